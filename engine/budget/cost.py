@@ -1,9 +1,9 @@
 """What a round costs on this machine: measured milliseconds by the number of rows. Torch-free.
 
 A cost curve is a staircase, because kernels come in sizes. So it is interpolated between measured neighbours, and
-whoever chooses a number of rows tries all sizes. Each curve is for one number of concurrent requests, whose rows share
-a pass, and for one context length. Measuring one takes seconds during which the rig does nothing else. ``RoundCost``
-needs no such measurement: it learns from the rounds of a batch how much longer one with more rows takes.
+whoever chooses a number of rows tries all sizes. Each curve is for one context length. Measuring one takes seconds
+during which the rig does nothing else. ``RoundCost`` measures nothing: it learns from the rounds of a batch how much
+longer one with more rows takes.
 """
 
 from __future__ import annotations
@@ -23,15 +23,16 @@ MIN_FALL = 0.05  # relative: if more rows take less time by a smaller fraction, 
 
 @dataclass(frozen=True)
 class CostCurve:
-    """Medians of interleaved repeats, in milliseconds, of rounds that ``requests`` requests share, each with a prefix
-    of ``context`` tokens.
+    """Medians of interleaved repeats, in milliseconds, of rounds after a prefix of ``context`` tokens.
 
-    ``rows`` count those of all requests together; they ascend, and begin with one root for each. ``verify_ms``,
-    ``verify_low_ms`` and ``verify_high_ms`` are the median, the tenth and the ninetieth percentile of one target pass
-    over so many rows; ``draft_ms`` is one drafter's draft for all requests when their budgets and roots make so many
-    rows, including its reading of what the round before kept (0 if the rig has no drafter). ``overhead_ms`` is the
-    rest of a round except building trees: packing, accepting, keeping. ``plain_ms`` is a whole round of decoding
-    without a drafter. ``sampling`` is ``greedy`` or ``sampled``: processing a distribution takes time.
+    Args:
+        rows: numbers of rows, ascending from 1. The next four are for each of them.
+        verify_ms: one target pass; ``verify_low_ms`` and ``verify_high_ms`` are the tenth and ninetieth percentiles.
+        draft_ms: a draft of as many rows, the root included; 0 if the rig has no drafter. The drafter also reads what
+            the round before kept.
+        overhead_ms: the rest of a round except building trees: packing, accepting, keeping.
+        plain_ms: a whole round of decoding without a drafter.
+        sampling: ``greedy`` or ``sampled``, because processing a distribution takes time.
     """
 
     rig: str
@@ -47,7 +48,6 @@ class CostCurve:
     draft_ms: tuple[float, ...]
     overhead_ms: float
     plain_ms: float
-    requests: int = 1
 
     @property
     def disorder(self) -> str:
@@ -79,35 +79,14 @@ class CostCurve:
         return interpolate(self.rows, self.verify_ms, rows)
 
     def draft_at(self, budget: int) -> float:
-        """Milliseconds of one drafter's draft for all requests, each with a budget of ``budget`` nodes."""
-        return interpolate(self.rows, self.draft_ms, self.requests * (budget + 1))
+        """Milliseconds of one drafter's draft of ``budget`` nodes."""
+        return interpolate(self.rows, self.draft_ms, budget + 1)
 
     def round_ms(self, rows: int, budget: int, drafter_count: int, build_ms: float = 0.0) -> float:
-        """Milliseconds of a whole round that verifies ``rows`` rows of all requests together, from drafts of ``budget``
-        nodes each."""
+        """Milliseconds of a whole round that verifies ``rows`` rows, from drafts of ``budget`` nodes each."""
         if drafter_count == 0:
             return self.plain_ms
         return drafter_count * self.draft_at(budget) + build_ms + self.verify_at(rows) + self.overhead_ms
-
-
-def between(fewer: CostCurve, more: CostCurve, requests: int) -> CostCurve:
-    """Interpolate the curve for a number of requests between two measured ones."""
-    share = (requests - fewer.requests) / (more.requests - fewer.requests)
-    rows = (requests, *sorted({size for size in (*fewer.rows, *more.rows) if size > requests}))
-
-    def mixed(one: float, other: float) -> float:
-        return one + share * (other - one)
-
-    def passes(name: str) -> tuple[float, ...]:
-        return tuple(mixed(*(interpolate(curve.rows, getattr(curve, name), size) for curve in (fewer, more)))
-                     for size in rows)
-
-    return replace(
-        fewer, requests=requests, repeats=min(fewer.repeats, more.repeats), rows=rows, verify_ms=passes("verify_ms"),
-        verify_low_ms=passes("verify_low_ms"), verify_high_ms=passes("verify_high_ms"),
-        draft_ms=tuple(mixed(*(interpolate(curve.rows, curve.draft_ms, curve.requests * size / requests)
-                               for curve in (fewer, more))) for size in rows),
-        overhead_ms=mixed(fewer.overhead_ms, more.overhead_ms), plain_ms=mixed(fewer.plain_ms, more.plain_ms))
 
 
 def interpolate(rows: Sequence[int], milliseconds: Sequence[float], at: float) -> float:

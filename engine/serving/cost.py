@@ -1,5 +1,6 @@
-"""Measures cost curves: the median times of mock rounds over trees of every size, in shuffled order, for one request or
-for several whose rounds share their passes. A mock round's tree is not drafted, and only its root is committed.
+"""Measures cost curves: the median times of mock rounds over trees of every size, in shuffled order.
+
+A mock round's tree is not drafted, and only its root is committed.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from time import perf_counter
 import numpy as np
 import torch
 
-from engine.budget.cost import CostCurve, between
+from engine.budget.cost import CostCurve
 from engine.decoding.acceptance import Redraw, walk
 from engine.decoding.loop import Run, step
 from engine.decoding.methods import Method
@@ -26,15 +27,12 @@ from engine.records import Acceptance, DraftTree, Integers, Request, Sampling, V
 
 # every budget plus the root, and whole blocks of a kernel: the cost may jump after 4, 8, 16, 32 or 64 rows
 ROWS = (1, 2, 3, 4, 5, 8, 9, 12, 13, 16, 17, 25, 32, 33, 49, 64, 65, 97, 129, 193, 257, 385, 513, 769, 1025)
-BATCH_ROWS = (*ROWS, 11, 21, 29, 41, 57, 81, 113, 145, 161)  # finer: one choice adds rows to several trees
-MAX_BATCH_ROWS = 513  # of several requests: beyond, time grows with arithmetic alone, along a line
 MIN_REPEATS, MAX_REPEATS = 4, 24
 MAX_REPEATED_ROWS = 129  # later repeats measure no larger size: up to here 0.1 ms decides between budgets
 PLAIN_ROUNDS = 6
 MIN_CONTEXT = 64
-PREFIX_PER_GROWTH = 4  # the prefix is read again before mock rounds have lengthened it by 1/4
-MAX_OCTAVES_OFF = 2.0  # octaves: how far a curve's context length may be from that of an ``auto`` run
-CHAIN = 15  # so many nodes of a mock tree form a chain, as deep as a drafter's block; the others branch off below
+MAX_OCTAVES_OFF = 2.0  # between the context lengths of a curve and of the ``auto`` run that uses it
+CHAIN_LENGTH = 15  # nodes of a mock tree's chain, as deep as a drafter's block; the others branch off below
 ROOT_ONLY: Integers = np.zeros(1, np.int32)
 
 StageTimes = tuple[float, float, float]  # milliseconds of a mock round: drafting, verifying, the rest
@@ -50,24 +48,16 @@ class Effort:
     max_ms: float
 
 
-FULL = Effort(4.0, 12.0, 250.0)  # no tree pays in a dearer pass
+FULL = Effort(4.0, 12.0, 250.0)  # no tree pays in a slower pass
 QUICK = Effort(1.0, 4.0, 0.0)  # while a run waits for the curve
 
 
 @dataclass(frozen=True)
 class CostCase:
-    """What a curve is measured for: the context length in tokens, the sampling, and the concurrency: how many requests
-    share a round."""
+    """What a curve is measured for: the context length in tokens, and the sampling."""
 
     context: int
     sampling: Sampling
-    requests: int = 1
-
-    @property
-    def rows(self) -> tuple[int, ...]:
-        if self.requests == 1:
-            return ROWS
-        return (self.requests, *(size for size in sorted(BATCH_ROWS) if self.requests < size <= MAX_BATCH_ROWS))
 
     @property
     def drawing(self) -> str:
@@ -79,7 +69,7 @@ class CostCase:
         temperature makes no difference. So there are few kinds, whatever people ask for."""
         sampling = self.sampling
         work = (sampling.top_k > 0, sampling.top_p < 1, sampling.min_p > 0) if sampling.temperature > 0 else ()
-        return self.context, self.requests, work, sampling.adjusts
+        return self.context, work, sampling.adjusts
 
 
 class CostBook:
@@ -90,14 +80,9 @@ class CostBook:
         self._rig_name, self._target, self._drafter = rig_name, target, drafter
         self._curves: dict[tuple[Hashable, Effort], CostCurve] = {}  # by the kind of case
 
-    def curve(self, context: int, sampling: Sampling, requests: int = 1) -> CostCurve:
-        """Return the curve for the bucket of ``context`` tokens; measuring a new one takes seconds. Only powers of two
-        of ``requests`` are measured; numbers between them are interpolated."""
-        length, fewer = bucket(context, self._target.context_limit), 1 << requests.bit_length() - 1
-        curve = self._measured(CostCase(length, sampling, fewer), FULL)
-        if fewer == requests:
-            return curve
-        return between(curve, self._measured(CostCase(length, sampling, 2 * fewer), FULL), requests)
+    def curve(self, context: int, sampling: Sampling) -> CostCurve:
+        """Return the curve for the bucket of ``context`` tokens; measuring a new one takes seconds."""
+        return self._measured(CostCase(bucket(context, self._target.context_limit), sampling), FULL)
 
     def quick_curve(self, context: int, sampling: Sampling, interrupt: Callable[[], None] | None = None, *,
                     again: bool = False) -> CostCurve:
@@ -112,11 +97,10 @@ class CostBook:
         return self._measured(case, QUICK, interrupt)
 
     def nearest(self, context: int, *drawings: str) -> CostCurve | None:
-        """Return the measured single-request curve nearest in context length, of these kinds of sampling or of any.
-        None if there is none."""
-        lone = [curve for curve in self._curves.values()
-                if curve.requests == 1 and (not drawings or curve.sampling in drawings)]
-        return min(lone, key=lambda curve: _octaves(context, curve), default=None)
+        """Return the measured curve nearest in context length, of these kinds of sampling or of any. None if there is
+        none."""
+        alike = [curve for curve in self._curves.values() if not drawings or curve.sampling in drawings]
+        return min(alike, key=lambda curve: _octaves(context, curve), default=None)
 
     def _measured(self, case: CostCase, effort: Effort, interrupt: Callable[[], None] | None = None) -> CostCurve:
         if (case.kind, effort) not in self._curves:
@@ -128,19 +112,16 @@ class CostBook:
         """Measure a curve by mock rounds in shuffled order, repeated until the seconds of ``effort`` are over. A first
         look at which sizes are affordable also warms up."""
         target = self._target.fork(interrupt)
-        sizes = self._affordable(target, case, sorted(rows or case.rows), effort)
+        sizes = self._affordable(target, case, sorted(rows or ROWS), effort)
         times: dict[int, list[StageTimes]] = defaultdict(list)
         plain: list[StageTimes] = []
         order, repeats, began = random.Random(0), 0, perf_counter()
         while repeats < MIN_REPEATS or (repeats < MAX_REPEATS and perf_counter() - began < effort.seconds):
             wanted = [size for size in sizes if size <= MAX_REPEATED_ROWS or repeats < MIN_REPEATS]
-            # one repeat after a fresh prefix, or more if many prefixes would have to be read
-            count = 1 if case.requests == 1 else max(1, case.context // PREFIX_PER_GROWTH // len(wanted))
-            shuffled = [size for _ in range(count) for size in order.sample(wanted, len(wanted))]
-            for size, spent in mock_rounds(target, self._drafter, case, shuffled):
+            for size, spent in mock_rounds(target, self._drafter, case, order.sample(wanted, len(wanted))):
                 times[size].append(spent)
-            plain += [spent for _, spent in mock_rounds(target, None, case, [case.requests] * PLAIN_ROUNDS)]
-            repeats += count
+            plain += [spent for _, spent in mock_rounds(target, None, case, [1] * PLAIN_ROUNDS)]
+            repeats += 1
         return self._curve(case, times, plain[PLAIN_ROUNDS:] or plain)  # the first rounds warm up
 
     def _affordable(self, target: TorchTarget, case: CostCase, sizes: Sequence[int], effort: Effort) -> list[int]:
@@ -164,7 +145,7 @@ class CostBook:
         return CostCurve(
             self._rig_name, self._target.hardware, self._target.dtype, case.drawing, case.context, len(tables[0]),
             sizes, tuple(verify), tuple(low), tuple(high), draft, float(np.median(np.concatenate(tables)[:, 2])),
-            float(np.median(np.asarray(plain).sum(1))), case.requests)
+            float(np.median(np.asarray(plain).sum(1))))
 
 
 def _octaves(context: int, curve: CostCurve) -> float:
@@ -175,31 +156,23 @@ def _octaves(context: int, curve: CostCurve) -> float:
 def bucket(context: int, context_limit: int) -> int:
     """The power of two nearest to ``context`` in ratio, or less if the mock rounds would not fit after it."""
     length = max(MIN_CONTEXT, 1 << round(log2(max(1, context))))
-    return max(1, min(length, context_limit - len(ROWS) - PLAIN_ROUNDS - CHAIN - len(ROWS)))
+    return max(1, min(length, context_limit - len(ROWS) - PLAIN_ROUNDS - CHAIN_LENGTH - len(ROWS)))
 
 
 def mock_rounds(target: TorchTarget, drafter: Drafter | None, case: CostCase, sizes: Sequence[int]
                 ) -> Generator[tuple[int, StageTimes], None, None]:
-    """Yield each size with the times of one mock round, after fresh prefixes of ordinary tokens. A round commits its
-    roots, so prefixes grow by a token. A stage ends when the host has its result; building trees is not timed."""
+    """Yield each size with the times of one mock round, after a fresh prefix of ordinary tokens. A round commits its
+    root, so the prefix grows by a token. A stage ends when the host has its result; building trees is not timed."""
     prompt = np.arange(case.context, dtype=np.int32) % target.config.vocab_size
-    request = Request(tuple(prompt.tolist()), budget=-(-max(sizes) // case.requests), max_tokens=len(sizes) + 1,
-                      sampling=case.sampling)
-    runs = [MockRun(request, target.fork(), drafter.fork() if drafter else None) for _ in range(case.requests)]
-    try:
-        for run in runs:
-            run.open()
+    request = Request(tuple(prompt.tolist()), budget=max(sizes), max_tokens=len(sizes) + 1, sampling=case.sampling)
+    with closing(MockRun(request, target.fork(), drafter.fork() if drafter else None)) as run:
+        run.open()
         for size in sizes:
-            rows, more = divmod(size, case.requests)
-            for number, run in enumerate(runs):
-                run.nodes = rows - 1 + (number < more)
+            run.nodes = size - 1
             with torch.inference_mode():
-                seconds = step(runs)[0].seconds
+                seconds = step([run])[0].seconds
             rest = sum(seconds[stage] for stage in ("pack", "accept", "keep", "other"))
             yield size, (1e3 * seconds["draft"], 1e3 * seconds["verify"], 1e3 * rest)
-    finally:
-        for run in runs:
-            run.close()
 
 
 class MockRun(Run):
@@ -219,7 +192,7 @@ class MockRun(Run):
 def mock_tree(root: int, rows: int) -> DraftTree:
     """A tree of ``rows`` rows as deep as a drafter's block: a chain, then four children per node."""
     nodes = np.arange(1, rows, dtype=np.int32)
-    parents = np.where(nodes <= CHAIN, nodes - 1, (nodes - CHAIN - 1) // 4).astype(np.int32)
+    parents = np.where(nodes <= CHAIN_LENGTH, nodes - 1, (nodes - CHAIN_LENGTH - 1) // 4).astype(np.int32)
     return from_nodes(root, np.full(rows - 1, root, np.int32), parents, np.zeros(rows - 1, np.float32))
 
 

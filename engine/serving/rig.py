@@ -209,11 +209,11 @@ class Rig:
                 run.choose_policy()  # before the rounds, because it may measure for a second
             yield [opened.enter_context(closing(rounds_in_inference_mode(run.rounds()))) for run in runs]
 
-    def curve(self, context: int, sampling: Sampling, requests: int = 1) -> CostCurve:
-        """Return the cost curve of rounds shared by ``requests`` requests after ``context`` tokens. The first call for
-        a context bucket measures it, which takes seconds."""
+    def curve(self, context: int, sampling: Sampling) -> CostCurve:
+        """Return the cost curve of rounds after ``context`` tokens. The first call for a context bucket measures it,
+        which takes seconds."""
         with self.exclusive(MEASURING.format(context)):
-            return self.costs.curve(context, sampling, requests)
+            return self.costs.curve(context, sampling)
 
     def quick_curve(self, context: int, sampling: Sampling, interrupt: Callable[[], None] | None = None, *,
                     again: bool = False) -> CostCurve:

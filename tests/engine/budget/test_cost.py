@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from engine.budget.cost import CostCurve, between
+from engine.budget.cost import CostCurve
 
 STAIRS = CostCurve("rig", "machine", "float32", "greedy", 64, 5, (1, 8, 9, 16, 17), (4.0, 4.0, 6.0, 6.0, 20.0),
                    (4.0, 4.0, 6.0, 6.0, 20.0), (6.0,) * 5, (1.0,) * 5, 0.5, 4.5)
@@ -15,23 +15,6 @@ def test_a_curve_is_read_between_its_neighbours_and_goes_on_behind_its_last() ->
     assert STAIRS.verify_at(17 + 17) == pytest.approx(20 + 2 * 15), "as from half as many rows, not from one fewer"
     assert STAIRS.round_ms(9, 8, 2, 0.25) == 2 * 1.0 + 0.25 + 6.0 + 0.5
     assert STAIRS.round_ms(1, 0, 0) == STAIRS.plain_ms
-
-
-def test_a_round_of_several_requests_has_their_rows_together() -> None:
-    two = replace(STAIRS, requests=2, rows=(2, 8, 16), verify_ms=(4.0, 7.0, 15.0), draft_ms=(2.0, 4.0, 8.0))
-    assert two.draft_at(3) == 4.0, "two requests with three nodes and a root each"
-
-
-def test_what_lies_between_two_numbers_of_requests_is_read_between_them() -> None:
-    fewer = replace(STAIRS, requests=2, rows=(2, 8), verify_ms=(2.0, 8.0), verify_low_ms=(1.0, 7.0),
-                    verify_high_ms=(3.0, 9.0), draft_ms=(2.0, 8.0), overhead_ms=1.0, plain_ms=4.0)
-    more = replace(fewer, requests=4, rows=(4, 8), verify_ms=(6.0, 10.0), verify_low_ms=(5.0, 9.0),
-                   draft_ms=(6.0, 10.0), overhead_ms=3.0, plain_ms=8.0, repeats=2)
-    curve = between(fewer, more, 3)
-    assert (curve.requests, curve.rows, curve.repeats) == (3, (3, 4, 8), 2)
-    assert (curve.overhead_ms, curve.plain_ms) == (2.0, 6.0)
-    assert curve.verify_ms == (4.5, 5.0, 9.0) and curve.verify_low_ms == (3.5, 4.0, 8.0)
-    assert curve.draft_ms[0] == 4.0, "no node each: between the drafts of two and of four without any"
 
 
 def measured_curve(rows: tuple[int, ...], passes: tuple[float, ...], spread: float) -> CostCurve:

@@ -10,12 +10,10 @@ from engine.budget.cost import CostCurve
 from engine.decoding.tree import depths
 from engine.errors import RequestError
 from engine.measure.whatif import text_of_run, what_if
-from engine.models.target import TorchTarget
-from engine.records import PackedTree, PromptRequest, Sampling, Verification
+from engine.records import PromptRequest, Sampling
 from engine.requests.prompts import read_prompts
 from engine.serving.cost import (
     FULL,
-    MAX_BATCH_ROWS,
     MIN_REPEATS,
     QUICK,
     CostBook,
@@ -92,23 +90,6 @@ def test_the_cost_curve_is_measured_and_kept() -> None:
     assert bucket(1020, 1024) < 1000 and bucket(1, 40) >= 1
     tree = mock_tree(5, 129)
     assert len(tree) == 129 and 15 <= depths(tree.parents).max() <= 20
-
-
-def test_the_cost_of_several_requests_is_that_of_their_shared_passes(monkeypatch: pytest.MonkeyPatch) -> None:
-    passes: list[list[int]] = []
-    verify_batch = TorchTarget.verify_batch
-
-    def counted(self: TorchTarget, forks: Sequence[TorchTarget], packed: Sequence[PackedTree]) -> list[Verification]:
-        passes.append([len(tree.tokens) for tree in packed])
-        return verify_batch(self, forks, packed)
-
-    monkeypatch.setattr(TorchTarget, "verify_batch", counted)
-    curve = demo_live().costs.measure(CostCase(64, Sampling(), 3), AT_ONCE, (3, 11, 129))
-    assert (curve.requests, curve.rows) == (3, (3, 11, 129)) and min(curve.draft_ms) > 0
-    assert {tuple(rows) for rows in passes} == {(1, 1, 1), (4, 4, 3), (43, 43, 43)}
-    assert 0 < curve.verify_ms[0] < curve.verify_ms[2] and curve.plain_ms > 0
-    assert all(load.rows[0] == load.requests and load.rows[-1] == MAX_BATCH_ROWS and load.rows == tuple(
-        sorted(set(load.rows))) for load in (CostCase(64, Sampling(), requests) for requests in (2, 3, 4, 8, 16)))
 
 
 @pytest.mark.usefixtures("quick_curves")
