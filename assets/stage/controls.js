@@ -109,8 +109,9 @@ export const controls = {
     controls.start({ ...options, drafters, turns: controls.turns });
   },
 
-  // Runs with these options, unless a run goes on.
+  // Runs with these options, unless a run goes on, once the page shows what it opens with: that would take the run's place.
   async start(/** @type {Setting} */ options) {
+    await until(() => controls.parts?.ready);
     if (!controls.parts) return;
     const { stage, lost } = controls.parts;
     if (stage.busy) return;

@@ -8,7 +8,7 @@ import pytest
 from playwright.sync_api import Browser
 
 from tests.browser.conftest import PATIENCE_MS, Watched, new_context
-from tests.browser.doing import RUN, STAGE, ask, fill_more, finish, go, press
+from tests.browser.doing import RUN, STAGE, STATE, ask, fill_more, finish, go, press
 from tests.browser.lab_app import App
 from tests.explorer.scripted import ENDLESS
 
@@ -109,3 +109,19 @@ def test_a_server_that_dies_leaves_the_text_and_what_is_asked_meanwhile_runs_whe
     page.wait_for_function(f"window.Canopy && Canopy.parts?.ready && {STAGE}.header.prompt === 'Mine at last'"
                            f" && {STAGE}.rounds.length > 0")
     context.close()
+
+
+def test_what_opens_the_page_never_takes_the_place_of_a_run(watched: Watched, address: str) -> None:
+    page = watched.page
+    page.route("**/canopy/runs/welcome?*", lambda _: None)  # it waits
+    page.goto(address)
+    page.wait_for_function("window.Canopy?.parts?.rigs?.state")
+    ask(page, MINE)
+    page.evaluate("""() => {
+        const { run } = Canopy.controls;
+        Canopy.controls.run = (...given) => { window.pressed = true; run(...given); };
+        document.querySelector("#canopy-run").click();
+    }""")
+    page.wait_for_function("window.pressed")
+    page.unroute("**/canopy/runs/welcome?*")
+    page.wait_for_function(f"{STAGE}.header?.prompt === '{MINE}' && {STATE} === 'done'")
