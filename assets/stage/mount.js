@@ -115,7 +115,7 @@ async function begin(parts, opening, name) {
     if (gone && !asked.ask) notices.fail(gone);
   }
   if (kept) notices.runAgain("The server answers again; this run broke off with it.");
-  else if (!embed(parts) && (!restored || controls.goesOn)) film.open(controls.goesOn);
+  if (kept ? controls.goesOn === "card" : !embed(parts) && (!restored || controls.goesOn)) film.open(controls.goesOn);
   stage.tell("mode", { push: false });
   uncover();
   parts.ready = true;

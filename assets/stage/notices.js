@@ -1,7 +1,7 @@
 // Messages around the stage: waiting, refused, outside the rig's domains; and those for screen readers.
 
 import { action, html, pause, sparing, spoken, write } from "../shared/ink.js";
-import { controls, pastTheProxy, whoAnswers } from "./controls.js";
+import { controls, field, pastTheProxy, whoAnswers } from "./controls.js";
 import { waitingWords } from "./text.js";
 
 const SPOKEN_EVERY_MS = 1200;
@@ -126,6 +126,9 @@ export class Lost {
     this.gone = false;
     this.goesOn = ""; // what the page does by itself once the server is back
     stage.on("broken", () => this.lose());
+    // Gradio passes nothing on once a call of its own has failed, so what is asked of a server that is gone is heard here too.
+    document.addEventListener("click", ({ target }) => target instanceof Element && target.closest("#canopy-run") && this.hear());
+    document.addEventListener("keydown", ({ key, shiftKey, target }) => key === "Enter" && !shiftKey && target === field() && this.hear());
     window.addEventListener("pagehide", () => this.gone && this.keep());
   }
 
@@ -147,6 +150,12 @@ export class Lost {
     });
   }
 
+  async hear() {
+    if (await whoAnswers() !== "gone") return;
+    this.lose();
+    this.runsThen();
+  }
+
   // Run was pressed.
   runsThen() {
     this.goesOn = "runs";
@@ -155,9 +164,9 @@ export class Lost {
 
   keep() {
     const { stage, goesOn } = this;
-    const { value: { run, state, message }, run: { lines } } = stage;
+    const { value: { run, state, message }, run: { lines }, scene } = stage;
     const standing = /** @type {import("../types.d.ts").StateLine} */ ({ state, run, message });
-    controls.keep({ run: lines.length ? [standing, ...lines] : null, goesOn });
+    controls.keep({ run: lines.length ? [standing, ...lines] : null, goesOn: goesOn || (scene === "card" ? scene : null) });
   }
 }
 
