@@ -8,7 +8,7 @@ from engine.errors import RequestError, ServerError
 from engine.machine.progress import ReportProgress
 from engine.recorder import UNKNOWN_TOKEN
 from engine.records import PromptRequest, Request
-from engine.requests.rig_names import MODEL
+from engine.requests.rig_names import MODEL_MARK
 from engine.servers.answer import Answer, ServerReport, Token
 from engine.servers.client import Client
 from engine.servers.server import Server, open_server
@@ -152,4 +152,5 @@ def attach(address: str, report: ReportProgress, client: Client | None = None) -
     source = AttachedServer(open_server(client, look))
     reason = (f"{source.good_at} In the lab the tab Load measures it; all other measurements need a rig that this "
               "page opened itself.")
-    return NoInstruments(source, reason, f"{client.address}{MODEL}{client.model}" if client.model else client.address)
+    model = f"{MODEL_MARK}{client.model}" if client.model else ""
+    return NoInstruments(source, reason, f"{client.address}{model}")

@@ -1,7 +1,7 @@
 """Functions that the browser calls by name: a failure comes back as a value, like every other answer.
 
 Each call runs and serialises its result in a worker thread, so that the event loop never blocks. Long calls are limited
-to ``MAX_LONG`` at a time. Gradio is imported lazily, because that takes seconds.
+to ``MAX_CONCURRENT_LONG_CALLS`` at a time. Gradio is imported lazily, because that takes seconds.
 """
 
 import asyncio
@@ -19,7 +19,7 @@ Call = Callable[..., Any]
 INPUT_ERRORS = (TypeError, ValueError, LookupError, AttributeError, OverflowError)
 LONG = frozenset({"open_trace", "export", "share", "two_runs", "budgets", "lab_acceptance", "lab_curves",
                   "lab_concurrency", "lab_elsewhere", "lab_plotly", "lab_prompts", "lab_report"})
-MAX_LONG = 2  # at once
+MAX_CONCURRENT_LONG_CALLS = 2
 STEP = 2**18  # bytes of an answer that are handed on at a time
 
 log = logging.getLogger("canopy")
@@ -62,7 +62,7 @@ def bar_call(fill: Call) -> Call:
 
 def served(calls: Iterable[Call]) -> list[Call]:
     """The same functions, answering with a response."""
-    room = asyncio.Semaphore(MAX_LONG)
+    room = asyncio.Semaphore(MAX_CONCURRENT_LONG_CALLS)
 
     def limited(call: Call) -> Call:
         @wraps(call)

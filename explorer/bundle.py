@@ -13,7 +13,7 @@ from html import escape
 from pathlib import Path
 
 ASSETS = Path(__file__).resolve().parent.parent / "assets"
-STAGE, LAB = "stage/mount.js", "lab/mount.js"  # the modules that a page begins with
+STAGE, LAB = "stage/mount.js", "lab/mount.js"  # entry points
 
 _IMPORT = re.compile(r'^import (?:\{ ([^}]*) \} from )?"(\.[^"]+)";\n', re.MULTILINE)
 _EXPORT = re.compile(r"^export (?=(?:async function|function|class|const) (\w+))", re.MULTILINE)

@@ -29,12 +29,12 @@ from explorer.security.askers import Asker, asker
 from explorer.shared import SharedRuns, with_words
 from explorer.uploads import Uploads
 
-FROM_FILE = "file-"  # how the runs are named that were opened from one
-UNDATED = "in a file"  # when such a run was recorded, if the file does not say it
+FILE_PREFIX = "file-"  # of the ids of runs that were opened from a file
+NO_DATE = "in a file"  # shown if the file does not say when it was recorded
 MAX_UPLOAD_BYTES = 32 * 2**20
-MAX_VIEW = 1000  # characters of an address
-MAX_LINES = 2 * 2**20  # bytes of a trace file in one answer
-LISTENER_TIMEOUT_SECONDS = 30.0  # of a program's run without anybody who listens
+MAX_ADDRESS_LENGTH = 1000  # characters
+MAX_ANSWER_BYTES = 2 * 2**20  # a longer trace file comes in several answers
+LISTENER_TIMEOUT_SECONDS = 30.0  # a program's run ends if nobody reads it for longer
 
 
 class Endpoints:
@@ -59,9 +59,9 @@ class Endpoints:
         if name in self._library.lessons:
             return Run.recorded(name, self._library.lessons[name].trace, self._library.comparison(name))
         followed = self._follow.trace(name) if self._follow else None
-        if followed or name.startswith(FROM_FILE):
+        if followed or name.startswith(FILE_PREFIX):
             trace = followed or self._runs.trace(name)
-            date = trace.header.recorded or ("" if followed else UNDATED)
+            date = trace.header.recorded or ("" if followed else NO_DATE)
             return Run.recorded(name, replace(trace, header=replace(trace.header, recorded=date)))
         return self._runs.find(name)
 
@@ -81,7 +81,7 @@ class Endpoints:
     def _open_file(self, given: Mapping[str, Any]) -> dict[str, Any]:
         """Keep a trace file as a run, {"run": its name}: {"name", and what ``Uploads.take_complete`` takes}."""
         name, file = str(given.get("name", "the file"))[:80], self._uploads.take_complete(given)
-        trace, run = loads(file, name), FROM_FILE + uuid4().hex[:12]
+        trace, run = loads(file, name), FILE_PREFIX + uuid4().hex[:12]
         if not trace.entries:
             raise TraceError(f"{name} has an end and no round; nothing of it can be shown.")
         self._runs.keep(Run.recorded(run, trace))
@@ -93,7 +93,8 @@ class Endpoints:
         {"name", "media", "data": base64} as JSON."""
         number, (trace, comparison) = check_int("The round", given.get("round", 0), 0, MAX_TOKENS), self._worded(given)
         run = Run.recorded(str(given.get("run")), trace, comparison)  # of others in its rounds nothing leaves
-        return export(str(given.get("kind"))[:40], run, number, str(given.get("view") or "")[:MAX_VIEW]).as_json()
+        view = str(given.get("view") or "")[:MAX_ADDRESS_LENGTH]
+        return export(str(given.get("kind"))[:40], run, number, view).as_json()
 
     def _share(self, given: Mapping[str, Any]) -> dict[str, Any]:
         """Keep a run for others: {"run", "title", "comment"} gives {"run": its name}, which whoever has it may open and
@@ -190,6 +191,6 @@ def trace_lines(trace: Trace, first: int) -> str:
     for line in islice(trace.lines, first, None):
         lines.append(json.dumps(encode_line(line), separators=(",", ":")) + "\n")
         size += len(lines[-1])
-        if size > MAX_LINES:
+        if size > MAX_ANSWER_BYTES:
             return "".join(lines[:-1] or lines)
     return "".join(lines)

@@ -17,8 +17,8 @@ from explorer.runs import Run, Runs
 
 log = logging.getLogger("canopy")
 
-SECONDS_BETWEEN_LOOKS = 0.05  # at the file
-SECONDS_BETWEEN_SEARCHES = 0.5  # for a newer file in the folder
+POLL_SECONDS = 0.05  # between two looks at the file
+SEARCH_SECONDS = 0.5  # between two searches for a newer file in the folder
 MAX_LISTED = 100  # runs of a folder, the newest
 ENDINGS = (".jsonl", ".jsonl.gz")
 
@@ -84,24 +84,24 @@ class Follow:
             if (growing := self._growing) and growing.run is not shown:
                 shown = growing.run
                 yield encoded({"listed": list(map(name_in_utf8, await asyncio.to_thread(self.paths)))})
-                async for chunk in shown.follow(0, lambda: SECONDS_BETWEEN_LOOKS):
+                async for chunk in shown.follow(0, lambda: POLL_SECONDS):
                     yield chunk
-            await asyncio.sleep(SECONDS_BETWEEN_LOOKS)
+            await asyncio.sleep(POLL_SECONDS)
 
     def _watch(self) -> None:
         """Read what is written, for everybody who follows; what goes wrong once does not end it."""
         searched = 0.0
         while True:
             try:
-                if monotonic() - searched > SECONDS_BETWEEN_SEARCHES:
+                if monotonic() - searched > SEARCH_SECONDS:
                     searched = monotonic()
                     self._search()
                 if self._growing:
                     self._growing.grow(self._runs)
             except Exception:
                 log.exception("What is written into %s could not be read; it is tried again", self._path)
-                sleep(SECONDS_BETWEEN_SEARCHES)
-            sleep(SECONDS_BETWEEN_LOOKS)
+                sleep(SEARCH_SECONDS)
+            sleep(POLL_SECONDS)
 
     def _search(self) -> None:
         paths, shown = self.paths(), self._growing

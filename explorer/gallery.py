@@ -21,7 +21,7 @@ from explorer.runs import Run
 
 COLUMN, ROW, MARGIN = 22, 12, 10  # pixels of a picture
 MIN_WIDTH = 200
-MAX_ROWS = 9  # of a picture; what lies below is cut off
+MAX_PICTURE_ROWS = 9  # rows below are cut off
 STYLE = """
 :root { color-scheme: light dark; --ink: light-dark(#16202c, #e8edf4); --quiet: light-dark(#566273, #9aa7b8);
   --line: light-dark(#d9dfe7, #2a3542); --panel: light-dark(#fff, #151c25); --kept: light-dark(#0072b2, #56b0ea); }
@@ -62,7 +62,7 @@ def picture(round_: Round) -> str:
             free += place > 0
             rows[child] = rows[node] if place == 0 else free
     spot = {node: (MARGIN + COLUMN * int(depth), MARGIN + ROW * rows[node])
-            for node, depth in enumerate(depths(round_.tree.parents)) if rows[node] < MAX_ROWS}
+            for node, depth in enumerate(depths(round_.tree.parents)) if rows[node] < MAX_PICTURE_ROWS}
     edges, nodes = [], []
     for node in sorted(spot, key=lambda node: node in kept):
         x, y = spot[node]

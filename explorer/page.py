@@ -40,14 +40,15 @@ from explorer.security.gate import Gate, hosts_of
 from explorer.shared import SharedRuns
 from explorer.two_runs import two_runs_call
 
-MAX_SESSIONS = 512  # that Gradio remembers, each with the values of all components
-ASKED = tuple(name for name in OPTIONS if name != "forced")  # options that the bar has
-FILLED = tuple(name for name in ASKED if name not in ("drafters", "turns"))  # set by a preset or a recording
+MAX_SESSIONS = 512  # Gradio remembers the values of all components for each
+BAR_OPTIONS = tuple(name for name in OPTIONS if name != "forced")
+# what a preset or a recording sets
+FILLED_OPTIONS = tuple(name for name in BAR_OPTIONS if name not in ("drafters", "turns"))
 QUIET: Mapping[str, Any] = MappingProxyType({"queue": False, "show_progress": "hidden", "api_visibility": "private"})
 RESULTS = Path("results.sqlite")  # that of ``python -m engine sweep`` too, so that either can resume the other's sweeps
-HOST = '<div class="canopy-host"></div>'  # constant: a template that changes would wipe out what is drawn in it
-STEP = 0.05  # of a field that is no whole number
-MAX_STEP = 11  # of the slider: 0, then the powers of two to 1,024; larger budgets can be typed
+STAGE_HTML = '<div class="canopy-host"></div>'  # constant, because an update would wipe out what is drawn in it
+FRACTION_STEP = 0.05  # of the arrows in fields of real numbers
+MAX_SLIDER_STEP = 11  # steps are 0, then the powers of two to 1,024; larger budgets can be typed
 
 
 def build(rig: CurrentRig, library: Library, choice: RigChoice | None = None, results: Path = RESULTS,
@@ -63,11 +64,11 @@ def build(rig: CurrentRig, library: Library, choice: RigChoice | None = None, re
     presets = read_presets(ASSETS / "prompts")
     first = None if follow else library.first()
     with gr.Blocks(title="Canopy", analytics_enabled=False, fill_width=True) as page:
-        gr.HTML(elem_id="canopy-header", html_template=HOST, padding=False, apply_default_css=False)
+        gr.HTML(elem_id="canopy-header", html_template=STAGE_HTML, padding=False, apply_default_css=False)
         answers = rig.coming is None or rig.coming.name in presets.by_rig  # its own recording is the first
         controls = Controls(rig, presets.of(rig), first if answers else None)
         stage = gr.HTML(
-            elem_id="canopy-stage", html_template=HOST, padding=False, apply_default_css=False,
+            elem_id="canopy-stage", html_template=STAGE_HTML, padding=False, apply_default_css=False,
             js_on_load="Canopy.open(element, props, server, {adopt: (run) => trigger('adopt', run), "
                        "rig: () => trigger('rig', {})});",
             recordings=library.summaries(), vetted=presets.vetted(), opening=first.name if first else "",
@@ -78,7 +79,7 @@ def build(rig: CurrentRig, library: Library, choice: RigChoice | None = None, re
                 *Budgets(rig, trace_of, endpoints.speed_of, lab.sweeps.of_run).functions(), two_runs_call(trace_of)]))
         _wire(controls)
         _update_bar(page, controls, stage, rig, presets)
-        lab_component(lab, HOST).adopt(bar_call(_setting_values), None, controls.setting(), **QUIET)
+        lab_component(lab, STAGE_HTML).adopt(bar_call(_setting_values), None, controls.setting(), **QUIET)
         endpoints.publish()
     return page, RunRoutes(runner, endpoints.run_of, follow.lines if follow else None).routes()
 
@@ -162,7 +163,7 @@ class Controls:
             # all methods, until the page has asked which of them the rig can run
             self.method = gr.Dropdown(list(METHODS), value=method, label="Method", elem_id="canopy-method")
             self.steps = gr.Slider(
-                0, MAX_STEP, step=1, label="Node budget", elem_id="canopy-steps")
+                0, MAX_SLIDER_STEP, step=1, label="Node budget", elem_id="canopy-steps")
             self.budget = gr.Number(first["budget"], precision=0, label="Nodes", elem_id="canopy-budget")
             self.pace = gr.Dropdown(
                 [("in full", FIXED), ("auto: as many as pay", AUTO)], value=first["pace"], label="Budget use",
@@ -183,8 +184,8 @@ class Controls:
             about = {"label": option.name.removeprefix("The ").capitalize(), "info": option.help,
                      "elem_id": f"canopy-{name.replace('_', '-')}"}
             if kind in (int, float):
-                field = gr.Number(first[name], precision=0 if kind is int else None, step=1 if kind is int else STEP,
-                                  **about)
+                precision, step = (0, 1) if kind is int else (None, FRACTION_STEP)
+                field = gr.Number(first[name], precision=precision, step=step, **about)
             elif name in CHOICES:
                 field = gr.Dropdown(list(CHOICES[name]), value=first[name], **about)
             else:
@@ -198,7 +199,7 @@ class Controls:
 
     def inputs(self) -> list[Any]:
         """The components whose values make a request: one for each option of the bar, in their order."""
-        return [getattr(self, name) for name in ASKED]
+        return [getattr(self, name) for name in BAR_OPTIONS]
 
     def drafting(self) -> list[Any]:
         """The components that say how this page drafts."""
@@ -206,13 +207,13 @@ class Controls:
 
     def asked(self) -> list[Any]:
         """The components that a preset or an opened recording fills in: those of ``_values``, and the drafters."""
-        return [*(getattr(self, name) for name in FILLED), self.drafters]
+        return [*(getattr(self, name) for name in FILLED_OPTIONS), self.drafters]
 
 
 def _wire(controls: Controls) -> None:
     in_browser: dict[str, Any] = {"fn": None, "queue": False, "api_visibility": "private"}
     gr.on([controls.run.click, controls.prompt.submit], **in_browser, inputs=controls.inputs(),
-          js=f"(...values) => {{ Canopy.controls.run({json.dumps(ASKED)}, values); }}")
+          js=f"(...values) => {{ Canopy.controls.run({json.dumps(BAR_OPTIONS)}, values); }}")
     controls.stop.click(**in_browser, js="() => { Canopy.controls.stop(); }")
     controls.steps.input(**in_browser, inputs=controls.steps, outputs=controls.budget,
                          js="(step) => Canopy.controls.budgetOf(step)")
@@ -283,7 +284,7 @@ def _setting_values(event: gr.EventData) -> list[Any]:
 
 def _values(run: dict[str, Any]) -> list[Any]:
     run = {**DEFAULTS, **run}
-    return [_bias_text(run[name]) if name == "logit_bias" else run[name] for name in FILLED]
+    return [_bias_text(run[name]) if name == "logit_bias" else run[name] for name in FILLED_OPTIONS]
 
 
 def _bias_text(biases: Iterable[tuple[int, float]]) -> str:

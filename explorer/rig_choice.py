@@ -16,7 +16,7 @@ from engine.machine.progress import ReportProgress
 from engine.requests.admission import Admission
 from engine.requests.rig_names import (
     NAMED,
-    PIN,
+    REVISION_MARK,
     RIGS_FOLDER,
     DefaultSetting,
     default_setting,
@@ -28,9 +28,9 @@ from explorer.browser_calls import browser_call
 from explorer.jobs import Job
 from explorer.rig import CurrentRig, Instruments, Source
 
-GIVING_WAY_SECONDS = 1.0  # that a brief measurement after a run may take to make room
-MAX_NAME_LENGTH = 500  # characters of what is typed
-CHOSEN = "The rig of this page was chosen when it was started."
+MAX_IDLE_WAIT_SECONDS = 1.0  # a brief measurement may follow a run; loading waits this long for its end
+MAX_NAME_LENGTH = 500  # characters
+RIG_IS_FIXED = "The rig of this page was chosen when it was started."
 CANCELLED = "The rig was not loaded; loading was cancelled."
 
 log = logging.getLogger("canopy")
@@ -94,7 +94,7 @@ class RigChoice:
         self._rig = rig
         self.admission = admission
         self._open_rig, self._free_memory = open_rig, free_memory
-        self._closed = closed or ("" if open_rig else CHOSEN)
+        self._closed = closed or ("" if open_rig else RIG_IS_FIXED)
         self._lock = Lock()
         self._load = rig.coming
         self._begun = False  # with the page's first rig
@@ -131,7 +131,7 @@ class RigChoice:
                 raise RequestError(f"{self._load.name} is being loaded; cancel that, or wait until it answers.")
             if name == self._rig.instruments.opened_as and not self._rig.instruments.reason:
                 raise RequestError(f"{name} is the rig that answers already.")
-            if not self.admission.when_idle(lambda: self._begin(name), GIVING_WAY_SECONDS):
+            if not self.admission.when_idle(lambda: self._begin(name), MAX_IDLE_WAIT_SECONDS):
                 raise RequestError("A run or a measurement is in progress, and loading would distort its figures; "
                                    "choose the rig when it has ended, or stop it.")
         return self.state({})
@@ -189,7 +189,7 @@ class RigChoice:
         """Load a rig and let it answer as soon as no run is in progress or waiting; ``reason`` says why it answers
         instead of another rig. Returns the sentence why it cannot be loaded, empty if it was."""
         if self._open_rig is None:
-            return CHOSEN
+            return RIG_IS_FIXED
         try:
             fresh, former = self._open_rig(load.name, self._rig.source, load.report), self._rig.source
             note = f"{reason} The {fresh.source.name} answers instead." if reason else ""
@@ -216,6 +216,6 @@ def note_of(name: str) -> str:
             return "comes with Canopy, needs no network"
         return f"target from the Python package {package}"
     pair = NAMED[name]
-    target, *drafters = (place.partition(PIN)[0] for place in (pair.target, *pair.drafters))
+    target, *drafters = (place.partition(REVISION_MARK)[0] for place in (pair.target, *pair.drafters))
     needs = pair.needs or "Formats tested, published weights not run."
     return f"{target} with {', '.join(drafters)}, from the hub. {needs}"

@@ -16,7 +16,7 @@ from engine.records import MAX_TOKENS
 from engine.requests.limits import check_int
 from explorer.browser_calls import named_fields
 from explorer.lines import encoded
-from explorer.runs import MAX_READERS, Run, Runner
+from explorer.runs import MAX_READERS_PER_RUN, Run, Runner
 from explorer.security.askers import cache_of, client_of, neighbourhood
 from explorer.security.bodies import RUNS
 
@@ -75,8 +75,8 @@ class RunRoutes:
         return Response(status_code=204)
 
     def _lines(self, run: Run, first: int) -> Response:
-        if run.readers >= MAX_READERS:
-            raise RequestError(f"{MAX_READERS} readers follow this run already; try again when one has left.")
+        if run.readers >= MAX_READERS_PER_RUN:
+            raise RequestError(f"{MAX_READERS_PER_RUN} readers follow this run already; try again when one has left.")
         return LinesResponse(run.follow(first, self._runner.pause), media_type=LINES, headers=HEADERS)
 
 

@@ -22,14 +22,14 @@ from explorer.claims import PlainComparison
 from explorer.lines import About, State, StateLine, about, encode_up_to, encoded, remark, repetition
 from explorer.rig import CurrentRig, PreparedRun
 
-MAX_BYTES = 256 * 2**20  # for all runs together; the oldest finished run is dropped first
-RUN_BYTES = 3_000  # of a run, whatever it holds
-MAX_READERS = 32  # of one run
+MAX_TOTAL_BYTES = 256 * 2**20  # beyond it, the oldest finished run is dropped
+RUN_BYTES = 3_000  # a run without lines
+MAX_READERS_PER_RUN = 32
 ENCODERS = ThreadPoolExecutor(2, "encoder")  # few threads, because encoding slows down the decode loop
 MAX_CHUNK_BYTES = 2**18  # a single longer line is one chunk
-SECONDS_BETWEEN_LOOKS = 0.2  # while a run waits for the rig, or for its next round
+POLL_SECONDS = 0.2  # while a run waits for the rig, or for its next round
 SECONDS_BETWEEN_CHUNKS = 1 / 30  # of a run in progress
-MAX_CHUNKS_PER_SECOND = 80  # of all runs in progress
+MAX_CHUNKS_PER_SECOND = 80  # over all runs in progress
 READER_TIMEOUT_SECONDS = 10.0  # a run without a reader for longer is stopped
 MIN_LOOK_TOKENS, LOOK_SHARE = 16, 0.25  # look for a loop again after 16 tokens or a quarter more text, if that is more
 READING = "Reading the prompt …"
@@ -182,7 +182,7 @@ class Runs:
     """Runs in progress and the latest finished ones, by id. Ids are unguessable: whoever has the link may read the
     run."""
 
-    def __init__(self, most_bytes: int = MAX_BYTES) -> None:
+    def __init__(self, most_bytes: int = MAX_TOTAL_BYTES) -> None:
         self._most_bytes = most_bytes
         self._kept: OrderedDict[str, Run] = OrderedDict()
         self._lock = Lock()
@@ -298,7 +298,7 @@ class Runner:
     def _make(self, run: Run, ask: PromptRequest, cache: str | None) -> None:
         while sentence := self._rig.waiting():
             self._wait(run, sentence)
-            sleep(SECONDS_BETWEEN_LOOKS)
+            sleep(POLL_SECONDS)
         same = False
         while not same:
             changes, prepared = self._rig.changes, self._rig.source.prepare(ask, asker=cache)

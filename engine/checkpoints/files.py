@@ -14,10 +14,10 @@ from engine.errors import RigError
 from engine.records import MAX_INT32, MAX_INT64
 
 INDEX = "model.safetensors.index.json"
-ADAPTER, ADAPTER_CONFIG = "adapter_model.safetensors", "adapter_config.json"  # of PEFT
-MODULES = re.compile(r"(layers?|blocks?|experts|depth)$")  # names of numbers that make so many modules
-REALS = re.compile(r"(theta|base|factor|scale|scaling|eps|multiplier|cap(ping)?)$")  # of numbers that need not be whole
-MAX_MODULES = 2**13
+ADAPTER, ADAPTER_CONFIG = "adapter_model.safetensors", "adapter_config.json"  # PEFT's names
+COUNT_NAMES = re.compile(r"(layers?|blocks?|experts|depth)$")  # fields that count modules, at most ``MAX_COUNT``
+REAL_NAMES = re.compile(r"(theta|base|factor|scale|scaling|eps|multiplier|cap(ping)?)$")  # may be real numbers
+MAX_COUNT = 2**13
 SHARD = re.compile(r"\w[\w.-]*\.safetensors")  # a file beside the index, never one elsewhere
 PICKLES = ("*.bin", "*.pt", "*.pth", "*.ckpt", "*.pkl")
 
@@ -40,7 +40,7 @@ def read_config(folder: Path) -> dict[str, Any]:
     path = adapter_file(folder, ADAPTER_CONFIG) or require(folder, "config.json")
     values = read_object(path, "config.json")
     for name, value in _numbers(values):
-        limit = MAX_MODULES if MODULES.search(name) else MAX_INT64 if REALS.search(name) else MAX_INT32
+        limit = MAX_COUNT if COUNT_NAMES.search(name) else MAX_INT64 if REAL_NAMES.search(name) else MAX_INT32
         if abs(value) > limit:
             raise RigError(f"config.json in {display_name(folder)} has {name:.60} {str(value):.40}; at most {limit:,} "
                            "is read.")

@@ -23,7 +23,7 @@ from transformers.models.auto.modeling_auto import (
 
 from engine.checkpoints.files import display_name, first_line, read_config, stored_tensors
 from engine.checkpoints.memory import DeviceMap, layer_configs
-from engine.checkpoints.weights import DERIVED, check_floats, check_not_quantised
+from engine.checkpoints.weights import DERIVED_TENSORS, check_floats, check_not_quantised
 from engine.errors import RigError
 from engine.models.attention import EAGER, FUSED, takes_windows
 from engine.models.recurrent import takes_states
@@ -129,7 +129,7 @@ def load_causal(folder: Path, dtype: torch.dtype, device: torch.device,
         raise RigError(f"The model in {display_name(folder)}, a {config.model_type}, cannot be loaded "
                        f"({first_line(error)}); install the package that this names, or fetch it again.") from error
     text = model.config.get_text_config()
-    misfits = sorted(name for name in report["unexpected_keys"] if not name.endswith(DERIVED))
+    misfits = sorted(name for name in report["unexpected_keys"] if not name.endswith(DERIVED_TENSORS))
     if getattr(text, "num_nextn_predict_layers", None):  # that layer drafts, see ``drafters.mtp``
         misfits = [name for name in misfits if f".layers.{text.num_hidden_layers}." not in name]
     misfits += [f"no {name}" for name in sorted(report["missing_keys"])]

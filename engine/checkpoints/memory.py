@@ -26,11 +26,11 @@ from engine.models.target import TorchTarget, positions_of
 from engine.records import Request
 
 GIGA = 1e9
-USUAL_POSITIONS = 4096  # the length of a cache that a rig should have room for at least
-MAX_PERCENT = 90  # of the GPUs' free memory; the rest is for logits, masks and longer texts
-MAX_RUNS = 8  # at once
-KEPT_PART = 1 / 8  # of the memory of runs, for texts that later runs may begin with
-RUNS_FRACTION = 0.5  # of the memory that is free once the rig is loaded, for the caches of all runs
+MIN_POSITIONS = 4096  # a rig is refused if a cache of this length does not fit
+MAX_GPU_PERCENT = 90  # of free memory; the rest is for logits, masks and longer texts
+MAX_RUNS = 8
+KEPT_FRACTION = 1 / 8  # of the memory of runs: texts that later runs may begin with
+RUNS_FRACTION = 0.5  # of the memory that is free once the rig is loaded
 WITHOUT_CACHE = frozenset({"linear_attention", "conv", "mamba", "moe", "mlp"})  # kinds of layers
 LOGIT_BYTES = 8  # per logit of a row: in float32, and a copy while they are read
 ADJUSTED_BYTES = 8  # more per logit if biases or penalties change it: a float32 array, and another in between
@@ -67,7 +67,7 @@ class Storage:
 
 
 def check_memory(count: int, text: Any, storage: Storage, device: torch.device, opening: Opening = ALONE) -> None:
-    """RigError unless ``count`` weights and a cache of ``USUAL_POSITIONS`` need no more memory than is free."""
+    """RigError unless ``count`` weights and a cache of ``MIN_POSITIONS`` need no more memory than is free."""
     weights, cache = int(count * storage.weight_bytes), usual_cache_bytes(text, storage)
     free = max(0, free_bytes(device) - (0 if device.type == "cuda" else opening.held_bytes))
     if weights + cache > free:
@@ -90,7 +90,7 @@ def fits(count: int, text: Any, storage: Storage, device: torch.device, opening:
 
 def usual_cache_bytes(text: Any, storage: Storage) -> int:
     """Bytes of a cache of usual length."""
-    return cache_bytes(text, min(USUAL_POSITIONS, positions_of(text)), storage.weights)
+    return cache_bytes(text, min(MIN_POSITIONS, positions_of(text)), storage.weights)
 
 
 def cache_bytes(text: Any, positions: int, dtype: torch.dtype) -> int:
@@ -153,7 +153,7 @@ def spread(model: PreTrainedModel, cache: int, drafter_bytes: int, free: Sequenc
     gpus = balanced(sizes, rest, free)
     if not gpus:
         raise RigError(f"The rig needs about {(sum(sizes) + rest) / GIGA:.1f} GB, and the {len(free)} GPUs have "
-                       f"{', '.join(f'{size / GIGA:.1f}' for size in free)} GB free, of which {MAX_PERCENT} % are "
+                       f"{', '.join(f'{size / GIGA:.1f}' for size in free)} GB free, of which {MAX_GPU_PERCENT} % are "
                        "taken at most; choose a smaller target, or free memory that other programs hold.")
     prefix = model.base_model_prefix
     others = [name for name, _ in model.named_children() if name != prefix]
@@ -164,7 +164,7 @@ def spread(model: PreTrainedModel, cache: int, drafter_bytes: int, free: Sequenc
 def balanced(layers: Sequence[int], rest: int, free: Sequence[int]) -> list[int]:
     """The GPU of each layer, in order, such that the fullest GPU is as empty as possible; empty without enough room.
     All in bytes; ``rest`` lies on the first GPU."""
-    for percent in range(1, MAX_PERCENT + 1):
+    for percent in range(1, MAX_GPU_PERCENT + 1):
         left, gpu = [size * percent // 100 for size in free], 0
         left[0] -= rest
         gpus: list[int] = []
@@ -190,7 +190,7 @@ class RunMemory:
     def __init__(self, target: TorchTarget) -> None:
         self._target = target
         unused = RUNS_FRACTION * unused_bytes(target.device)
-        self.kept_bytes = int(KEPT_PART * unused)
+        self.kept_bytes = int(KEPT_FRACTION * unused)
         self.bytes = unused - self.kept_bytes
 
     def share(self, request: Request, drafter_count: int) -> float:

@@ -38,7 +38,7 @@ from engine.checkpoints.memory import GIGA
 from engine.errors import CanopyError, RigError
 from engine.machine.files import kept_files
 from engine.machine.progress import ReportProgress, ignore_progress
-from engine.requests.rig_names import GGUF, PIN, is_folder
+from engine.requests.rig_names import GGUF_ENDING, REVISION_MARK, is_folder
 
 MODEL_ID = re.compile(r"[\w.-]+/[\w.-]+")
 # The files of configs and tokenizers, none of them below a folder but templates. Never a pickle, never code.
@@ -61,14 +61,14 @@ class LocalModel:
 def look_up(name: str, report: ReportProgress = ignore_progress) -> LocalModel:
     """The local model of a folder, a GGUF file or a model id, of which configs and tokenizer are downloaded first;
     ``fetch_weights`` gets the rest. RigError says why there is none."""
-    if name.lower().endswith(GGUF):
+    if name.lower().endswith(GGUF_ENDING):
         folder = convert_gguf(name, report)
         origin = origin_of(folder)
-        return LocalModel(folder, f"{origin.file}{PIN}{origin.sha256[:12]}" if origin else folder.name)
+        return LocalModel(folder, f"{origin.file}{REVISION_MARK}{origin.sha256[:12]}" if origin else folder.name)
     if is_folder(name):
         folder = Path(name).expanduser()
         return LocalModel(folder, folder.resolve().name)
-    model, _, revision = name.partition(PIN)
+    model, _, revision = name.partition(REVISION_MARK)
     if not MODEL_ID.fullmatch(model):
         raise RigError(f"There is no folder {name[:200]!r}, and it is not a model id of the form owner/name.")
 
@@ -84,7 +84,7 @@ def look_up(name: str, report: ReportProgress = ignore_progress) -> LocalModel:
     pickles = sorted(name for name in listed if any(fnmatch(name, kind) for kind in PICKLES))
     if pickles and not any(name.endswith(".safetensors") for name in listed):
         raise pickled(model, pickles[0])
-    return LocalModel(folder, f"{model}{PIN}{folder.name[:12]}", model)
+    return LocalModel(folder, f"{model}{REVISION_MARK}{folder.name[:12]}", model)
 
 
 def fetch_weights(model: LocalModel, report: ReportProgress = ignore_progress) -> None:

@@ -13,9 +13,9 @@ from engine.checkpoints.files import damaged, display_name, read_config, read_ob
 from engine.errors import RigError
 
 Model = TypeVar("Model", bound=nn.Module)
-BESIDE = ("quantize_config.json", "quant_config.json", "hf_quant_config.json")  # of GPTQ, AWQ and ModelOpt
+QUANTISATION_FILES = ("quantize_config.json", "quant_config.json", "hf_quant_config.json")  # GPTQ, AWQ, ModelOpt
 PLAIN = frozenset({"F64", "F32", "F16", "BF16", "I64", "BOOL"})  # how tensors are stored that are not quantised
-DERIVED = ("rotary_emb.inv_freq", "attn.bias", "attn.masked_bias")  # that old checkpoints store, and no model needs
+DERIVED_TENSORS = ("rotary_emb.inv_freq", "attn.bias", "attn.masked_bias")  # stored by old checkpoints
 
 
 def check_not_quantised(folder: Path) -> None:
@@ -27,7 +27,7 @@ def check_not_quantised(folder: Path) -> None:
             methods.append("bitsandbytes" if bits else options.get("quant_method", "by an unnamed method"))
     if values.get("quantization"):
         methods.append("quantization in config.json")
-    for name in BESIDE:
+    for name in QUANTISATION_FILES:
         if (folder / name).is_file():
             about = read_object(folder / name).get("quantization", {})
             if not isinstance(about, dict) or about.get("quant_algo", name):  # ModelOpt's may be about the KV cache
@@ -40,7 +40,7 @@ def check_floats(folder: Path) -> None:
     nothing."""
     _refuse_quantised(folder, [
         f"{name} is stored as {kind}" for name, (kind, shape) in stored_tensors(folder).items()
-        if len(shape) > 1 and kind not in PLAIN and not name.endswith(DERIVED)])
+        if len(shape) > 1 and kind not in PLAIN and not name.endswith(DERIVED_TENSORS)])
 
 
 def _refuse_quantised(folder: Path, methods: Sequence[object]) -> None:

@@ -6,7 +6,7 @@ import numpy as np
 
 from engine.records import DraftTree, Floats, Integers, PackedTree
 
-ALONE = np.ones((1, 1), np.bool_)  # the mask of a single row
+ONE_ROW_MASK = np.ones((1, 1), np.bool_)
 
 
 def depths(parents: Integers) -> Integers:
@@ -60,7 +60,7 @@ def pack(tree: DraftTree, start: int) -> PackedTree:
     parent's bits and its own: about a microsecond for a dozen rows."""
     size = len(tree)
     if size == 1:
-        return PackedTree(tree.tokens, np.asarray([start], np.int32), tree.parents, ALONE)
+        return PackedTree(tree.tokens, np.asarray([start], np.int32), tree.parents, ONE_ROW_MASK)
     lines, bit = [1], 1
     for parent in tree.parents.tolist()[1:]:
         bit += bit

@@ -37,7 +37,7 @@ LAYER_COUNTS = ("num_nextn_predict_layers", "mtp_num_hidden_layers")  # of layer
 PARTS: Mapping[str, str] = MappingProxyType({
     "fc": "eh_proj", "pre_fc_norm_embedding": "enorm", "pre_fc_norm_hidden": "hnorm", "norm": "post_norm",
     "eh_proj": "eh_proj", "enorm": "enorm", "hnorm": "hnorm", "shared_head.norm": "post_norm"})
-COPIES = frozenset({"embed_tokens", "shared_head.head"})  # of the target's
+SHARED_WITH_TARGET = frozenset({"embed_tokens", "shared_head.head"})  # stored once more
 EXPERT = re.compile(r"(.*\.experts)\.(\d+)\.(gate|up|down)_proj\.weight")
 # How a decoder layer of the target's kind is made as the first and only one, with experts if the kind has them.
 ONE_LAYER: Mapping[str, object] = MappingProxyType({
@@ -111,7 +111,7 @@ def _named(stored: Mapping[str, Tensor]) -> dict[str, Tensor]:
         part = name.removesuffix(".weight")
         if part in PARTS:
             weights[f"{PARTS[part]}.weight"] = value
-        elif part not in COPIES:
+        elif part not in SHARED_WITH_TARGET:
             weights[f"mtp_block.{name.removeprefix('layers.0.')}"] = value
     experts = {match.groups(): weights.pop(name) for name in list(weights) if (match := EXPERT.fullmatch(name))}
     for place in {place for place, _, _ in experts}:

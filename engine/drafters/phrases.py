@@ -32,17 +32,17 @@ from engine.errors import RigError
 from engine.models.target import TorchTarget
 from engine.records import Lattice
 
-BITS = 21  # of a token in a key of 64, so that three fit
+TOKEN_BITS = 21  # three tokens fit into a key of 64 bits
 MAX_CONTEXT = 3  # tokens
-MAX_CELLS = 2**8  # of a context, all of which a look-up reads; made tables have 12
-STEPS_PER_NAT = 16  # of a log probability's code
+MAX_CONTEXT_CELLS = 2**8  # a look-up reads all of them; the shipped tables have 12
+STEPS_PER_NAT = 16  # a code of 16 is a log probability of −1
 ARRAYS: Mapping[str, tuple[Any, ...]] = MappingProxyType({
     "keys": (np.uint64,), "ends": (np.uint32,), "tokens": (np.uint16, np.uint32), "codes": (np.uint8,)})
 PROBABILITY = tuple(exp(-code / STEPS_PER_NAT) for code in range(256))
 
 MAX_DEPTH = 24
 MAX_PROPOSALS = 12  # after one path
-MIN_PROBABILITY = 1e-5  # of a proposed token
+MIN_PROBABILITY = 1e-5  # tokens below it are not proposed
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,7 +71,7 @@ def table_row(orders: Sequence[PhraseOrder], context: Sequence[int]) -> Row:
     for length in range(min(len(orders), len(context)), 0, -1):
         key = 0
         for token in context[len(context) - length:]:
-            key = key << BITS | token
+            key = key << TOKEN_BITS | token
         row = orders[length - 1].row(key)
         if row is not None:
             return row
@@ -79,7 +79,7 @@ def table_row(orders: Sequence[PhraseOrder], context: Sequence[int]) -> Row:
 
 
 class PhraseDrafter(TextDrafter):
-    """The drafter of the module's docstring. Without a table it goes by the text's own counts."""
+    """Drafts from a table of phrases and the counts of the text so far; without a table, from the counts alone."""
 
     priors = (8.0, 2.0, 1.0, 0.5)  # weight of the table against one occurrence in the text, by context length
 
@@ -132,7 +132,8 @@ def _check(order: PhraseOrder, number: int, vocabulary: int) -> None:
     for fine, wrong in (
             (len(order.keys) == len(sizes) and (sizes >= 0).all()
              and sizes.sum() == len(order.tokens) == len(order.codes), f"ends{number} do not fit its cells"),
-            (sizes.max(initial=0) <= MAX_CELLS, f"ends{number} gives a context more than {MAX_CELLS} cells"),
+            (sizes.max(initial=0) <= MAX_CONTEXT_CELLS,
+             f"ends{number} gives a context more than {MAX_CONTEXT_CELLS} cells"),
             ((order.keys[1:] > order.keys[:-1]).all(), f"keys{number} do not ascend"),
             (order.tokens.max(initial=0) < vocabulary, f"tokens{number} holds a token beyond the {vocabulary}")):
         if not fine:

@@ -26,7 +26,7 @@ from engine.records import Request, Round
 FINE_ROUNDING_NATS, COARSE_ROUNDING_NATS = 1e-3, 0.5
 FINE_DTYPES = ("float32", "int4")  # the others have 16 bits or fewer
 
-MAX_TIMES = 1000  # the largest likelihood ratio that is printed as a number
+MAX_PRINTED_RATIO = 1000  # of likelihoods
 
 SAME, SO_FAR = "same", "so far"  # all tokens are equal; all that plain decoding has written so far
 NEAR_TIE, UNEXPLAINED, UNKNOWN = "near-tie", "unexplained", "unknown"  # why they differ, or that this is not known
@@ -149,9 +149,9 @@ def verdict_words(why: str, temperature: float, gap: float | None, dtype: str) -
 
 def likelihood_ratio_text(gap_nats: float) -> str:
     """A gap between two log probabilities, as how many times as likely one token is."""
-    times = exp(min(abs(gap_nats), log(MAX_TIMES)))
-    if times == MAX_TIMES:
-        return f"one was more than {MAX_TIMES:,} times as likely as the other"
+    times = exp(min(abs(gap_nats), log(MAX_PRINTED_RATIO)))
+    if times == MAX_PRINTED_RATIO:
+        return f"one was more than {MAX_PRINTED_RATIO:,} times as likely as the other"
     digits = 3 if times >= 1.01 else 5
     return "both were equally likely" if times < 1.00001 else f"one was {times:.{digits}g} times as likely as the other"
 
@@ -168,12 +168,12 @@ def rounding_nats(dtype: str) -> float:
     return FINE_ROUNDING_NATS if dtype in FINE_DTYPES else COARSE_ROUNDING_NATS
 
 
-STEADY = 0.35  # (max − min) / median of plain decoding's speed; if it is larger, the machine was busy
+MAX_STEADY_SPREAD = 0.35  # a larger (max − min) / median of plain decoding's speeds shows a busy machine
 
 
 def unsteady(least: float, median: float, most: float) -> bool:
     """Whether plain decoding's speeds, which do not depend on the prompt, show a busy machine."""
-    return most - least > STEADY * median
+    return most - least > MAX_STEADY_SPREAD * median
 
 
 BUSY = "Other programs used this machine meanwhile, so no speed-up is said."
@@ -198,8 +198,8 @@ def speedup_withheld(tau: float, ratio: float, drafted_rounds: int, rounds: int,
     return RATIO_ABOVE_TAU if ratio > tau else ""
 
 
-TURN_TOKENS = 4  # of the run, at least
-MIN_TURNS = 6  # for a confidence interval
+MIN_TURN_TOKENS = 4
+MIN_TURNS = 6  # fewer give no confidence interval
 SETTLING_TURNS = 1  # warm-up, not counted
 MAX_PACE_RATIO = 1.25  # turns in which plain decoding is off its median pace by more are not counted
 MAX_DELAYED = 0.25  # fraction of turns not counted; above it, the machine was busy
@@ -217,9 +217,9 @@ class InterleavedTiming:
     def turn(self) -> bool:
         """Take one turn of each side. Return False when both have ended; the longer text continues alone."""
         written, plain = self._tokens
-        self._advance(0, self.rounds, written + TURN_TOKENS)
+        self._advance(0, self.rounds, written + MIN_TURN_TOKENS)
         over = self._tokens[0] == written
-        self._advance(1, self.plain, plain + TURN_TOKENS if over else self._tokens[0])
+        self._advance(1, self.plain, plain + MIN_TURN_TOKENS if over else self._tokens[0])
         return not over or self._tokens[1] > plain
 
     @property
@@ -244,13 +244,13 @@ class TurnPair:
 
 
 def turn_pairs(rounds: Sequence[Round], plain: Sequence[Round]) -> list[TurnPair]:
-    """Pair the turns of two runs of one prompt, of at least ``TURN_TOKENS`` tokens; a remainder joins the last."""
+    """Pair the turns of two runs of one prompt, of at least ``MIN_TURN_TOKENS`` tokens; a remainder joins the last."""
     ends, clock = cumulative_times(rounds)
     plain_at = dict(zip(*cumulative_times(plain), strict=True))
     marks = [(0, 0.0, 0.0)]
     for end, now in zip(ends, clock, strict=True):
-        if end in plain_at and (end - marks[-1][0] >= TURN_TOKENS or end == ends[-1]):
-            rest = end - marks[-1][0] < TURN_TOKENS and len(marks) > 1
+        if end in plain_at and (end - marks[-1][0] >= MIN_TURN_TOKENS or end == ends[-1]):
+            rest = end - marks[-1][0] < MIN_TURN_TOKENS and len(marks) > 1
             marks[len(marks) - rest:] = [(end, now, plain_at[end])]
     return [TurnPair(end - begin, now - then, plain_now - plain_then, end)
             for (begin, then, plain_then), (end, now, plain_now) in pairwise(marks)]

@@ -15,15 +15,15 @@ import numpy as np
 
 from engine.budget.auto import best_order
 from engine.lab.reading import ended_by_text, rows_along
-from engine.lab.redraft import CHAIN, Counted, RedraftedLength, redraft_kinds
+from engine.lab.redraft import CHAIN, CountedRuns, RedraftedLength, redraft_kinds
 from engine.lab.replay import drafter_names
 from engine.lab.statistics import Measured, mean_of, share_of
 from engine.records import Lattice, Round
 from engine.trace import Trace
 
 MIN_SILENT_ROUNDS = 16  # rounds without a draft at the end of a run that are worth a sentence
-ENOUGH = 0.98  # a smaller tree that keeps this fraction of the largest tree's tokens does as well
-FEW = 20  # a share of fewer cases is marked as such
+ENOUGH_FRACTION = 0.98  # a smaller tree is as good if it keeps this fraction of the largest tree's tokens
+FEW_CASES = 20  # a share over fewer cases is marked "few"
 ORDINALS = ("first", "second", "third", "fourth")
 Key = TypeVar("Key", int, str)
 
@@ -80,7 +80,7 @@ def _shares(hits: Iterable[tuple[Key, bool]]) -> dict[Key, Measured]:
     return {key: share_of(sum(grouped[key]), len(grouped[key])) for key in sorted(grouped)}
 
 
-def _misses(counted: Counted) -> dict[str, dict[str, Measured]]:
+def _misses(counted: CountedRuns) -> dict[str, dict[str, Measured]]:
     places: dict[str, Counter[str]] = defaultdict(Counter)
     for trace, rounds in counted:
         names = drafter_names(trace)
@@ -122,7 +122,7 @@ def kept_of_first(round_: Round, nodes: int) -> int:
     return int(np.logical_and.accumulate(rank[keep] <= nodes).sum())
 
 
-def _lacking(counted: Counted) -> Iterator[str]:
+def _lacking(counted: CountedRuns) -> Iterator[str]:
     if not any(rounds for _, rounds in counted):
         yield "No round drafted anything, so there is nothing to take apart."
         return
@@ -145,7 +145,7 @@ def sentences(anatomy: Anatomy) -> dict[str, list[str]]:
     words: dict[str, list[str]] = defaultdict(list)
     for drafter, misses in anatomy.misses.items():
         parts = [f"{place} in {share.value:.0%} ({share.low:.0%} to {share.high:.0%} of {share.count}"
-                 f"{', few' if share.count < FEW else ''})"
+                 f"{', few' if share.count < FEW_CASES else ''})"
                  for place, share in sorted(misses.items(), key=lambda pair: -pair[1].value)]
         words["misses"].append(
             f"When the walk of a round ended, the target's token was in {drafter}'s row: {'; '.join(parts)}.")
@@ -179,7 +179,7 @@ def _node_words(first_nodes: Mapping[int, Measured]) -> list[str]:
         return []
     last, before = sizes[-1], sizes[-2]
     whole, less = first_nodes[last], first_nodes[before]
-    enough = next(size for size in sizes if first_nodes[size].value >= ENOUGH * whole.value)
+    enough = next(size for size in sizes if first_nodes[size].value >= ENOUGH_FRACTION * whole.value)
     words = [f"Whole trees of up to {last} nodes kept {whole} drafted tokens a round; the nodes after the {before}th "
              f"earned {(whole.value - less.value) / (last - before):.3f} each, the first one "
              f"{first_nodes[sizes[0]].value:.2f}."]

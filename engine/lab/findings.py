@@ -13,9 +13,9 @@ STATUSES = FINE, SUSPICIOUS, WRONG
 WRONG_GAIN, SUSPICIOUS_GAIN = 1.25, 1.08  # ratios of accepted drafted tokens, another way of running against this one
 MIN_GAIN = 0.1  # tokens: a smaller gain is noise
 MIN_POSITIONS = 20  # positions that a share has to be counted over
-FIRST_SHARE = 0.4  # the share of first drafted tokens that is accepted if a drafter suits the text
-DIP_RATIO = 0.6  # a depth accepted less than this share of both its neighbours stands out
-MAX_CALIBRATION_ERROR = 0.15  # of a probability: promised against accepted
+GOOD_FIRST_ACCEPTANCE = 0.4  # a drafter that suits the text reaches it with its first drafted token
+DIP_RATIO = 0.6  # a depth stands out if its acceptance is below 0.6 times that of both neighbours
+MAX_CALIBRATION_ERROR = 0.15  # difference between the promised and the accepted share
 
 
 @dataclass(frozen=True)
@@ -97,9 +97,9 @@ def positions_finding(drafter: str, proposals: Marks) -> DoctorFinding:
     advice = ""
     dips = [depth + 1 for depth in range(1, len(shares) - 1) if solid[depth + 1]
             and shares[depth] < DIP_RATIO * min(shares[depth - 1], shares[depth + 1])]
-    if shares[0] < FIRST_SHARE:
-        advice = (f"Even the first drafted token is accepted in less than {FIRST_SHARE:.0%} of the places: ask what "
-                  "the drafter was trained for, or look for a wrong check here.")
+    if shares[0] < GOOD_FIRST_ACCEPTANCE:
+        advice = (f"Even the first drafted token is accepted in less than {GOOD_FIRST_ACCEPTANCE:.0%} of the places: "
+                  "ask what the drafter was trained for, or look for a wrong check here.")
     elif dips:
         advice = (f"Depth {dips[0]} is accepted far less than its neighbours: check how that slot of the block is laid "
                   "and read.")

@@ -21,10 +21,10 @@ from engine.requests.rig_names import RIGS_FOLDER
 
 FLOOR, LOOP = "floor", "published loop"
 LINES = (FLOOR, LOOP)
-BYTES = 2  # of a bfloat16
+BFLOAT16_BYTES = 2
 ROWS = RANK_STEPS  # the numbers of rows that the adaptive budget tells apart
 FITTED = "qwen3-4b"
-PUBLISHED_MODEL, PUBLISHED_DEVICE = "qwen3-8b", "H200"  # of the published results that no figure was fitted on
+PUBLISHED_MODEL, PUBLISHED_DEVICE = "qwen3-8b", "H200"  # no figure was fitted on their results
 DFLASH, DDTREE = "dflash", "ddtree"
 
 
@@ -80,12 +80,12 @@ class ModelShape:
     def weights_gigabytes(self) -> float:
         experts = max(1, self.experts) * 3 * self.hidden * self.intermediate
         embedding = self.hidden * self.vocabulary * (1 if self.tied else 2)
-        return BYTES * (self.layers * (self.attention + experts) + embedding) / 1e9
+        return BFLOAT16_BYTES * (self.layers * (self.attention + experts) + embedding) / 1e9
 
     def pass_ms(self, device: Device, rows: int, context: int) -> float:
         """The floor of a target pass over so many rows after ``context`` tokens."""
         cached = 2 * self.kv_heads * self.head_dim * context
-        read = BYTES * (self.layers * (self.attention + self.feed_forward(rows) + cached) + self.head)
+        read = BFLOAT16_BYTES * (self.layers * (self.attention + self.feed_forward(rows) + cached) + self.head)
         products = 2 * (self.layers * self.layer + self.head)
         seen = 4 * self.layers * self.heads * self.head_dim * context
         return roofline_ms(device, read, rows * (products + seen))
@@ -95,7 +95,7 @@ class ModelShape:
         wide = self.drafter_intermediate or self.intermediate
         body = self.drafter_layers * (self.attention + 3 * self.hidden * wide)
         cached = 2 * self.drafter_layers * self.kv_heads * self.head_dim * context
-        return roofline_ms(device, BYTES * (body + self.head + cached), 2 * self.block * (body + self.head))
+        return roofline_ms(device, BFLOAT16_BYTES * (body + self.head + cached), 2 * self.block * (body + self.head))
 
 
 def roofline_ms(device: Device, read: float, operations: float) -> float:

@@ -22,15 +22,15 @@ from engine.lab.repetition import first_copy
 from engine.records import STAGES, DraftTree, Lattice, Round
 from engine.trace import Trace, mean_length
 
-RANKS = 16  # the last also counts all worse ranks
+COUNTED_RANKS = 16  # the last one also counts all worse ranks
 
 Counts = tuple[tuple[int, ...], ...]
 
 
 @dataclass(frozen=True)
 class AcceptanceCounts:
-    """Accepted tokens by depth after the root (index d − 1) and by rank in the drafter's row (``RANKS`` columns). A
-    token that several drafters propose counts at its best rank."""
+    """Accepted tokens by depth after the root (index d − 1) and by rank in the drafter's row (``COUNTED_RANKS``).
+    A token that several drafters propose counts at its best rank."""
 
     reached: tuple[int, ...] = ()  # rounds that kept depth d − 1 and had a proposal for depth d
     proposed: Counts = ()  # distinct tokens of each rank in their trees at depth d
@@ -220,13 +220,14 @@ def count_acceptance(rounds: Iterable[Round]) -> AcceptanceCounts:
             for token, drafters in zip(tree.tokens[nodes].tolist(), tree.drafters[nodes].tolist(), strict=True):
                 rows = [rows[depth] for drafter, rows in enumerate(by_drafter)
                         if drafters >> drafter & 1 and depth < len(rows)]
-                ranks[token] = min([ranks.get(token, RANKS - 1), *(row.index(token) for row in rows if token in row)])
+                found = [row.index(token) for row in rows if token in row]
+                ranks[token] = min([ranks.get(token, COUNTED_RANKS - 1), *found])
             reached[depth] += 1
             proposed.update((depth, rank) for rank in ranks.values())
             if taken is not None:
                 accepted[depth, ranks[taken]] += 1
     return AcceptanceCounts(tuple(reached[depth] for depth in range(len(reached))), *(
-        tuple(tuple(counts[depth, rank] for rank in range(RANKS)) for depth in range(len(reached)))
+        tuple(tuple(counts[depth, rank] for rank in range(COUNTED_RANKS)) for depth in range(len(reached)))
         for counts in (proposed, accepted)))
 
 

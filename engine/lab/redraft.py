@@ -26,8 +26,8 @@ from engine.trace import Trace
 
 CHAIN, WIDE, MARGINALS, TRANSITIONS = "chain", "wider chain", "tree by marginals", "tree by transitions"
 MAX_ROUNDS = 300  # sampled evenly from a run; their other trees take about a second
-Counted = Sequence[tuple[Trace, Sequence[Round]]]  # runs with their rounds that count
-SIZES = (2, 4, 8, 12, 16, 24, 32, 64, 128)  # of drafted nodes
+CountedRuns = Sequence[tuple[Trace, Sequence[Round]]]  # runs, each with the rounds that drafted
+TREE_SIZES = (2, 4, 8, 12, 16, 24, 32, 64, 128)  # drafted nodes
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class RedraftedLength:
     gain_over_chain: Measured
 
 
-def redraft_kinds(counted: Counted) -> tuple[tuple[RedraftedLength, ...], tuple[str, ...]]:
+def redraft_kinds(counted: CountedRuns) -> tuple[tuple[RedraftedLength, ...], tuple[str, ...]]:
     """Return the accepted lengths of every kind of tree at every size, by drafter, and sentences about what was left
     out."""
     lengths: dict[str, dict[tuple[str, int], list[int]]] = defaultdict(lambda: defaultdict(list))
@@ -73,7 +73,7 @@ def _lengths(known: KnownText, position: int, lattice: Lattice) -> Mapping[tuple
     """The kept drafted tokens by kind and size; none if the end of the text would have cut one of them."""
     root, left = int(known.token_ids[position]), len(known.token_ids) - position
     widest = max(lattice.tokens.shape[2], lattice.depth)
-    sizes = [size for size in SIZES if size <= widest]
+    sizes = [size for size in TREE_SIZES if size <= widest]
     whole = len(known.equal_prefix(position, chain(lattice, root, lattice.depth))) - 1
     lengths = {(CHAIN, size): min(whole, size) for size in sorted({*sizes, *range(1, lattice.depth + 1)})}
     lengths |= {(kind, size): len(known.equal_prefix(position, tree)) - 1
@@ -125,7 +125,7 @@ def marginals_of(lattice: Lattice) -> Lattice:
 
 
 BUDGETS = tuple(2**power for power in range(11))
-EIGHT_IN_TEN = 1.28  # standard errors to either side
+Z_80_PERCENT = 1.28  # an 80 % interval reaches this many standard errors to either side
 MAX_MISFIT = 1.5  # ratio of a predicted speed-up to the measured one, either way
 Figures = NDArray[np.float64]
 
@@ -206,7 +206,7 @@ class BudgetCurve:
     def tau(self) -> tuple[Figures, Figures, Figures]:
         """Tokens per round at each budget: the mean and the ends of its 80 % interval."""
         mean = self.kept.mean(0)
-        off = EIGHT_IN_TEN * self.kept.std(0) / np.sqrt(max(1, len(self.kept) - 1))
+        off = Z_80_PERCENT * self.kept.std(0) / np.sqrt(max(1, len(self.kept) - 1))
         return mean, np.maximum(1, mean - off), mean + off
 
     def speed(self, cost: CostCurve, scale: float = 1.0) -> tuple[Figures, Figures, Figures]:

@@ -18,7 +18,7 @@ from engine.trace import Piece
 
 MIN_COPIES = 4  # three of a line are common in code and songs
 MIN_LENGTH = 24  # tokens of all copies together
-MIN_SHARE = 0.5  # of the rest of the text that has to be copies
+MIN_COPIED_SHARE = 0.5  # of the rest of the text
 LINE_MARK = re.compile(r"[\d.):#*•-]*")
 
 
@@ -55,7 +55,7 @@ def first_copy(items: Sequence[Hashable]) -> int | None:
     if not copied.any():
         return None
     start = int(copied.argmax())
-    return start if copied[start:].mean() >= MIN_SHARE else None
+    return start if copied[start:].mean() >= MIN_COPIED_SHARE else None
 
 
 def repetition_in(rounds: Sequence[Round], named: Mapping[int, Piece]) -> int | None:

@@ -18,7 +18,7 @@ from engine.requests.prompts import Prompt, read_prompts
 from engine.requests.rig_names import AUTO_DTYPE
 
 BASELINE = "autoregressive"  # what speed-up is measured against, in every sweep and race
-TURNS = 4  # other prompts per concurrent request, before they repeat
+TURNS_PER_REQUEST = 4  # prompts that each concurrent request answers before they repeat
 MAX_CELLS = 1_000_000
 SHIPPED = Path(__file__).resolve().parents[2] / "assets" / "prompts"
 
@@ -123,7 +123,7 @@ class SweepPlan:
         """A cell's task. Concurrent with it are the prompts that follow it in the set, cyclically, so that every prompt
         is concurrent with the others equally often."""
         concurrency = cell.setting.concurrency
-        following = range(1, 1 + TURNS * concurrency) if concurrency > 1 else ()
+        following = range(1, 1 + TURNS_PER_REQUEST * concurrency) if concurrency > 1 else ()
         others = [replace(cell, prompt=(cell.prompt + steps) % len(self.prompts)) for steps in following]
         return Task(cell, self.ask(cell), tuple(map(self.ask, others)))
 

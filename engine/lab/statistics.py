@@ -15,7 +15,7 @@ from engine.lab.reading import Reading
 
 CONFIDENCE = 0.95
 TWO_SIDED = 1.96  # standard errors that hold 95 % of a normal distribution
-RESAMPLES, SEED = 2000, 0  # of a bootstrap
+RESAMPLES, SEED = 2000, 0  # of the bootstrap
 MAX_RESAMPLED = 500
 Figures = NDArray[np.float64]
 

@@ -39,11 +39,11 @@ from engine.records import Floats, Integers, Lattice, PromptRequest, Sampling
 from engine.serving.rig import Rig
 from engine.trace import committed_ids, gather, tau
 
-TOKENS = 96  # of each answer
-ANCHORS = 160  # of all answers together: enough to tell an eighth more from noise
-ROUNDING = 0.05  # of a feature's size
-MAX_ORDERS = 6  # of taps: every order of three; of more taps only the first orders
-MAX_MASKS = 8  # of other special tokens that are tried as the mask token
+ANSWER_TOKENS = 96
+MAX_ANCHORS = 160  # over all answers: enough to tell a gain of an eighth from noise
+FEATURE_NOISE = 0.05  # relative: smaller differences of features are rounding
+MAX_ORDERS = 6  # orders of taps that are tried: all of three taps
+MAX_MASKS = 8  # other special tokens that are tried as the mask token
 POSITIONS = 8  # positions at which the drafter is called as the loop calls it
 MAX_DIFFERENCE = 0.015  # in probability: rounding to bfloat16 gives 0.002, a wrong slot or context 0.04
 DTYPE_LOSS = 0.05
@@ -120,7 +120,7 @@ def compare_thinking(rig: Rig, prompts: Sequence[str], progress: Progress) -> li
     for name in rig.card.drafters:
         progress.begin(f"The drafter {name} with and without thinking.")
         taus = {thinking: tau([round_ for prompt in prompts for round_ in gather(rig.run(PromptRequest(
-            prompt, drafters=(name,), budget=16, max_tokens=TOKENS, thinking=thinking))).rounds])
+            prompt, drafters=(name,), budget=16, max_tokens=ANSWER_TOKENS, thinking=thinking))).rounds])
             for thinking in ("on", "off")}
         better = max(taus, key=taus.__getitem__)
         gain = taus[better] - taus[unasked]
@@ -134,7 +134,7 @@ def compare_thinking(rig: Rig, prompts: Sequence[str], progress: Progress) -> li
 
 def answer_of(rig: Rig, prompt: str) -> ReferenceAnswer:
     """Return the target's own answer to a prompt."""
-    trace = gather(rig.run(PromptRequest(prompt, method="autoregressive", budget=0, max_tokens=TOKENS)))
+    trace = gather(rig.run(PromptRequest(prompt, method="autoregressive", budget=0, max_tokens=ANSWER_TOKENS)))
     prompt_ids = trace.header.request.prompt_ids
     return reread(rig.target, [*prompt_ids, *committed_ids(trace.rounds)], len(prompt_ids))
 
@@ -158,8 +158,8 @@ def reread(target: TorchTarget, token_ids: Sequence[int], start: int) -> Referen
 
 def score_chains(drafter: DFlashDrafter, answers: Sequence[ReferenceAnswer], taps: Sequence[int],
                  variant: BlockVariant | None = None) -> Marks:
-    """Score the drafter's greedy chains with these taps and this block layout, at about ``ANCHORS`` positions."""
-    every = max(1, sum(len(answer.token_ids) - answer.start for answer in answers) // ANCHORS)
+    """Score the drafter's greedy chains with these taps and this block layout, at about ``MAX_ANCHORS`` positions."""
+    every = max(1, sum(len(answer.token_ids) - answer.start for answer in answers) // MAX_ANCHORS)
     chains, texts, confidences = [], [], []
     for answer in answers:
         read = answer.read(taps, every)
@@ -189,7 +189,7 @@ def _features(rig: Rig, answer: ReferenceAnswer) -> DoctorFinding:
         rig.target.release()
     wanted = answer.read(rig.target.taps, 1).features.float()
     off = float((features - wanted).norm() / wanted.norm())
-    return _finding("features", "", off <= ROUNDING,
+    return _finding("features", "", off <= FEATURE_NOISE,
                     f"The tapped features of layers {', '.join(map(str, rig.target.taps))} are {off:.2%} off those "
                     "layers' outputs.", "A tap is a layer's output before the final norm; state 0 of transformers is "
                     "the embedding, so layer i is state i + 1.", WRONG)

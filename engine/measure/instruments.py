@@ -33,7 +33,7 @@ from engine.texts.texts import TokenTexts
 from engine.trace import Piece, Trace
 
 HELD_TWICE = 256 * 2**20  # bytes: a target up to this size may be loaded a second time
-EXAMINED = ("check", 4)  # the doctor's prompts: a shipped set, and how many of it
+DOCTOR_PROMPTS = ("check", 4)  # a shipped set, and how many of it
 
 
 class LiveLaboratory:
@@ -118,7 +118,7 @@ class LiveInstruments:
 
     def doctor(self, progress: Progress) -> Sequence[DoctorFinding]:
         """Only the command line compares dtypes, which needs the rig loaded a second time."""
-        name, count = EXAMINED
+        name, count = DOCTOR_PROMPTS
         return diagnose(self.source, [prompt.text for prompt in prompt_set(name, count)], progress=progress)
 
 

@@ -15,9 +15,9 @@ from engine.errors import RequestError
 
 MAX_PENDING_RUNS = 24  # runs in progress and in the line, each with its place shown
 MAX_RUNS_PER_ADDRESS = 4  # the same, of one address
-ALL = 1.0  # of the room
-MAX_SHARE_PER_ADDRESS = 0.5  # of the room, for the runs of one address; a single run may take more if it is free
-ROUNDING = 1e-9  # by which shares may add up to more than all of the room
+WHOLE_RIG = 1.0
+MAX_SHARE_PER_ADDRESS = 0.5  # of the rig; a single run may take more if it is free
+SHARE_TOLERANCE = 1e-9  # shares may add up to this much more than 1, by rounding
 POLL_SECONDS = 0.25  # between two updates of a waiting run's message
 
 
@@ -56,7 +56,7 @@ class Admission:
         self._owner: int | None = None  # the thread that has the machine alone
 
     @contextmanager
-    def place(self, address: str = "", share: float = ALL, run: str = "") -> Iterator[Place]:
+    def place(self, address: str = "", share: float = WHOLE_RIG, run: str = "") -> Iterator[Place]:
         """Join the queue; leave it at the end of the block. An empty ``address`` is the server itself."""
         place = Place(self, address, share, run)
         with self._change:
@@ -71,7 +71,7 @@ class Admission:
                 self._change.notify_all()
 
     @contextmanager
-    def admitted(self, share: float = ALL, report: Callable[[str], None] = lambda _: None) -> Iterator[None]:
+    def admitted(self, share: float = WHOLE_RIG, report: Callable[[str], None] = lambda _: None) -> Iterator[None]:
         """Wait until the server itself is admitted. ``report`` is called with the reason several times a second; if it
         raises, the wait ends. Re-entrant for a thread inside ``exclusive``.
 
@@ -131,7 +131,7 @@ class Admission:
                 return ""
             running = [other for other in self._line if other.begun]
             before = sum(not other.begun for other in self._line[:self._line.index(place)])
-        if any(other.share >= ALL for other in running):
+        if any(other.share >= WHOLE_RIG for other in running):
             state = f"A {'large run' if running[0].run else 'measurement'} has the machine to itself"
         else:
             state = f"{len(running)} {'run is' if len(running) == 1 else 'runs are'} in progress"
@@ -141,9 +141,9 @@ class Admission:
         """Admit in order of arrival, as far as there is room."""
         for place in self._line:
             used = self._taken(place.address) if place.address else 0.0
-            if place.begun or used > 0 and used + place.share > MAX_SHARE_PER_ADDRESS + ROUNDING:
+            if place.begun or used > 0 and used + place.share > MAX_SHARE_PER_ADDRESS + SHARE_TOLERANCE:
                 continue
-            if self._taken() + place.share > ALL + ROUNDING:
+            if self._taken() + place.share > WHOLE_RIG + SHARE_TOLERANCE:
                 return
             place.begun = True
 

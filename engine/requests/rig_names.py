@@ -20,12 +20,12 @@ from urllib.parse import urlsplit
 from engine.errors import RigError
 
 RIGS_FOLDER = Path(__file__).resolve().parents[2] / "assets"
-JOINT, PIN = "::", "@"
-BLOCK_SIZE = "?block_size="  # behind a drafter
-MODEL = "#"  # before the name of a server's model, at the end of its address
+PAIR_MARK, REVISION_MARK = "::", "@"
+BLOCK_SIZE_KEY = "?block_size="  # DRAFTER?block_size=7
+MODEL_MARK = "#"  # http://HOST:PORT#MODEL
 NGRAM = "ngram"
 MTP = "mtp"  # the target's own layer for multi-token prediction
-RANDOM = "random:"  # before the name of a shape
+RANDOM_PREFIX = "random:"  # random:SHAPE
 EMBEDDED_RIG = "demo"  # needs neither network nor set-up, so it serves if no other rig can
 DEFAULT_RIG = "smollm2"  # if no rig is named; the embedded rig if this one cannot be fetched
 AUTO_DTYPE = "auto"  # the dtype that is fastest on this processor
@@ -39,9 +39,9 @@ EXACTNESS: Mapping[str, str] = MappingProxyType({  # of a tree's text, against p
     "float32": "trees write plain decoding's text, but for ties closer than its rounding",
     "bfloat16": NEAR_TIES, FOUR_BITS: "trees write plain decoding's text bit for bit"})
 DTYPE_NAMES = (AUTO_DTYPE, *DTYPE_WORDS)
-GGUF = ".gguf"  # the suffix of such a file
-SCHEMES = ("http", "https")  # of a server's address
-SERVER_KEY = "CANOPY_SERVER_KEY"  # the variable of the environment that holds a server's key
+GGUF_ENDING = ".gguf"
+SCHEMES = ("http", "https")
+SERVER_KEY = "CANOPY_SERVER_KEY"  # the environment variable with a server's key
 
 
 @dataclass(frozen=True)
@@ -125,11 +125,11 @@ def pair_of(rig: str) -> RigPair:
         return NAMED[rig]
     if is_address(rig):
         raise RigError("That is the address of a server, which the page attaches to (make run RIG=http://…); here a "
-                       f"rig's name, a folder or TARGET{JOINT}DRAFTER is needed.")
-    target, *drafters = (part.strip() for part in rig.split(JOINT))
+                       f"rig's name, a folder or TARGET{PAIR_MARK}DRAFTER is needed.")
+    target, *drafters = (part.strip() for part in rig.split(PAIR_MARK))
     if not target or not 1 <= len(drafters) <= 2 or not all(drafters):
-        raise RigError(f"The rig {rig[:200]!r} is not of the form TARGET{JOINT}DRAFTER, or with a second "
-                       f"{JOINT}DRAFTER; each is a folder or a model id.")
+        raise RigError(f"The rig {rig[:200]!r} is not of the form TARGET{PAIR_MARK}DRAFTER, or with a second "
+                       f"{PAIR_MARK}DRAFTER; each is a folder or a model id.")
     return RigPair(target, tuple(drafters))
 
 
@@ -154,7 +154,7 @@ def server_address(rig: str) -> str:
         raise RigError("The server's address has to be http://HOST:PORT or https://HOST:PORT, with a path and #MODEL "
                        f"at most; a key goes into the environment as {SERVER_KEY}.")
     path = parts.path.rstrip("/").removesuffix("/v1").rstrip("/")
-    model = f"{MODEL}{parts.fragment}" if parts.fragment else ""
+    model = f"{MODEL_MARK}{parts.fragment}" if parts.fragment else ""
     return f"{parts.scheme.lower()}://{parts.netloc}{path}{model}"
 
 
@@ -172,5 +172,6 @@ def from_hub(rig: str) -> tuple[str, ...]:
         pair = pair_of(rig)  # refuses a server's address, too
     except RigError:
         return ()
-    return tuple(source for source in (pair.target, *(drafter.partition(BLOCK_SIZE)[0] for drafter in pair.drafters))
-                 if source not in (NGRAM, MTP) and not source.lower().endswith(GGUF) and not is_folder(source))
+    drafters = (drafter.partition(BLOCK_SIZE_KEY)[0] for drafter in pair.drafters)
+    return tuple(source for source in (pair.target, *drafters)
+                 if source not in (NGRAM, MTP) and not source.lower().endswith(GGUF_ENDING) and not is_folder(source))

@@ -17,10 +17,10 @@ from engine.trace import Piece, as_bytes
 
 FIRST_PAGE_ID = 2**30  # ids from here on are the page's own, for tokens that the server sends only as text
 MAX_CHUNK_LENGTH = 4096  # tokens
-MAX_STEPS = 2**16  # of one answer; whether its text has so many tokens is seen when the two are joined
+MAX_STEPS = 2**16  # of one answer
 MAX_DRAFTED = 1024  # tokens in one step; the drafters in use draft 16, n-grams some hundreds
 MIN_LOGPROB = -1e30  # what float32 can hold; engines write −9999 and the like for a log probability of −∞
-MAX_PROMPT_IDS = 2**18  # a line of a trace may hold twice as many values
+MAX_PROMPT_IDS = 2**18  # half of what a trace's line may hold
 
 TokenId = Annotated[int, Field(ge=0, lt=MAX_INT32)]
 Count = Annotated[int, Field(ge=0, le=MAX_INT32)]

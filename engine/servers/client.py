@@ -25,7 +25,7 @@ from httpx_sse import EventSource
 
 from engine.errors import ServerError
 from engine.machine.files import cause_of
-from engine.requests.rig_names import MODEL, SERVER_KEY, server_address
+from engine.requests.rig_names import MODEL_MARK, SERVER_KEY, server_address
 
 CONNECT_SECONDS = 5.0
 SILENT_SECONDS = 60.0  # until an answer begins, and between two pieces of it
@@ -49,7 +49,7 @@ class Client:
     """One server. Several threads may ask at once. ``model`` is the one that the address names, if any."""
 
     def __init__(self, address: str, transport: httpx.AsyncBaseTransport | None = None) -> None:
-        self.address, _, self.model = server_address(address).partition(MODEL)
+        self.address, _, self.model = server_address(address).partition(MODEL_MARK)
         self._key = os.environ.get(SERVER_KEY, "").strip()
         if not (self._key.isascii() and self._key.isprintable()):
             raise ServerError(f"The key in {SERVER_KEY} has characters that a header may not have; check it.")

@@ -13,11 +13,11 @@ from engine.errors import ServerError
 from engine.servers.server import Server
 
 SAMPLE = re.compile(r'([A-Za-z_:][\w:]*)(?:\{(.*)\})?\s+(\S+)(?:\s+-?\d+)?')
-DEPTH = re.compile(r'(?<!\w)position="([0-9]{1,3})"')  # in a draft, from 0
+POSITION_LABEL = re.compile(r'(?<!\w)position="([0-9]{1,3})"')  # of a drafted token, from 0
 MAX_COUNT = 1e15
 MIN_SECONDS = 1.0  # between two looks at the counters, however many browsers ask
 MAX_LOOKS = 900
-SILENT_TOKENS = 64  # that a server writes without a draft before that is said
+SILENT_TOKENS = 64  # a server that writes so many without a draft gets a note
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ def read_counters(text: str, names: Mapping[str, str]) -> Counts:
             continue
         name = sample[1].removesuffix("_total")
         sums[name] = sums.get(name, 0.0) + value
-        if name == names.get("by_depth") and (depth := DEPTH.search(sample[2] or "")):
+        if name == names.get("by_depth") and (depth := POSITION_LABEL.search(sample[2] or "")):
             depths[int(depth[1])] = depths.get(int(depth[1]), 0.0) + value
     counters: dict[str, Any] = {field: sums.get(name) for field, name in names.items() if field != "by_depth"}
     return Counts(by_depth=tuple(depths.get(depth, 0.0) for depth in range(max(depths, default=-1) + 1)), **counters)

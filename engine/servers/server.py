@@ -10,19 +10,19 @@ from pydantic import AfterValidator, AliasChoices, Field
 
 from engine.errors import ServerError
 from engine.records import MAX_INT32, PromptRequest, Sampling
-from engine.requests.rig_names import MODEL
+from engine.requests.rig_names import MODEL_MARK
 from engine.servers.answer import MAX_CHUNK_LENGTH, Answer, Message, ServerReport, parse
 from engine.servers.client import JSON, STREAM_SECONDS, Client, Events
 from engine.servers.kinds import KINDS, UNKNOWN, ServerKind
 
 CHAT, MODELS = "/v1/chat/completions", "/v1/models"
-TRIAL = PromptRequest("Count from one to ten.", max_tokens=16)  # a short request that shows what the server reports
-TRIAL_SECONDS = 120.0
-MAX_NAMED = 12  # of a server's models, in a sentence
+PROBE_REQUEST = PromptRequest("Count from one to ten.", max_tokens=16)  # shows what the server reports
+PROBE_SECONDS = 120.0
+MAX_LISTED_MODELS = 12  # in a message
 MAX_NAME_LENGTH = 200  # characters of a model's name or a version
 # Sent only if they are asked for: not every server knows them.
 RARE = ("top_k", "min_p", "repetition_penalty", "presence_penalty", "frequency_penalty")
-MAX_TIMED_TOKENS, MAX_TIMED_SECONDS = 64, 60.0  # of an answer whose time is measured
+MAX_TIMED_TOKENS, MAX_TIMED_SECONDS = 64, 60.0  # a longer answer is not timed to its end
 
 
 def _check_name(name: str) -> str:
@@ -119,7 +119,7 @@ def open_server(client: Client, look: Callable[[], None] = lambda: None) -> Serv
         version = parse(_Version, client.text(kind.version, kind=JSON, seconds=5.0)).version if kind.version else ""
     server = Server(client, kind, model.id, version, limit if type(limit) is int and 0 < limit <= MAX_INT32 else 0)
     answer, written = Answer(kind, MAX_CHUNK_LENGTH), 0  # some write more than they are asked for
-    with server.answer(TRIAL, TRIAL_SECONDS) as events:
+    with server.answer(PROBE_REQUEST, PROBE_SECONDS) as events:
         for tokens in answer.chunks(events):
             look()
             written += len(tokens or ())
@@ -137,7 +137,7 @@ def _choose(client: Client, models: Sequence[_ListedModel]) -> _ListedModel:
     several = len({str(model.root or model.id) for model in models}) > 1
     if client.model not in names and (client.model or several):
         wrong = f"has no model {client.model[:MAX_NAME_LENGTH]!r}" if client.model else f"serves {len(names)} models"
-        more = ", …" if len(names) > MAX_NAMED else ""
-        raise ServerError(f"{client.address} {wrong}; name one of {', '.join(names[:MAX_NAMED])}{more}, as in "
-                          f"{client.address}{MODEL}{names[0]}.")
+        more = ", …" if len(names) > MAX_LISTED_MODELS else ""
+        raise ServerError(f"{client.address} {wrong}; name one of {', '.join(names[:MAX_LISTED_MODELS])}{more}, as in "
+                          f"{client.address}{MODEL_MARK}{names[0]}.")
     return next(model for model in models if model.id == (client.model or names[0]))

@@ -20,9 +20,9 @@ from engine.requests.rig_names import NGRAM
 
 CARD = "rig.json"
 MAX_CARD_BYTES = 2**18
-OLDER_NAME = "heads"  # of ``drafters``, in cards written before
+OLDER_DRAFTERS_KEY = "heads"  # older cards call ``drafters`` so
 TYPICAL_LENGTHS: Mapping[int, float] = {1: 1.4, 3: 1.8, 7: 2.0, 16: 2.2}  # if no card says
-FOLDER_NAME = r"^\w[\w .+@-]*$"  # so never "..", an option, or a path
+FOLDER_NAME = r"^\w[\w .+@-]*$"  # never "..", an option, or a path
 
 Title = Annotated[str, Field(max_length=300)]
 
@@ -50,7 +50,7 @@ class RigCard(BaseModel):
 
     title: Title
     drafters: tuple[Annotated[str, Field(max_length=100, pattern=FOLDER_NAME)], ...] = Field(
-        max_length=64, validation_alias=AliasChoices("drafters", OLDER_NAME))
+        max_length=64, validation_alias=AliasChoices("drafters", OLDER_DRAFTERS_KEY))
     defaults: dict[int, tuple[str, ...]]
     method: Literal[tuple(METHODS)] = RunOptions.method  # type: ignore[valid-type]
     budget: int = Field(default=RunOptions.budget, ge=0, le=MAX_NODES)

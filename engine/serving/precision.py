@@ -40,12 +40,12 @@ DTYPES: Mapping[str, torch.dtype] = MappingProxyType({
     "float32": torch.float32, "bfloat16": torch.bfloat16, FOUR_BITS: torch.bfloat16})
 DEFAULT_DTYPE = "bfloat16"
 BY_EXACTNESS = (FOUR_BITS, "float32", "bfloat16")  # bit for bit; but for rounding far below any gap; but for near-ties
-NODES = (0, 1, 3, 7, 16)  # of the trees that are expected; 0 is plain decoding
-SAMPLE = "mlp.gate_proj.weight"  # the weight that shows whether a file has 4-bit weights; some keep others finer
+EXPECTED_BUDGETS = (0, 1, 3, 7, 16)  # 0 is plain decoding
+SAMPLE_WEIGHT = "mlp.gate_proj.weight"  # shows whether a file has 4-bit weights; some files keep others finer
 CONTEXT = 64  # tokens of prefix
-PASS_VERSION = 2  # count it up when passes take another time, so that remembered times are measured again
-REPEATS = 9  # of each pass; the fastest counts, since other programs can only slow one down
-NEARLY_AS_FAST = 0.9  # of the fastest rate: a more exact dtype that reaches as much is taken
+PASS_VERSION = 2  # increase it when passes become faster or slower: remembered times are then measured again
+PASS_REPEATS = 9  # the fastest counts, because other programs only ever slow a pass down
+MIN_RELATIVE_RATE = 0.9  # a more exact dtype is chosen if it reaches this fraction of the fastest one's speed
 MAX_QUANTISED = 4_500_000_000  # parameters of a target that is rounded to 4 bits on request: a "4B" has 4.02 billion
 MAX_PARAMETERS = 10**9  # parameters: reading a larger target twice would take longer than the better dtype could save
 
@@ -85,10 +85,10 @@ def storage_of(name: str) -> Storage:
 
 
 def chosen(times: Mapping[str, PassTimes], lengths: Mapping[int, float]) -> Precision:
-    """The most exact dtype of those within ``NEARLY_AS_FAST`` of the fastest, best setting against best setting."""
+    """The most exact dtype of those within ``MIN_RELATIVE_RATE`` of the fastest, best setting against best setting."""
     tokens = {0: 1.0, **lengths}
-    rates = {name: max(1e3 * tokens[nodes] / times[name][nodes + 1] for nodes in NODES) for name in times}
-    enough = NEARLY_AS_FAST * max(rates.values())
+    rates = {name: max(1e3 * tokens[nodes] / times[name][nodes + 1] for nodes in EXPECTED_BUDGETS) for name in times}
+    enough = MIN_RELATIVE_RATE * max(rates.values())
     name = next(name for name in BY_EXACTNESS if rates.get(name, 0.0) >= enough)
     others = ", ".join(f"{other} {rate:.0f}" for other, rate in rates.items() if other != name)
     plain = min(times, key=lambda other: times[other][1])
@@ -96,7 +96,7 @@ def chosen(times: Mapping[str, PassTimes], lengths: Mapping[int, float]) -> Prec
     return Precision(
         name, f"{name}, expected to write {rates[name]:.0f} tokens/s at its best setting ({others}), by this "
               f"processor's passes and the rig's acceptance lengths; {EXACTNESS[name]}.",
-        *((plain, gain) if NEARLY_AS_FAST * gain > 1 else ()))
+        *((plain, gain) if MIN_RELATIVE_RATE * gain > 1 else ()))
 
 
 def pass_times(folder: Path, names: Sequence[str]) -> Mapping[str, PassTimes]:
@@ -106,10 +106,11 @@ def pass_times(folder: Path, names: Sequence[str]) -> Mapping[str, PassTimes]:
     for name in names:
         targets[name] = TorchTarget(load_causal(folder, DTYPES[name], torch.device("cpu")), ())
         enable_int4(targets[name], name, folder)
-    roots = {name: target.prefill([0] * CONTEXT, NODES[-1] + 1, Sampling())[0] for name, target in targets.items()}
+    roots = {name: target.prefill([0] * CONTEXT, EXPECTED_BUDGETS[-1] + 1, Sampling())[0]
+             for name, target in targets.items()}
     least: dict[str, dict[int, float]] = {name: {} for name in names}
-    for rows in (nodes + 1 for nodes in NODES):
-        for _ in range(REPEATS):
+    for rows in (nodes + 1 for nodes in EXPECTED_BUDGETS):
+        for _ in range(PASS_REPEATS):
             for name, target in targets.items():
                 packed, began = pack(mock_tree(roots[name], rows), CONTEXT), perf_counter()
                 np.asarray(target.verify(packed).choice)
@@ -138,7 +139,7 @@ def in_four_bits(folder: Path) -> bool:
     """Whether the target in a folder seems to have 4-bit weights, judged by one of them."""
     for file in weight_files(folder):
         with suppress(OSError, SafetensorError), safe_open(file, framework="pt") as weights:
-            name = next((name for name in weights.keys() if name.endswith(SAMPLE)), None)  # noqa: SIM118
+            name = next((name for name in weights.keys() if name.endswith(SAMPLE_WEIGHT)), None)  # noqa: SIM118
             if name:
                 return levels_of(weights.get_tensor(name).to(torch.bfloat16)) is not None
     return False
@@ -149,7 +150,8 @@ def remembered(key: str) -> Mapping[str, PassTimes] | None:
     among them."""
     with suppress(OSError, ValueError, TypeError, KeyError, AttributeError):
         stored = json.loads(_file().read_text(encoding="utf8"))[key]
-        return {name: {nodes + 1: float(times[str(nodes + 1)]) for nodes in NODES} for name, times in stored.items()}
+        return {name: {nodes + 1: float(times[str(nodes + 1)]) for nodes in EXPECTED_BUDGETS}
+                for name, times in stored.items()}
     return None
 
 

@@ -29,7 +29,7 @@ from engine.drafters.dflash.drafter import DFlashDrafter
 from engine.drafters.dflash.model import DFlashModel
 from engine.errors import RigError
 from engine.models.target import TorchTarget
-from engine.requests.rig_names import EMBEDDED_RIG, RANDOM, RIGS_FOLDER
+from engine.requests.rig_names import EMBEDDED_RIG, RANDOM_PREFIX, RIGS_FOLDER
 from engine.texts.texts import Texts, TokenizerTexts
 
 MEANINGLESS = ("The weights are random: the text means nothing, hardly a drafted token is accepted (τ is about 1), and "
@@ -84,10 +84,10 @@ SHAPES: Mapping[str, Shape] = MappingProxyType({
 
 def shape_named(rig: str) -> Shape:
     """The shape of the rig ``random:SHAPE``; RigError for a name that is not in ``SHAPES``."""
-    shape = rig.removeprefix(RANDOM)
+    shape = rig.removeprefix(RANDOM_PREFIX)
     if shape not in SHAPES:
         raise RigError(f"There is no shape {shape[:200]!r} for random weights; choose one of "
-                       f"{', '.join(RANDOM + name for name in SHAPES)}.")
+                       f"{', '.join(RANDOM_PREFIX + name for name in SHAPES)}.")
     return SHAPES[shape]
 
 

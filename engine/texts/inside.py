@@ -24,11 +24,11 @@ from engine.errors import CanopyError
 if TYPE_CHECKING:
     from engine.texts.texts import TokenizerTexts
 
-MAX_BYTES = 2**31  # of address space: imports take a fifth, the largest tokenizers a third
+MAX_ADDRESS_SPACE = 2**31  # bytes; imports take a fifth, the largest tokenizers a third
 MAX_REPLY_BYTES = 2**26
 MAX_OPEN = 8  # tokenizers; one that was dropped is read again when it is asked for
-LOAD_SECONDS = 60  # of processor time, for one tokenizer; those that have to be converted take some ten
-TOO_LARGE = f"needs more than {MAX_BYTES >> 30} GiB of memory"
+LOAD_SECONDS = 60  # processor time for one tokenizer; those that have to be converted take about ten
+TOO_LARGE = f"needs more than {MAX_ADDRESS_SPACE >> 30} GiB of memory"
 
 
 def main(descriptor: int, seconds: int) -> None:
@@ -47,7 +47,7 @@ def main(descriptor: int, seconds: int) -> None:
         _limit(resource.RLIMIT_CPU, ceil(process_time()) + seconds)  # the kernel ends whatever takes longer
         return getattr(texts, method)(*arguments)
 
-    for kind, most in ((resource.RLIMIT_AS, MAX_BYTES), (resource.RLIMIT_FSIZE, 0), (resource.RLIMIT_CORE, 0)):
+    for kind, most in ((resource.RLIMIT_AS, MAX_ADDRESS_SPACE), (resource.RLIMIT_FSIZE, 0), (resource.RLIMIT_CORE, 0)):
         _limit(kind, most)
     with Connection(descriptor) as connection, suppress(EOFError):
         while True:

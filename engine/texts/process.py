@@ -15,8 +15,8 @@ from typing import Any
 
 from engine.texts.inside import MAX_REPLY_BYTES, TOO_LARGE
 
-TEXT_SECONDS = 10  # of processor time for one text; a prompt of a million tokens takes two
-MAX_WAIT_SECONDS = 300  # of the clock, on a machine with other work
+TEXT_SECONDS = 10  # processor time for one text; a prompt of a million tokens takes two
+MAX_WAIT_SECONDS = 300  # by the clock, because the machine may be busy
 
 
 class TextProcess:

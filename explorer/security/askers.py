@@ -21,12 +21,12 @@ from starlette.types import Message, Scope, Send
 
 from explorer.latest import Latest
 
-STALL_SECONDS = 30.0  # for a piece of an answer to be taken
+STALL_SECONDS = 30.0  # a reader that takes no piece of an answer for longer is given up
 MAX_REMEMBERED = 4096  # addresses that have failed
-KEY = "canopy.readers"  # of the scope, by which a run finds them
-BEHIND_PROXY = "canopy.behind_proxy"  # of the scope, whether requests may come through a proxy
+READERS_KEY = "canopy.readers"  # in the ASGI scope
+PROXY_KEY = "canopy.behind_proxy"  # in the ASGI scope: whether requests may come through a proxy
 STREAMS = ("/gradio_api/queue/data", "/gradio_api/call/")
-FREE_FAILURES = 5  # a person mistypes
+ALLOWED_FAILURES = 5  # people mistype
 MAX_WAIT_SECONDS = 60.0  # no longer, or others who share the address could be kept out
 
 
@@ -71,7 +71,7 @@ def asker() -> Asker:
 
     request = LocalContext.request.get(None)
     scope = request.request.scope if request is not None and request.request is not None else {}
-    readers = scope.get(KEY)
+    readers = scope.get(READERS_KEY)
     if readers is None or not request.session_hash:
         return Asker()
     return Asker(neighbourhood(client_of(scope)), cache_of(scope), partial(readers.listens, request.session_hash))
@@ -86,7 +86,7 @@ def cache_of(scope: Scope) -> str | None:
     """The address whose cached texts a request may begin with; None behind a proxy that hides who asks, since all who
     come through it would share one."""
     client = client_of(scope)
-    if scope.get(BEHIND_PROXY) and client not in re.split(r"[\s,]+", ",".join(
+    if scope.get(PROXY_KEY) and client not in re.split(r"[\s,]+", ",".join(
             Headers(scope=scope).getlist("x-forwarded-for"))):
         return None
     return neighbourhood(client)
@@ -125,7 +125,7 @@ class Logins:
     def attempt(self, address: str) -> None:
         key = neighbourhood(address)
         count = self._failures.get(key, (0, 0.0))[0] + 1
-        over = count - FREE_FAILURES
+        over = count - ALLOWED_FAILURES
         wait = min(MAX_WAIT_SECONDS, 2.0 ** min(over, 30)) if over > 0 else 0.0
         self._failures[key] = count, self._clock() + wait
 

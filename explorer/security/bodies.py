@@ -29,11 +29,11 @@ SHORT = ("/gradio_api/cancel", "/gradio_api/reset")  # these take names alone
 MAX_SHORT_BYTES = 16 * 2**10  # bytes, of a form too
 COMMON_BODY_BYTES = 64 * 2**10
 MAX_BYTES = 2 * 2**20  # bytes: the longest prompt and conversation, every sign of them escaped; a piece of a file
-MAX_VALUES = 50_000  # of a JSON body: reading them three times takes 0.05 s
+MAX_JSON_VALUES = 50_000  # reading them three times takes 0.05 s
 MAX_LARGE = 16  # bodies above the common size that are held at once
-BODY_TIMEOUT_SECONDS = 60.0  # for a body to arrive
+BODY_TIMEOUT_SECONDS = 60.0  # a body has to arrive within it
 SESSION = re.compile(r"[A-Za-z0-9_-]{1,64}")
-MAX_DIGITS = 400  # of a whole number; Python takes a second for a thousand of 4,200
+MAX_DIGITS = 400  # of an integer; Python takes a second for a thousand integers of 4,200 digits
 
 
 @dataclass
@@ -131,8 +131,8 @@ async def _read_body(receive: Receive, most: int) -> bytes:
                 going_on = message["type"] != "http.disconnect" and bool(message.get("more_body"))
     except TimeoutError as error:
         raise Refusal(408, f"The request's body did not arrive within {BODY_TIMEOUT_SECONDS:.0f} s.") from error
-    if sum(map(body.count, (b",", b"[", b"{"))) > MAX_VALUES:
-        raise Refusal(413, f"The request has more than {MAX_VALUES:,} values, which is the most that is taken.")
+    if sum(map(body.count, (b",", b"[", b"{"))) > MAX_JSON_VALUES:
+        raise Refusal(413, f"The request has more than {MAX_JSON_VALUES:,} values, which is the most that is taken.")
     return bytes(body)
 
 

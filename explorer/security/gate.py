@@ -20,7 +20,7 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from engine.errors import RequestError
-from explorer.security.askers import BEHIND_PROXY, KEY, Logins, Readers, client_of, impatient, stream_of
+from explorer.security.askers import PROXY_KEY, READERS_KEY, Logins, Readers, client_of, impatient, stream_of
 from explorer.security.bodies import API, LOGIN, RUNS, Bodies, Refusal, is_login
 
 HTTP_METHODS = ("GET", "HEAD", "POST")
@@ -36,7 +36,7 @@ ANSWER_HEADERS: Mapping[str, str] = MappingProxyType({
     POLICY: "frame-ancestors 'self'; form-action 'self'; base-uri 'self'; object-src 'none'",
     "Cross-Origin-Resource-Policy": "same-origin"})
 MAX_PATH_LENGTH, MAX_STEP_LENGTH = 1024, 255  # bytes: of a path, and of a name in it, as for files
-GRANTED = ("access-control-allow-origin", "access-control-allow-credentials")  # to pages of others; nobody has any
+CORS_HEADERS = ("access-control-allow-origin", "access-control-allow-credentials")  # never sent
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 EVERYWHERE = ("0.0.0.0", "::", "")
 PORTS = {"http": 80, "https": 443}
@@ -145,8 +145,8 @@ class Gate:
         check_host(self._hosts, headers)
         check_origin(self._hosts, scope, headers)
         check_path(scope)
-        scope = {**scope, "headers": _without_forwarding(self._hosts, scope["headers"]), KEY: self._readers,
-                 BEHIND_PROXY: bool(self._hosts.proxies)}
+        scope = {**scope, "headers": _without_forwarding(self._hosts, scope["headers"]), READERS_KEY: self._readers,
+                 PROXY_KEY: bool(self._hosts.proxies)}
         if (stream := stream_of(scope)) is not None:
             with self._readers.reading(stream), suppress(TimeoutError, RuntimeError):
                 await self.app(scope, receive, impatient(send))  # a RuntimeError: what was said in the stream already
@@ -167,7 +167,7 @@ class Gate:
         async def send_with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
                 headers = MutableHeaders(scope=message)
-                for name in GRANTED:
+                for name in CORS_HEADERS:
                     del headers[name]
                 headers.update(ANSWER_HEADERS)
                 if frames:

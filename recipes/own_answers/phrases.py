@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from safetensors.numpy import save_file
 
 from engine.checkpoints.files import read_config
-from engine.drafters.phrases import BITS, MAX_CONTEXT, STEPS_PER_NAT, PhraseOrder
+from engine.drafters.phrases import MAX_CONTEXT, STEPS_PER_NAT, TOKEN_BITS, PhraseOrder
 from engine.requests.rig_names import RIGS_FOLDER
 from recipes.own_answers.shards import FeatureShard, open_shard, target_folder, work_folder
 from recipes.training import FACTS
@@ -90,7 +90,7 @@ def looks(shard: FeatureShard, order: int, wanted: Wanted | None) -> Iterator[Ph
         tokens = shard.tokens[start:start + whole].astype(np.uint64)
         keys = np.zeros(len(places), np.uint64)
         for back in range(order):
-            keys |= tokens[places - start - back] << np.uint64(BITS * back)
+            keys |= tokens[places - start - back] << np.uint64(TOKEN_BITS * back)
         shares = np.exp(shard.logprobs[places].astype(np.float64))
         row, cell = np.nonzero(shares >= MIN_PROBABILITY)
         yield PhraseCounts(
@@ -113,7 +113,7 @@ def law(seen: PhraseCounts, shorter: PhraseCounts | None, order: int) -> PhraseC
     known = totals + prior
     parts = [PhraseCounts(seen.keys, seen.tokens, seen.weights / known[place])]
     if shorter is not None:
-        parts.append(_backed_off(keys & np.uint64((1 << BITS * (order - 1)) - 1), keys, shorter, prior / known))
+        parts.append(_backed_off(keys & np.uint64((1 << TOKEN_BITS * (order - 1)) - 1), keys, shorter, prior / known))
     return concatenate(parts).summed()
 
 

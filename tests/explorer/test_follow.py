@@ -29,7 +29,7 @@ def write(path: Path, rounds: int = 1, when: int | None = None) -> None:
 
 @pytest.fixture(autouse=True)
 def _searched_often(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("explorer.follow.SECONDS_BETWEEN_SEARCHES", 0.05)
+    monkeypatch.setattr("explorer.follow.SEARCH_SECONDS", 0.05)
 
 
 class Browser:

@@ -10,7 +10,7 @@ from engine.records import PromptRequest
 from engine.trace import gather
 from explorer import rig_choice
 from explorer.lab.lab import Lab
-from explorer.rig_choice import CHOSEN, RigChoice
+from explorer.rig_choice import RIG_IS_FIXED, RigChoice
 from tests.explorer.scripted import ENDLESS, ScriptedSource, scripted_trace
 from tests.explorer.scripted_instruments import ScriptedLaboratory
 from tests.explorer.scripted_lab import FORM
@@ -68,7 +68,7 @@ def test_cancelling_changes_nothing(loaded: bool) -> None:
 
 
 def test_a_rig_that_cannot_be_loaded_now_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rig_choice, "GIVING_WAY_SECONDS", 0.05)
+    monkeypatch.setattr(rig_choice, "MAX_IDLE_WAIT_SECONDS", 0.05)
     rigged = Rigged()
 
     def refused(name: str, words: str, choice: RigChoice = rigged.choice) -> None:
@@ -83,7 +83,7 @@ def test_a_rig_that_cannot_be_loaded_now_is_refused(monkeypatch: pytest.MonkeyPa
     rigged.choose("second")
     refused("third", "second")
     rigged.settled()
-    refused("third", CHOSEN, RigChoice(rigged.rig, rigged.queue))
+    refused("third", RIG_IS_FIXED, RigChoice(rigged.rig, rigged.queue))
 
 
 def test_a_run_that_began_meanwhile_ends_on_its_own_rig() -> None:

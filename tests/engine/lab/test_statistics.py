@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 
 from engine.decoding.tree import path_to
-from engine.lab.reading import RANKS, Reading, count_acceptance, ended_by_text, expected_length
+from engine.lab.reading import COUNTED_RANKS, Reading, count_acceptance, ended_by_text, expected_length
 from engine.lab.statistics import (
     acceptance,
     calibration,
@@ -124,7 +124,7 @@ def count_slowly(rounds: list[Round]) -> dict[tuple[int, int], list[int]]:
             if path[:-1] == kept[:len(path) - 1]:
                 rank = min(draft.tokens[len(path) - 1, 0].tolist().index(path[-1])
                            for drafter, draft in enumerate(round_.drafts) if mask >> drafter & 1)
-                cell = counts.setdefault((len(path), min(rank, RANKS - 1)), [0, 0])
+                cell = counts.setdefault((len(path), min(rank, COUNTED_RANKS - 1)), [0, 0])
                 cell[0] += 1
                 cell[1] += path == kept[:len(path)]
     return counts

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from engine.errors import CancellationError
-from engine.requests.admission import ALL, MAX_SHARE_PER_ADDRESS, ROUNDING, Admission, Place
+from engine.requests.admission import MAX_SHARE_PER_ADDRESS, SHARE_TOLERANCE, WHOLE_RIG, Admission, Place
 from tests.running import until
 
-SHARES = st.sampled_from([1 / 8, 1 / 4, 0.3, 1 / 2, 0.7, ALL])
+SHARES = st.sampled_from([1 / 8, 1 / 4, 0.3, 1 / 2, 0.7, WHOLE_RIG])
 
 
 class Line(RuleBasedStateMachine):
@@ -35,7 +35,7 @@ class Line(RuleBasedStateMachine):
 
     def has_its_part(self, place: Place) -> bool:
         taken = self.taken(place.address)
-        return bool(place.address) and taken > 0 and taken + place.share > MAX_SHARE_PER_ADDRESS + ROUNDING
+        return bool(place.address) and taken > 0 and taken + place.share > MAX_SHARE_PER_ADDRESS + SHARE_TOLERANCE
 
     @rule(address=st.sampled_from(["", "a", "b", "c"]), share=SHARES)
     def arrive(self, address: str, share: float) -> None:
@@ -56,15 +56,15 @@ class Line(RuleBasedStateMachine):
 
     @invariant()
     def the_room_is_not_overdrawn(self) -> None:
-        assert self.taken() <= ALL + ROUNDING
+        assert self.taken() <= WHOLE_RIG + SHARE_TOLERANCE
         for address in {place.address for place in self.places} - {""}:
             running = [place for place in self.places if place.begun and place.address == address]
-            assert len(running) < 2 or self.taken(address) <= MAX_SHARE_PER_ADDRESS + ROUNDING
+            assert len(running) < 2 or self.taken(address) <= MAX_SHARE_PER_ADDRESS + SHARE_TOLERANCE
 
     @invariant()
     def whoever_takes_all_is_alone(self) -> None:
         running = [place for place in self.places if place.begun]
-        assert len(running) < 2 or all(place.share < ALL for place in running)
+        assert len(running) < 2 or all(place.share < WHOLE_RIG for place in running)
 
     @invariant()
     def nobody_is_overtaken_but_by_another_address(self) -> None:
@@ -77,7 +77,7 @@ class Line(RuleBasedStateMachine):
     @invariant()
     def no_room_is_left_to_whoever_is_next(self) -> None:
         waiting = [place for place in self.places if not place.begun and not self.has_its_part(place)]
-        assert not waiting or self.taken() + waiting[0].share > ALL + ROUNDING
+        assert not waiting or self.taken() + waiting[0].share > WHOLE_RIG + SHARE_TOLERANCE
 
     @invariant()
     def everybody_is_counted_and_told(self) -> None:
@@ -116,18 +116,18 @@ def test_alone_is_alone_among_threads_and_all_have_their_turn() -> None:
 
     def act(share: float) -> None:
         for _ in range(20):
-            with admission.exclusive() if share == ALL else admission.admitted(share):
+            with admission.exclusive() if share == WHOLE_RIG else admission.admitted(share):
                 with lock:
                     inside.append(share)
                     seen.append(sum(inside))
                 with lock:
                     inside.remove(share)
-    threads = [threading.Thread(target=act, args=(share,)) for share in (ALL, 0.25, 0.5, ALL, 0.25, 0.25)]
+    threads = [threading.Thread(target=act, args=(share,)) for share in (WHOLE_RIG, 0.25, 0.5, WHOLE_RIG, 0.25, 0.25)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join(20)
-    assert len(seen) == 120 and max(seen) <= ALL and admission.waiting() == 0
+    assert len(seen) == 120 and max(seen) <= WHOLE_RIG and admission.waiting() == 0
 
 
 def test_whoever_waits_hears_why_and_may_leave_by_raising() -> None:

@@ -23,7 +23,7 @@ from explorer.recordings import Library
 from explorer.runs import Runner, Runs
 from explorer.security import askers
 from explorer.security.askers import (
-    FREE_FAILURES,
+    ALLOWED_FAILURES,
     MAX_WAIT_SECONDS,
     Asker,
     Logins,
@@ -137,10 +137,10 @@ def test_nobody_shares_a_cache_with_all_who_come_through_a_proxy(
 def test_the_wait_doubles_and_ends() -> None:
     clock = Clock()
     logins, waits = Logins(clock), []
-    for _ in range(FREE_FAILURES + 8):
+    for _ in range(ALLOWED_FAILURES + 8):
         logins.attempt("10.0.0.1")
         waits.append(logins.wait_seconds("10.0.0.1"))
-    assert waits == [0.0] * FREE_FAILURES + [2, 4, 8, 16, 32, 60, 60, 60] and max(waits) == MAX_WAIT_SECONDS
+    assert waits == [0.0] * ALLOWED_FAILURES + [2, 4, 8, 16, 32, 60, 60, 60] and max(waits) == MAX_WAIT_SECONDS
     assert logins.wait_seconds("10.0.0.2") == 0
     clock.now += MAX_WAIT_SECONDS
     assert logins.wait_seconds("10.0.0.1") == 0
@@ -159,6 +159,6 @@ def test_remembered_logins_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(askers, "MAX_REMEMBERED", 3)
     logins = Logins(Clock())
     for number in range(5):
-        for _ in range(FREE_FAILURES + 1):
+        for _ in range(ALLOWED_FAILURES + 1):
             logins.attempt(f"10.0.0.{number}")
     assert [logins.wait_seconds(f"10.0.0.{number}") for number in range(5)] == [0, 0, 2, 2, 2]
