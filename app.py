@@ -200,7 +200,7 @@ def serve_page(wanted: argparse.Namespace, recordings: Library, listening: Liste
 
 
 def build_page(wanted: argparse.Namespace, recordings: Library) -> tuple[gr.Blocks, list[Route]]:
-    """The page as the command line wants it. Recordings answer at first; once it is served, the rig is loaded."""
+    """Build the page. Recordings answer at first; the rig is loaded once the page is served."""
     rig = CurrentRig(recorded_rig(recordings, LOADING), coming=loading(wanted.rig))
     admission = Admission()
     choice = RigChoice(rig, admission, partial(open_rig, wanted.dtype, admission), why_closed(wanted), free_memory)

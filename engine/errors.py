@@ -1,6 +1,6 @@
 """The errors that a person may meet, each with one sentence.
 
-A message says what is wrong, what was seen, and what is allowed. The page and the command line print it as it is.
+A message says what is wrong, what was seen and what is allowed. The page and the command line print it unchanged.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class TraceError(CanopyError):
 
 
 class FileError(CanopyError):
-    """A file cannot be written where it was asked for."""
+    """A file cannot be written to the requested path."""
 
 
 class ResultsError(CanopyError):

@@ -247,7 +247,7 @@ def run_speed(record: SpeedRecord, tau_: float, in_turns: bool, precision: Preci
 
 
 def gpu_cost(rows: float) -> GpuCost:
-    """What a round over so many rows costs on the GPU of published results. Predicted."""
+    """Predict the cost of a round over ``rows`` rows on the GPU of the published results."""
     curves = {line: machine_curve(PUBLISHED_MODEL, PUBLISHED_DEVICE, line) for line in (LOOP, FLOOR)}
     costs = {line: curve.round_ms(round(rows), round(rows) - 1, 1) / curve.plain_ms for line, curve in curves.items()}
     return GpuCost(f"{PUBLISHED_MODEL} on an {PUBLISHED_DEVICE}", round(costs[LOOP], 2), round(costs[FLOOR], 2),

@@ -1,4 +1,4 @@
-"""Runs that another program writes into a trace file: shown as they grow, and listed where they lie in a folder."""
+"""Follows trace files that another program writes: shows a run as it grows, and lists the runs of a folder."""
 
 import asyncio
 import logging
@@ -89,7 +89,7 @@ class Follow:
             await asyncio.sleep(POLL_SECONDS)
 
     def _watch(self) -> None:
-        """Read what is written, for everybody who follows; what goes wrong once does not end it."""
+        """Read new lines for all followers until the page ends; one failed read does not end it."""
         searched = 0.0
         while True:
             try:

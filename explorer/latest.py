@@ -8,7 +8,7 @@ Value = TypeVar("Value")
 
 
 class Latest(OrderedDict[Key, Value]):
-    """The latest values by key, at most so many: the one that was set longest ago is forgotten first."""
+    """A mapping of bounded size that forgets the value that was set longest ago."""
 
     def __init__(self, most: int) -> None:
         super().__init__()

@@ -61,7 +61,7 @@ def open_sockets(listening: Listening) -> list[socket.socket]:
 
 
 def sockets_of(host: str, port: int) -> list[socket.socket]:
-    """The sockets to listen on: of the host's address, or for this machine alone of IPv4 and, where possible, IPv6."""
+    """Open the sockets to listen on. For localhost these are IPv4's and, if the machine has it, IPv6's."""
     if host.strip("[]") not in LOOPBACK:
         return [_socket(host.strip("[]"), port)]
     sockets = [_socket("127.0.0.1", port)]

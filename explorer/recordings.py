@@ -83,7 +83,7 @@ class Library:
         return next(iter(self.lessons.values()), None)
 
     def comparison(self, name: str) -> PlainComparison | None:
-        """What a recording of plain decoding shows of that one; None if there is no such pair."""
+        """Return the comparison with the recording of plain decoding of the same prompt; None if there is none."""
         return self._comparison(self.lessons[name].trace) if name in self.lessons else None
 
     def _comparison(self, trace: Trace) -> PlainComparison | None:

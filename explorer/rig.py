@@ -29,7 +29,7 @@ class Source(Protocol):
     def hardware(self) -> str: ...  # in words
 
     @property
-    def methods(self) -> Sequence[str]: ...  # in the order of the page, as the drafters
+    def methods(self) -> Sequence[str]: ...  # in the order of the page
 
     @property
     def good_at(self) -> str: ...  # what prompts it was trained for, in a sentence; empty if that is not known
@@ -91,8 +91,7 @@ class Instruments(Protocol):
         """Yield one round iterator per request, to alternate between. ``interrupt`` is polled; it raises to stop."""
 
     def missing_processors(self) -> float:
-        """How many processors the rig lacked since this was last asked, because other programs used them; 0.0 where
-        that is not known."""
+        """How many processors other programs have taken from the rig since the last call; 0.0 if that is not known."""
 
     def twin(self, interrupt: Callable[[], None]) -> "Instruments | None":
         """Load the same rig in the other dtype; None if both do not fit into memory. ``interrupt`` is polled; it raises

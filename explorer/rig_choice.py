@@ -137,7 +137,7 @@ class RigChoice:
         return self.state({})
 
     def cancel(self, _: Mapping[str, Any]) -> RigState:
-        """Give up what is being loaded, at the next step or piece of the download."""
+        """Cancel the loading of a rig; it ends at the next step or piece of the download."""
         if load := self._load:
             load.stop.set()
             load.message, load.share = "Cancelling after the current step …", None

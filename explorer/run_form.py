@@ -90,7 +90,7 @@ class Presets:
         return self.by_rig.get(name, self.by_rig[ANY])
 
     def vetted(self) -> dict[str, list[VettedPrompt]]:
-        """By rig, for the browser, what is worth to be shown. Where none are named, those are the first that draft."""
+        """The prompts to show, by rig, for the browser. If a rig names none, these are its first ones that draft."""
         def of(rig: str, presets: Sequence[Preset]) -> list[VettedPrompt]:
             named = {preset.name: preset for preset in presets}
             first = {preset.name: preset.title for preset in presets if preset.ask.budget}

@@ -1,4 +1,4 @@
-"""Two runs compared, of any engines: where their texts and rounds first differ, and how many tokens each accepted.
+"""Compares two runs, of any engines: where texts and rounds first differ, and how many tokens each accepted.
 Texts are compared as texts, since two engines may number their tokens differently."""
 
 from collections.abc import Callable, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""Files that arrive in pieces, each in a request of its own, so that no request has to be large."""
+"""Receives files in pieces, one per request, so that no request has to be large."""
 
 import base64
 from collections.abc import Mapping

@@ -123,7 +123,7 @@ class _HeaderReader:
         return None
 
     def _tensors(self, count: int, alignment: int) -> dict[str, TensorPlace]:
-        """Return where each tensor lies. They lie beside each other, none outside the file."""
+        """Return each tensor's place; ValueError if the tensors take more bytes than are left."""
         places: dict[str, TensorPlace] = {}
         end = total = 0
         for _ in range(count):
@@ -143,7 +143,7 @@ class _HeaderReader:
         return {name: place._replace(start=start + place.start) for name, place in places.items()}
 
     def _count(self, count: int, min_bytes: int, what: str, limit: int) -> int:
-        """Return the count, if the rest of the file can hold so many."""
+        """Return the count, if the rest of the file can hold that many."""
         left = self._size - self._position
         if count > min(limit, left // min_bytes):
             raise ValueError(f"it says {count:,} {what}; at most {limit:,} are read, and {left:,} bytes are left")

@@ -185,7 +185,7 @@ def _bytes(module: nn.Module) -> int:
 
 
 class RunMemory:
-    """The memory that all runs of a rig may take together, and of it what texts kept for later runs may, in bytes."""
+    """Bytes that all runs of a rig may take together, and that texts kept for later runs may take of them."""
 
     def __init__(self, target: TorchTarget) -> None:
         self._target = target
@@ -199,9 +199,8 @@ class RunMemory:
 
 
 def run_bytes(target: TorchTarget, request: Request, drafter_count: int) -> int:
-    """About how many bytes a run takes at its end: the target's cache, as much again for each drafter, whose cache is
-    never larger, the features of its positions, and the logits of a round's rows, as the model gives them and with
-    penalties."""
+    """Estimate the bytes of a run at its end: the target's cache, as much again for each drafter (its cache is never
+    larger), the features, and the logits of a round, with and without penalties."""
     rows = 2 * request.budget + 1  # the budget may be one for each of two drafters
     positions = min(len(request.prompt_ids) + request.max_tokens, target.context_limit) + rows
     cache, features = cache_bytes(target.config, positions, target.model.dtype), feature_bytes(target, positions)
@@ -210,12 +209,12 @@ def run_bytes(target: TorchTarget, request: Request, drafter_count: int) -> int:
 
 
 def kept_bytes(target: TorchTarget, positions: int) -> int:
-    """Return the bytes of so many positions of a text that is kept for later runs."""
+    """Return the bytes that ``positions`` of a kept text take."""
     return cache_bytes(target.config, positions, target.model.dtype) + feature_bytes(target, positions)
 
 
 def feature_bytes(target: TorchTarget, positions: int) -> int:
-    """Return the bytes of the features of so many positions."""
+    """Return the bytes that the features of ``positions`` take."""
     return len(target.taps) * int(target.config.hidden_size) * positions * int(target.model.dtype.itemsize)
 
 

@@ -229,8 +229,8 @@ def against_plain(rows: Sequence[Row]) -> list[Row]:
 
 
 def verdicts(count: int, tallies: Mapping[BenchPoint, Sequence[Tally]]) -> list[Row]:
-    """The shared budget compared, for so many requests at once, with the best budget that is the same for all requests,
-    with each request's own pace, and with plain decoding: medians and quartiles of the ratios within a repeat."""
+    """Compare the shared budget of ``count`` requests with the best equal budget, each request's own pace, and plain
+    decoding: medians and quartiles of the ratios within a repeat."""
     points = [point for point in tallies if point.concurrency == count]
     judged = []
     for shared in (point for point in points if point.way == SHARED):

@@ -86,7 +86,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     add_flags(parser, "--prompts", required=True)
     add_flags(parser, "--limit", default=200)
     parser.add_argument("--skip", type=flags.int_between(0, flags.MAX_PROMPTS), default=0, metavar="N",
-                        help="leave the first so many prompts out")
+                        help="leave out the first N prompts")
     add_flags(parser, "--budgets", type=flags.budget_or_auto, default=BUDGETS)
     add_flags(parser, "--concurrency", default=[1])
     add_flags(parser, "--max-tokens", default=48)

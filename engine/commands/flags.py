@@ -159,7 +159,7 @@ FLAGS: Mapping[str, Mapping[str, Any]] = MappingProxyType({  # of argparse's ``a
     "--concurrency": {"type": int_between(1, MAX_CONCURRENCY), "nargs": "+", "metavar": "N",
                       "help": "requests at once, in shared passes; several numbers are measured one after another"},
     "--prompts": {"type": name, "metavar": "SET", "help": "a shipped set by name, or a file of JSON lines"},
-    "--limit": {"type": int_between(1, MAX_PROMPTS), "metavar": "N", "help": "use only the first so many prompts"},
+    "--limit": {"type": int_between(1, MAX_PROMPTS), "metavar": "N", "help": "use only the first N prompts"},
     "--repeats": {"type": int_between(1, MAX_REPEATS), "default": 3, "metavar": "N",
                   "help": "how often each is measured"},
 })

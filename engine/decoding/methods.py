@@ -47,14 +47,16 @@ class Method:
 
     @property
     def splits(self) -> tuple[str, ...]:
-        """The splits of a budget, if they make a difference; else only ``total``."""
+        """The splits of a budget; only ``total`` if all are the same."""
         return tuple(self.split_rules) if len(set(self.split_rules.values())) > 1 else ("total",)
 
     @property
     def follows_text(self) -> bool:
-        """Whether the target's choices alone decide what is accepted, so that a known text decides it too. Such a
-        method writes exactly plain decoding's text with the same seed; a lossless one with draws of its own writes
-        another text of the same distribution."""
+        """Whether the target's choices alone decide what is accepted, so that a known text decides it too.
+
+        Such a method writes exactly plain decoding's text of the same seed. Other lossless methods draw themselves and
+        write another text of the same distribution.
+        """
         return self.accept is walk
 
     @property
@@ -64,7 +66,7 @@ class Method:
         return self.follows_text and self.family == BLOCK
 
     def takes(self, drafter_count: int) -> bool:
-        """Whether it takes so many drafters by name; for methods of other families the rig chooses the drafter."""
+        """Whether a request may name this many drafters; for methods of other families the rig chooses the drafter."""
         return self.family == BLOCK and self.drafter_count == drafter_count > 0
 
 
@@ -85,7 +87,7 @@ METHODS: Mapping[str, Method] = {
 }
 
 
-SERVED = "served"  # the method of an attached server, which is not a row: it was chosen when the server was started
+SERVED = "served"  # an attached server drafts as it was started; the other methods are rows of ``METHODS``
 
 
 def method_named(name: str) -> Method:

@@ -25,7 +25,7 @@ class Target(Protocol):
         """How many positions a text may have at most, prompt included."""
 
     def positions_for(self, prompt_tokens: int) -> int:
-        """How many positions a text may have whose prompt has so many tokens."""
+        """How many positions a text may have if its prompt has ``prompt_tokens`` tokens."""
 
     def prefill(self, prompt_ids: Sequence[int], rows: int, sampling: Sampling) -> tuple[int, Features]:
         """Read the prompt into an empty cache with room for ``rows`` more rows. Returns the target's choice after the
@@ -50,7 +50,7 @@ class Target(Protocol):
         """Free the cache."""
 
     def fork(self) -> Target:
-        """A target with the same weights and an empty cache of its own, for another text."""
+        """A target with the same weights and its own, empty cache, for another text."""
 
 
 class Drafter(Protocol):

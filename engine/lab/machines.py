@@ -83,7 +83,7 @@ class ModelShape:
         return BFLOAT16_BYTES * (self.layers * (self.attention + experts) + embedding) / 1e9
 
     def pass_ms(self, device: Device, rows: int, context: int) -> float:
-        """The floor of a target pass over so many rows after ``context`` tokens."""
+        """The floor of a target pass over ``rows`` rows after ``context`` tokens."""
         cached = 2 * self.kv_heads * self.head_dim * context
         read = BFLOAT16_BYTES * (self.layers * (self.attention + self.feed_forward(rows) + cached) + self.head)
         products = 2 * (self.layers * self.layer + self.head)
@@ -99,7 +99,7 @@ class ModelShape:
 
 
 def roofline_ms(device: Device, read: float, operations: float) -> float:
-    """Return the milliseconds to read so many bytes or to do the operations, whichever takes longer."""
+    """Return the milliseconds of a roofline: reading the bytes or doing the operations, whichever takes longer."""
     return max(read / (1e6 * device.gigabytes_a_second), operations / (1e9 * device.tflops))
 
 

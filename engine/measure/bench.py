@@ -45,7 +45,7 @@ class BenchPoint(Setting):
 
 @dataclass(frozen=True)
 class BenchPlan(SweepPlan):
-    """A sweep over such settings."""
+    """A sweep over settings of this class."""
 
     settings: tuple[BenchPoint, ...]
 
@@ -153,7 +153,7 @@ def run_concurrently(rig: Rig, point: BenchPoint, asks: Sequence[PromptRequest])
 
 
 def full_rounds(numbered: Iterable[tuple[int, Round]], concurrency: int) -> Tally:
-    """The rounds that so many requests shared, of a run that yields each request's number with its round."""
+    """Return the rounds that this many requests shared; the run yields each request's number with its round."""
     tally = Tally()
     tokens, seconds = Counter[int](), dict[int, float]()  # by request, while it was answered
     for _, group in groupby(numbered, key=lambda pair: id(pair[1].seconds)):  # which the rounds of one step share

@@ -31,7 +31,7 @@ def tree_mask(*, mask_function: Any, attention_mask: Tensor, dtype: torch.dtype,
 
 
 def tree_mask_or(usual: Callable[..., Any]) -> Callable[..., Any]:
-    """The builder of a tree's mask, where ``attention_mask`` says which slots lie on whose path, else the usual one."""
+    """Build a tree's mask if ``attention_mask`` says which slots lie on which row's path, else the usual mask."""
     def build(**named: Any) -> Any:
         given = named["attention_mask"]
         return (tree_mask if given is not None and given.ndim == 3 else usual)(**named)

@@ -33,7 +33,7 @@ class KeptText(NamedTuple):
         return self.features.nbytes + sum(rows.nbytes for held in self.slots.values() for rows in held.values())
 
     def copied(self) -> Self:
-        """The same in memory of its own."""
+        """Return a copy that shares no memory with the cache."""
         slots = {layer: {number: rows.clone() for number, rows in held.items()} for layer, held in self.slots.items()}
         return type(self)(self.token_ids, slots, self.features.clone())
 

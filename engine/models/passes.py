@@ -24,7 +24,7 @@ from engine.models.rows import PassPart, PassRows
 
 log = logging.getLogger("canopy.passes")
 KNOWN = frozenset({"llama", "mistral", "qwen2", "qwen3", "qwen3_moe"})  # pre-norm, rotary, gated SiLU, nothing else
-# A tree's pass reads a multiple of so many slots: fused attention on a CPU compiles a kernel for each new number.
+# A tree's pass reads a multiple of this many slots: fused attention on a CPU compiles a kernel for each new number.
 SLOT_MULTIPLE = 32
 MAX_COMPILED_ROWS = 8  # of a pass; with more, torch on several threads is as fast as compiled layers on one
 # Rows × the slots that each may attend to: compiled attention has one thread, so over a long context with many cores it
@@ -59,7 +59,7 @@ class ReferencePass(nn.Module):
             model.get_decoder().layers[layer].register_forward_hook(self._tap(layer))
 
     def forward(self, parts: Sequence[PassPart]) -> list[PassOutput]:
-        """Logits and taps of all rows of each part, from a pass for each part. It is causal where ``seen`` is None."""
+        """Logits and taps of all rows of each part, from one pass per part. It is causal if ``seen`` is None."""
         return [self._run(*part) for part in parts]
 
     def prefill(self, part: PassPart) -> PassOutput:

@@ -37,7 +37,7 @@ from engine.requests.rig_names import FOUR_BITS
 
 PREFIX, SIBLINGS, DEPTH = 6, 12, 3
 READ_ROWS = 256  # of a pass over a prompt; fewer take longer, because torch lays out bfloat16 weights in each product
-EXACT_READ_ROWS = 128  # in int4, where a pass of any size is as fast
+EXACT_READ_ROWS = 128  # in int4; passes of any size are as fast
 UNLIMITED = 1 << 20  # positions, if a model has no limit of its own
 TOLERANCES_NATS = {torch.float32: 0.005}
 COARSE_NATS = 0.5  # more than rounding to 16 bits changes in a batch of rows
@@ -212,7 +212,7 @@ class TorchTarget:
 
     @in_inference_mode
     def verify_batch(self, forks: Sequence[Self], packed: Sequence[PackedTree]) -> list[Verification]:
-        """Where only the reference forward pass serves the model, each fork has a pass of its own."""
+        """See ``protocols.Target``. The reference pass takes one text at a time, so each fork then has its own pass."""
         if self._waiting:
             self._waiting.adapt()
         parts = [PassPart(fork._rows(tree), fork._open_cache, fork._interrupt)

@@ -102,7 +102,7 @@ class ServerReport(Message):
 
 
 def parse(model: type[Sent], data: str | Mapping[str, Any]) -> Sent:
-    """Check what a server sent, JSON or the values in it; ServerError names what is not as expected."""
+    """Check JSON that a server sent, or a value in it. Raises ServerError, which names the unexpected value."""
     try:
         return model.model_validate_json(data) if isinstance(data, str) else model.model_validate(data)
     except ValidationError as error:

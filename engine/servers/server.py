@@ -86,7 +86,7 @@ class Server:
         return f"{self.title} reports {reported}: {shown}. {self.kind.more}"
 
     def answer(self, ask: PromptRequest, seconds: float = STREAM_SECONDS) -> AbstractContextManager[Events]:
-        """Give the events of its answer, within so many seconds."""
+        """Yield an iterator over the events of its answer, which ends after ``seconds``."""
         body = {**self.body(ask), **self.kind.asks, "logprobs": True, "stream": True,
                 "stream_options": {"include_usage": True}}
         return self.client.stream(CHAT, body, seconds)

@@ -20,7 +20,7 @@ MAX_WAIT_SECONDS = 300  # by the clock, because the machine may be busy
 
 
 class TextProcess:
-    """The process; it answers one request at a time, each within so many ``seconds`` of processor time."""
+    """The process. It answers one request at a time, each within ``seconds`` of processor time."""
 
     def __init__(self, seconds: int) -> None:
         self._seconds = seconds

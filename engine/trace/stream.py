@@ -37,7 +37,7 @@ def open_trace(path: Path) -> BinaryIO:
 
 
 def check_size(size: int, name: str) -> None:
-    """TraceError if a file of so many bytes is too large."""
+    """Raise TraceError if a file of this size is too large."""
     if size > MAX_FILE_BYTES:
         raise TraceError(f"{name} has {size:,} bytes, and at most {MAX_FILE_BYTES:,} bytes are read.")
 

@@ -66,7 +66,7 @@ class Asker:
 
 
 def asker() -> Asker:
-    """Who asked for what is being answered."""
+    """Return who sent the request that is being answered."""
     from gradio.context import LocalContext  # noqa: PLC0415 - the gate is there before Gradio, which takes seconds
 
     request = LocalContext.request.get(None)

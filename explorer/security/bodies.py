@@ -38,7 +38,7 @@ MAX_DIGITS = 400  # of an integer; Python takes a second for a thousand integers
 
 @dataclass
 class Refusal(Exception):  # noqa: N818 - an answer on its way
-    """Raised if a check fails, caught where the answer is sent."""
+    """A body failed a check; the gate answers with its message."""
 
     status: int
     sentence: str

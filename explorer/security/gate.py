@@ -161,7 +161,7 @@ class Gate:
                 await self.app(scope, body, send)
 
     def _with_headers(self, send: Send) -> Send:
-        """Every answer is for the server's own pages alone, and its cookies are not sent along where others ask."""
+        """Keep an answer for the server's own pages, and its cookies out of requests from other sites."""
         frames = self._hosts.frames
 
         async def send_with_headers(message: Message) -> None:
