@@ -123,6 +123,8 @@ interface PanelView {
   resize?(): void;
   svg?(): string | null;
   fit?(): void;
+  /** Leaves a part of the drawing for all of it. Returns whether there was more to see. */
+  widen?(): boolean;
   /** Which part of the drawing is seen, as text for an address. */
   camera?: { text(): string; restore(text: string | null): boolean };
 }

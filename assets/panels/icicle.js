@@ -1,5 +1,5 @@
 // The draft tree as an icicle: a cell for each node under its parent's, as wide as the path is probable. What stays free under
-// a cell is probability that no node was spent on.
+// a cell is probability that no node was spent on. Zoomed in, the cells above one stand over all of it and lead back.
 
 /** @import { Layout } from "./layout.js" */
 
@@ -9,6 +9,7 @@ import { TreeMarks } from "./tree_marks.js";
 const MARGIN = { left: 34, top: 6, right: 10, bottom: 6 };
 const ROW = { least: 2, most: 44 }; // pixels
 const MIN_KEPT_WIDTH = 3; // pixels: the accepted path is seen however improbable it was
+const MIN_SPAN = 1e-7; // of the root's width
 const LABEL = { row: 9.5, room: 16 }; // pixels of a cell from which it is labelled
 const FONT = { small: `9px ${MONO}`, normal: `10.5px ${MONO}` }; // small in rows of under 13 pixels
 
@@ -39,6 +40,8 @@ export function cellsOf(logprobs, children) {
 export class Icicle extends TreeMarks {
   cells = cellsOf([0], [[]]);
   row = ROW.most;
+  from = 0; // what is in sight, of a root of width 1
+  span = 1;
 
   draw() {
     const { round, layout, height } = this.panel;
@@ -53,12 +56,54 @@ export class Icicle extends TreeMarks {
     this.drawItemsLater();
   }
 
+  get room() {
+    return this.panel.width - MARGIN.left - MARGIN.right;
+  }
+
+  shown(/** @type {number} */ node) {
+    const { cells, from, span } = this;
+    return super.shown(node) && cells.left[node] < from + span && cells.left[node] + cells.width[node] > from;
+  }
+
+  // Shows a part of the root's width.
+  look(/** @type {number} */ from, /** @type {number} */ span) {
+    const before = [this.from, this.span];
+    this.span = Math.min(1, Math.max(MIN_SPAN, span));
+    this.from = Math.max(0, Math.min(1 - this.span, from));
+    return this.from !== before[0] || this.span !== before[1];
+  }
+
+  widen() {
+    return this.look(0, 1);
+  }
+
+  /** @param {number} factor @param {number} x */
+  zoom(factor, x) {
+    const share = (x - MARGIN.left) / this.room;
+    return this.look(this.from + this.span * share * (1 - 1 / factor), this.span / factor);
+  }
+
+  pan(/** @type {number} */ right) {
+    this.look(this.from - (this.span * right) / this.room, this.span);
+  }
+
+  reveal() {
+    this.widen();
+  }
+
+  /** A cell and what is under it in the whole width, or what is around it. @param {number} node @param {boolean} [is] */
+  open(node, is = this.span !== this.cells.width[node]) {
+    const cell = is ? node : this.panel.parents[node];
+    if (this.look(this.cells.left[cell], this.cells.width[cell])) this.panel.repaint();
+  }
+
   frame(/** @type {number} */ node) {
-    const { layout, round, width } = this.panel;
-    const room = width - MARGIN.left - MARGIN.right;
-    const full = this.cells.width[node] * room;
+    const { cells, panel: { layout, round } } = this;
+    const at = (/** @type {number} */ share) => Math.max(0, Math.min(1, (share - this.from) / this.span)) * this.room;
+    const left = at(cells.left[node]);
+    const full = at(cells.left[node] + cells.width[node]) - left;
     const least = round.kept.has(node) ? MIN_KEPT_WIDTH : 0;
-    return { x: MARGIN.left + this.cells.left[node] * room, y: MARGIN.top + layout.columns[node] * this.row,
+    return { x: MARGIN.left + left, y: MARGIN.top + layout.columns[node] * this.row,
       wide: Math.max(least, full > 4 ? full - 1 : full), high: this.row > 6 ? this.row - 1 : this.row };
   }
 

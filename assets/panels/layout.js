@@ -96,7 +96,7 @@ export function neighbour(round, { columns, rows, children }, node, key) {
 // at every zoom. Row 0 (the kept path) has a band of its own, in which its labels stand.
 const LEFT = { flat: 40, staggered: 40, slanted: 16 };
 const RIGHT = { flat: 58, staggered: 58, slanted: 44 };
-const TOP = { flat: 48, staggered: 64, slanted: 92 }; // the kept path's labels stand on one line, on two, or aslant
+const TOP = { flat: 44, staggered: 58, slanted: 92 }; // the kept path's labels stand on one line, on two, or aslant
 const BOTTOM = 14;
 const BAND = 26; // pixels from row 0 to row 1 at least
 const COLUMN = { least: 8, roomy: 54, most: 168 };

@@ -34,6 +34,7 @@ export class TreePanel extends DrawnPanel {
   frame = 0;
   asIcicle = /** @type {boolean | null} */ (null); // what a person chose
   grip = /** @type {{ x: number, y: number, moved: boolean, id: number } | null} */ (null); // what the pointer drags
+  clicks = { count: 0, node: /** @type {number | null} */ (null) }; // and what the first of several clicks was at: the drawing may move
   later = sparing(() => this.repaint()); // one repaint a frame, however many events arrive in it
 
   /** @param {HTMLElement} host @param {Stage} stage */
@@ -51,8 +52,9 @@ export class TreePanel extends DrawnPanel {
       this.asIcicle = !this.isIcicle;
       this.draw(this.round);
     });
-    this.zoomButtons = [button(bar, "fit", "Fit the tree into the panel", () => this.fit()),
-      button(bar, "−", "Zoom out", () => this.zoom(1 / 1.35)), button(bar, "+", "Zoom in", () => this.zoom(1.35))];
+    button(bar, "fit", "Fit the tree into the panel", () => this.fit());
+    button(bar, "−", "Zoom out", () => this.zoom(1 / 1.35));
+    button(bar, "+", "Zoom in", () => this.zoom(1.35));
     this.sheet = new NodeSheet(this.host);
     this.branchButton = button(this.sheet.box, "go on from here", "Force the text up to the pinned node, and let the target go on from there: a new run",
       () => this.stage.pinned !== null && this.stage.tell("branch", this.stage.pinned));
@@ -88,7 +90,6 @@ export class TreePanel extends DrawnPanel {
     const icicle = this.isIcicle;
     this.icicleButton.hidden = this.round.n < 2;
     this.icicleButton.setAttribute("aria-pressed", String(icicle));
-    for (const item of this.zoomButtons) item.hidden = icicle;
     if (this.marks instanceof Icicle === icicle) return;
     this.marks.remove();
     this.marks = icicle ? new Icicle(this) : new TreeMarks(this);
@@ -97,6 +98,7 @@ export class TreePanel extends DrawnPanel {
   start(/** @type {Round} */ round) {
     this.folded.clear();
     this.focus = 0;
+    this.marks.widen();
     const kept = round.keep.length - 1;
     put(this.canvas, { "aria-label": `Draft tree of round ${round.index + 1}: ${round.n - 1} drafted nodes, ${kept} accepted, `
       + `bonus '${spoken(round, round.bonus)}'` });
@@ -126,7 +128,7 @@ export class TreePanel extends DrawnPanel {
     this.scale = 1;
     this.measure();
     this.scale = this.isIcicle ? 1 : this.camera.scaleFor(this.width, this.height, this.layout.columnCount, this.layout.rowCount);
-    this.canvas.style.zoom = String(this.scale);
+    if (Number(this.canvas.style.zoom || 1) !== this.scale) this.canvas.style.zoom = String(this.scale);
     this.measure();
     this.camera.fit(this.width, this.height, this.layout.columnCount, this.layout.rowCount, (column) => standOf(this.round, column));
   }
@@ -205,14 +207,21 @@ export class TreePanel extends DrawnPanel {
   }
 
   resize() {
-    if (this.camera.held) this.repaint();
-    else this.fit();
+    if (this.round.n && !this.camera.held) this.fitCamera();
+    this.repaint();
   }
 
   fit() {
-    if (!this.round.n) return;
-    this.fitCamera();
-    this.repaint();
+    this.camera.held = false;
+    this.widen();
+    this.resize();
+  }
+
+  // Leaves a part of the icicle for all of it. Returns whether there was more to see.
+  widen() {
+    const wider = this.marks.widen();
+    if (wider) this.repaint();
+    return wider;
   }
 
   // The buttons zoom around the middle of the kept path, as far as it is in sight: it is never zoomed away.
@@ -223,7 +232,7 @@ export class TreePanel extends DrawnPanel {
     const [left, right] = [Math.max(0, camera.x(0)), Math.min(width, end)];
     const across = left < right ? (left + right) / 2 : width / 2;
     const down = camera.top >= 0 && camera.top <= height ? camera.top : height / 2;
-    if (camera.zoom(factor, across, down)) this.repaint();
+    if (this.marks.zoom(factor, across, down)) this.repaint();
   }
 
   toggle(/** @type {() => unknown} */ change) {
@@ -237,12 +246,6 @@ export class TreePanel extends DrawnPanel {
     return this.round.children[node].reduce((sum, child) => sum + 1 + this.below(child), 0);
   }
 
-  /** @param {number} node @param {boolean} folded */
-  fold(node, folded) {
-    if (!this.round.children[node].length || folded === this.folded.has(node)) return;
-    this.toggle(() => (folded ? this.folded.add(node) : this.folded.delete(node)));
-  }
-
   // Brings a pinned node into view.
   reveal(/** @type {number} */ node) {
     if (this.layout.rows[node] < 0) {
@@ -251,8 +254,8 @@ export class TreePanel extends DrawnPanel {
     }
     const [x, y] = this.marks.at(node);
     const { width, height } = this;
-    const seen = x > 0 && x < width && y > 0 && y < height;
-    if (!seen) this.camera.centre(this.layout.columns[node], this.layout.rows[node], width, height);
+    const seen = this.marks.shown(node) && x > 0 && x < width && y > 0 && y < height;
+    if (!seen) this.marks.reveal(node);
     this.repaint();
   }
 
@@ -264,10 +267,13 @@ export class TreePanel extends DrawnPanel {
     this.on("pointerup", (event) => this.release(event));
     this.on("pointercancel", () => { this.grip = null; });
     this.on("pointerleave", () => this.leave());
-    this.on("mousedown", (event) => event.preventDefault());
-    this.on("dblclick", (event) => {
-      const at = this.at(event);
-      if (at) this.fold(at.node, !this.folded.has(at.node));
+    this.on("mousedown", (event) => {
+      event.preventDefault();
+      this.clicks = { count: event.detail, node: event.detail > 1 ? this.clicks.node : this.at(event)?.node ?? null };
+    });
+    this.on("dblclick", () => {
+      const { node } = this.clicks;
+      if (node !== null) this.marks.open(node);
     });
     this.on("wheel", (event) => this.wheel(event), { passive: false });
     this.on("keydown", (event) => this.key(event));
@@ -315,7 +321,7 @@ export class TreePanel extends DrawnPanel {
     if (!this.grip.moved) this.canvas.setPointerCapture(this.grip.id);
     Object.assign(this.grip, { x: event.clientX, y: event.clientY, moved: true });
     this.tip.hide();
-    if (!this.isIcicle) this.camera.pan(right, down);
+    this.marks.pan(right, down);
     this.later();
   }
 
@@ -323,7 +329,8 @@ export class TreePanel extends DrawnPanel {
     const dragged = this.grip && this.grip.moved;
     this.grip = null;
     if (dragged || event.button !== 0) return;
-    this.press(event);
+    if (this.clicks.count > 1) this.stage.pin(this.clicks.node);
+    else this.press(event);
   }
 
   leave() {
@@ -331,10 +338,9 @@ export class TreePanel extends DrawnPanel {
   }
 
   wheel(/** @type {WheelEvent} */ event) {
-    if (this.isIcicle) return;
     const steps = event.deltaMode === 1 ? event.deltaY * 16 : event.deltaY;
     const [x, y] = placeIn(this.canvas, event);
-    if (!this.camera.zoom(Math.exp(-steps * 0.0016), x, y)) return;
+    if (!this.marks.zoom(Math.exp(-steps * 0.0016), x, y)) return;
     event.preventDefault();
     this.tip.hide();
     this.later();
@@ -344,19 +350,13 @@ export class TreePanel extends DrawnPanel {
     if (event.ctrlKey || event.metaKey || event.altKey) return;
     const node = this.focus;
     const next = neighbour(this.round, this.layout, node, event.key);
-    if (next !== undefined) this.go(next);
-    else if (event.key === "+" || event.key === "=") this.fold(node, false);
-    else if (event.key === "-") this.fold(node, true);
+    if (next !== undefined) this.marks.focus(next ?? node);
+    else if (event.key === "+" || event.key === "=") this.marks.open(node, true);
+    else if (event.key === "-") this.marks.open(node, false);
     else if (event.key === "Enter") this.stage.pin(node);
     else return;
     event.preventDefault();
     event.stopPropagation();
-  }
-
-  go(/** @type {number | null} */ node) {
-    if (node === null) return;
-    this.focus = node;
-    this.marks.focus(node);
   }
 
   focused(/** @type {FocusEvent} */ event) {

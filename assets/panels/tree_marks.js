@@ -7,6 +7,7 @@
 import { clip, describe, group, joinPaths, MONO, path, render, short, strength, svg, text, textWidth } from "../shared/ink.js";
 
 const REST_MS = 90;
+const FRAME = { ms: 16, items: 128 }; // how many items follow in a frame
 const WEIGHTS = [
   { least: 0, width: 0.7, opacity: 0.4 }, { least: 0.02, width: 1, opacity: 0.55 },
   { least: 0.1, width: 1.6, opacity: 0.75 }, { least: 0.35, width: 2.4, opacity: 0.95 },
@@ -14,13 +15,16 @@ const WEIGHTS = [
 const KEPT_RADIUS = 7;
 const TICK = "M-2.9,0.2 L-0.9,2.4 L3,-2.3";
 const PATH_FONT = `600 12.5px ${MONO}`;
-const LABEL_FONT = `10.5px ${MONO}`;
 const LINE = 12; // pixels that a line of labels needs
+// A guess's label; in rows that are just too narrow for it a smaller one, and then every row may have its own.
+const LABEL = { font: `10.5px ${MONO}`, line: LINE, look: "" };
+const SMALL = { font: `9px ${MONO}`, line: 9, look: "is-small" };
 const NARROW = 33; // pixels of a column under which labels of the kept path do not fit even in turn
 const SLANT = { degrees: -52, room: 88 };
 const NEAR = 14; // pixels within which the pointer means a node
 const MAX_LABELS = 120; // guesses that are tried for one: the likeliest
-const LIFTS = [{ row: 28, pixels: 11 }, { row: 18, pixels: 7.5 }]; // of labels of inner nodes, if rows are so far apart
+// How far labels of inner nodes may stand above their edge if rows are so far apart: the first lift that leaves them whole.
+const LIFTS = [{ row: 28, pixels: [11] }, { row: 18, pixels: [7.5, 11] }, { row: 0, pixels: [0, 9] }];
 
 /** How the kept path's labels stand in columns of a width. @param {Round} round @param {number} column @returns {LabelForm} */
 export function standOf(round, column) {
@@ -53,7 +57,7 @@ export class TreeMarks {
     const edges = shown.filter((node) => node && !this.lit(node)).map((node) => this.edge(node));
     const nodes = shown.map((node) => this.node(node));
     const scale = `scale(${this.bold.toFixed(2)})`;
-    const ticks = kept.map((node) => path("cp-tick", TICK, { transform: `translate(${this.spot(node)}) ${scale}` }));
+    const ticks = kept.map((node) => path("cp-tick", TICK, { transform: `translate(${this.at(node)}) ${scale}` }));
     render(this.lines, [group(this.axis()), group(joinPaths(edges)), path("cp-walk", this.curves(kept))]);
     render(this.points, [
       group(joinPaths(nodes)), group(ticks), group(this.bonus(round.keep[round.keep.length - 1])), group(this.labels(shown))]);
@@ -64,7 +68,7 @@ export class TreeMarks {
   // elements a frame would be felt.
   drawItemsLater() {
     clearTimeout(this.waiting);
-    this.waiting = setTimeout(() => this.drawItems(), REST_MS);
+    this.waiting = setTimeout(() => this.drawItems(0, false), REST_MS);
   }
 
   // The node that the pointer means at a place of the panel.
@@ -80,6 +84,32 @@ export class TreeMarks {
       if (far < least) [best, least] = [node, far];
     }
     return best;
+  }
+
+  // How a person looks closer, and back; the icicle has its own ways. What returns a boolean says whether anything changed.
+  /** @param {number} factor @param {number} x @param {number} y */
+  zoom(factor, x, y) {
+    return this.panel.camera.zoom(factor, x, y);
+  }
+
+  /** @param {number} right @param {number} down */
+  pan(right, down) {
+    this.panel.camera.pan(right, down);
+  }
+
+  widen() {
+    return false;
+  }
+
+  reveal(/** @type {number} */ node) {
+    const { camera, layout, width, height } = this.panel;
+    camera.centre(layout.columns[node], layout.rows[node], width, height);
+  }
+
+  /** Unfolds what is under a node, or folds it. @param {number} node @param {boolean} [is] else what it is not now */
+  open(node, is = this.panel.folded.has(node)) {
+    const { folded, round } = this.panel;
+    if (round.children[node].length && is === folded.has(node)) this.panel.toggle(() => (is ? folded.delete(node) : folded.add(node)));
   }
 
   // Takes everything off the panel, for another drawing of the tree.
@@ -101,10 +131,6 @@ export class TreeMarks {
   at(/** @type {number} */ node) {
     const { camera, layout } = this.panel;
     return [camera.x(layout.columns[node]), camera.y(layout.rows[node])];
-  }
-
-  spot(/** @type {number} */ node) {
-    return this.at(node).map((place) => place.toFixed(1)).join(",");
   }
 
   // All curves between two columns bend at the same abscissas, so that they keep their order and never cross.
@@ -176,14 +202,15 @@ export class TreeMarks {
       if (this.shown(node)) marks.push(label(`+${panel.below(node)}`, x + this.radius + 5, y + 3.5, "is-fold"));
     }
     if (camera.row * 24 < LINE) return marks;
-    const lines = new Lines();
+    const type = camera.row < LINE && camera.row >= SMALL.line - 1 ? SMALL : LABEL;
+    const lines = new Lines(type.line);
     for (const node of shown) {
       const [x, y] = this.at(node);
       lines.add(x, y, this.radius, this.radius);
     }
     const guesses = shown.filter((node) => !this.lit(node) && !folded.has(node)).map((node) => ({ node, ink: node < panel.round.n ? panel.ink(node) : 0 }));
     guesses.sort((one, other) => other.ink - one.ink);
-    return [...marks, ...guesses.slice(0, MAX_LABELS).flatMap(({ node, ink }) => this.guessLabel(node, ink, lines))];
+    return [...marks, ...guesses.slice(0, MAX_LABELS).flatMap(({ node, ink }) => this.guessLabel(node, ink, lines, type))];
   }
 
   pathLabels() {
@@ -215,27 +242,34 @@ export class TreeMarks {
     return label(clip(round.show(id), SLANT.room, PATH_FONT), x, y, `is-path is-slanted o-${origin}`, { transform });
   }
 
-  /** @param {number} node @param {number} ink @param {Lines} lines */
-  guessLabel(node, ink, lines) {
+  /** @param {number} node @param {number} ink @param {Lines} lines @param {typeof LABEL} type */
+  guessLabel(node, ink, lines, { font, line, look }) {
     const { round, camera, layout, height, width } = this.panel;
     const [left, level] = this.at(node);
     const x = left + this.radius + 3;
     if (level < -9 || level > height + 9 || x < -90 || x > width) return [];
     const inner = layout.children[node].length > 0;
-    const y = level - (inner ? LIFTS.find(({ row }) => camera.row >= row)?.pixels ?? 0 : 0); // clear of its own edge and the next node
-    const words = short(round.show(this.panel.tokenOf(node)), Math.min(3 * camera.column - this.radius, lines.room(x, y)), LABEL_FONT);
+    const lifts = inner ? LIFTS.find(({ row }) => camera.row >= row)?.pixels ?? [0] : [0];
+    const places = lifts.map((lift) => ({ y: level - lift, room: Math.min(3 * camera.column - this.radius, lines.room(x, level - lift)) }));
+    const whole = round.show(this.panel.tokenOf(node));
+    const wide = textWidth(whole, font);
+    const { y, room } = places.find((place) => place.room >= wide) ?? places.reduce((one, other) => (other.room > one.room ? other : one));
+    const words = short(whole, room, font);
     if (!words) return [];
-    const half = textWidth(words, LABEL_FONT) / 2;
-    lines.add(x + half, y, half, LINE / 2);
+    const half = textWidth(words, font) / 2;
+    lines.add(x + half, y, half, line / 2);
     const fade = node >= round.n ? 0.6 : strength(ink, 0.66).toFixed(2);
-    return [label(words, x, y + 3.5, "", { opacity: fade })];
+    return [label(words, x, y + 3.5, look, { opacity: fade })];
   }
 
-  // For screen readers, focus and pointer: an unpainted circle per node, each a treeitem with a name.
-  drawItems() {
+  // For screen readers, focus and pointer: an unpainted circle per node, each a treeitem with a name. Many are drawn over
+  // several frames, unless all are wanted at once.
+  drawItems(first = 0, atOnce = true) {
     clearTimeout(this.waiting);
     const { round, layout, folded, focus } = this.panel;
-    render(this.items, Array.from({ length: round.n }, (_, node) => {
+    const next = first + FRAME.items;
+    const part = this.items.children[first / FRAME.items] ?? svg("g", { role: "presentation" }, this.items);
+    render(part, Array.from(round.tokens.keys()).slice(first, next).map((node) => {
       const there = layout.rows[node] >= 0;
       const [x, y] = there ? this.at(node) : [0, 0];
       return ["circle", {
@@ -246,6 +280,9 @@ export class TreeMarks {
         "aria-expanded": round.children[node].length ? String(!folded.has(node)) : null,
       }];
     }));
+    if (next >= round.n) while (part.nextSibling) part.nextSibling.remove();
+    else if (atOnce) this.drawItems(next);
+    else this.waiting = setTimeout(() => this.drawItems(next, false), FRAME.ms);
   }
 
   clearItems() {
@@ -290,6 +327,10 @@ export class TreeMarks {
 class Lines {
   taken = /** @type {{ x: number, y: number, half: number, tall: number }[][]} */ ([]);
 
+  constructor(/** @type {number} */ height) {
+    this.height = height; // of a label
+  }
+
   /** @param {number} x @param {number} y @param {number} half of its width @param {number} tall half of its height */
   add(x, y, half, tall) {
     (this.taken[Math.max(0, Math.round(y / LINE))] ??= []).push({ x, y, half, tall });
@@ -299,7 +340,7 @@ class Lines {
   room(x, y) {
     const line = Math.max(0, Math.round(y / LINE));
     const near = [line - 1, line, line + 1].flatMap((place) => this.taken[place] ?? []);
-    const right = near.filter((part) => part.x + part.half > x && Math.abs(part.y - y) < part.tall + LINE / 2 - 1);
+    const right = near.filter((part) => part.x + part.half > x && Math.abs(part.y - y) < part.tall + this.height / 2 - 1);
     return Math.min(Infinity, ...right.map((part) => part.x - part.half)) - x - 4;
   }
 }

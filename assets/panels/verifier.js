@@ -50,6 +50,7 @@ const OFFER_WIDTH = 100; // pixels that a child takes at least; as many are show
 const TRIAL_WIDTH = 140;
 const STEP_HEIGHT = 58; // pixels of a step at least, but for the last
 const REST_MS = 90;
+const FRAME = { ms: 16, steps: 3 }; // how many steps below the fold follow in a frame
 
 function offerWords(/** @type {Offer} */ { node, q, p, match, kept, trial }) {
   const given = `q ${probability(q)}, p ${probability(p)}`;
@@ -91,17 +92,16 @@ class VerifierPanel extends Panel {
     this.list.replaceChildren(...steps.slice(0, seen).map((step) => this.step(step)));
     this.rest = steps.slice(seen);
     clearTimeout(this.waiting);
-    this.waiting = setTimeout(() => this.finish(), REST_MS);
+    this.waiting = setTimeout(() => this.finish(FRAME.steps), REST_MS);
     this.select(this.stage.selection);
   }
 
   // What lies below the fold follows once the drawing rests, so that scrubbing pays for what is seen.
-  finish() {
+  finish(steps = Infinity) {
     clearTimeout(this.waiting);
     if (!this.rest.length) return;
-    const { rest } = this;
-    this.rest = [];
-    this.list.append(...rest.map((step) => this.step(step)));
+    this.list.append(...this.rest.splice(0, steps).map((step) => this.step(step)));
+    this.waiting = setTimeout(() => this.finish(steps), FRAME.ms);
     this.select(this.stage.selection);
   }
 

@@ -14,8 +14,8 @@ const PRESENTED_ZOOM = 1.25;
 /** @type {Record<string, number>} */
 const STEPS = { ArrowLeft: -24, ArrowUp: -24, ArrowRight: 24, ArrowDown: 24 }; // pixels that a key moves a divider
 
-/** A panel in its frame; it is stale if it has to be drawn before it is seen.
- *  @typedef {{ frame: HTMLElement, body: HTMLElement, about: PanelDefinition, stale: boolean, panel: PanelView }} Entry */
+/** A panel in its frame. `stale`: the turn of drawing from which on it waits to be drawn anew; 0 if it does not.
+ *  @typedef {{ frame: HTMLElement, body: HTMLElement, about: PanelDefinition, stale: number, panel: PanelView }} Entry */
 
 /** What dividers were dragged to; nothing if what is kept cannot be read. @returns {Record<string, number>} */
 function keptSizes() {
@@ -34,6 +34,7 @@ export class Frames {
     this.sizes = keptSizes();
     this.filling = /** @type {string | null} */ (null); // the panel that fills the window
     this.planned = 0; // an animation frame
+    this.turn = 0; // of drawing
     this.area = html("div", "cs-area", parent);
     this.upper = html("div", "cs-row cs-upper", this.area);
     this.lower = html("div", "cs-row cs-lower", this.area);
@@ -67,7 +68,7 @@ export class Frames {
     if (!about) return;
     const { frame, body, tools } = this.frame(row, name, grow, about);
     this.guard(frame, () => {
-      this.entries.set(name, { frame, body, about, stale: true, panel: about.create(body, this.stage) });
+      this.entries.set(name, { frame, body, about, stale: 1, panel: about.create(body, this.stage) });
       tools.prepend(...body.querySelectorAll(".cp-tools.is-low"));
       this.watch.observe(body);
     });
@@ -80,15 +81,18 @@ export class Frames {
   }
 
   plan() {
-    for (const entry of this.entries.values()) entry.stale = true;
-    if (this.planned) return;
-    this.planned = requestAnimationFrame(() => {
-      this.planned = 0;
-      this.draw();
-    });
+    for (const entry of this.entries.values()) entry.stale ||= this.turn + 1;
+    this.later();
   }
 
+  later() {
+    this.planned ||= requestAnimationFrame(() => this.draw());
+  }
+
+  // The first panel at once, of the others one a frame, so that no frame is long: the one that has waited longest.
   draw() {
+    this.planned = 0;
+    this.turn++;
     const { stage, stage: { trial } } = this;
     for (const { frame, about } of this.entries.values()) {
       if (!about.when) continue; // else it leaves its room to the others until it has something to show
@@ -96,15 +100,17 @@ export class Frames {
       frame.previousElementSibling?.toggleAttribute("hidden", frame.hidden);
     }
     this.area.classList.toggle("is-tried", Boolean(trial.round));
-    this.area.style.setProperty("--tried", `"predicted: this round at ${counted(trial.budget ?? 0, "node")}"`);
-    for (const entry of this.entries.values()) {
-      if (!entry.stale || !this.shown(entry)) continue;
-      entry.stale = false;
-      this.guard(entry.frame, () => {
-        entry.panel.draw(stage.round);
-        entry.panel.select(stage.selection);
-      });
-    }
+    if (trial.round) this.area.style.setProperty("--tried", `"predicted: this round at ${counted(trial.budget ?? 0, "node")}"`);
+    const waiting = Array.from(this.entries.values()).filter((entry) => entry.stale && this.shown(entry));
+    const [first] = this.entries.values();
+    const [next] = waiting.filter((entry) => entry !== first && entry.stale < this.turn).sort((one, other) => one.stale - other.stale);
+    for (const entry of [first, next]) if (waiting.includes(entry)) this.drawPanel(entry);
+    if (waiting.some(({ stale }) => stale)) this.later();
+  }
+
+  drawPanel(/** @type {Entry} */ entry) {
+    entry.stale = 0;
+    this.guard(entry.frame, () => entry.panel.draw(this.stage.round));
   }
 
   /** One panel that fails says so in its place and leaves the others alone. @param {HTMLElement} frame @param {() => void} act */
@@ -128,7 +134,7 @@ export class Frames {
       const entry = Array.from(this.entries.values()).find(({ body }) => body === target);
       if (!entry || !this.shown(entry)) continue;
       this.zoom(entry);
-      if (entry.stale) this.draw();
+      if (entry.stale) this.later();
       else this.guard(entry.frame, () => entry.panel.resize?.());
     }
   }

@@ -45,7 +45,7 @@ export class Keys {
       ...(document.body.classList.contains("cs-presenting") ? ["1", "2", "3"].map((key, place) => (
         { key, shown: key, does: "run this one of the presenter's prompts", act: () => parts.ask?.(place) })) : []),
       { key: "?", shown: "?", does: "keys and terms", act: () => (parts.help.box.open ? parts.help.box.close() : parts.help.open()) },
-      { key: "Escape", shown: "Esc", does: "skip the film, close, dismiss, leave full screen, unpin a node", act: () => this.leave() },
+      { key: "Escape", shown: "Esc", does: "skip the film, close, dismiss, leave a part of the icicle, leave full screen, unpin a node", act: () => this.leave() },
     ];
     document.addEventListener("keydown", (event) => this.press(event));
   }
@@ -90,7 +90,7 @@ export class Keys {
     const { search, frames, notices, stage, tour, film } = this.parts;
     const sheet = Array.from(document.querySelectorAll("dialog[open]")).at(-1); // the one on top
     if (sheet) sheet.close();
-    else if (controls.closeMore() || search.close() || tour?.stop() || frames.full(null) || notices.dismiss() || film.leave()) return;
+    else if (controls.closeMore() || search.close() || tour?.stop() || frames.entries.get("tree")?.panel.widen?.() || frames.full(null) || notices.dismiss() || film.leave()) return;
     else if (stage.pinned !== null) stage.pin(null);
   }
 }

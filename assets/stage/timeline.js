@@ -68,7 +68,7 @@ export class Timeline {
     this.search = html("span", "cs-search", row);
     this.totals = html("div", { class: "cs-totals", role: "status", "aria-label": "Figures of the selected rounds" }, this.box);
     const key = html("div", { class: "cs-stage-key", title: "The parts of each bar: the share of the round's engine time that each stage took." }, row);
-    for (const name of STAGES.slice(0, -2)) html("span", { style: `--key: var(--stage-${name})` }, key, name);
+    for (const name of STAGES.slice(0, -2)) html("i", { style: `background: var(--stage-${name})` }, html("span", "", key, name));
     this.playing();
     stage.on("value round begin ticks sought", this.plan);
     stage.on("play state round", () => this.playing());

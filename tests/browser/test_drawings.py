@@ -132,7 +132,7 @@ def test_a_folded_node_that_is_pinned_elsewhere_unfolds(onlooker: Watched) -> No
     trace = scripted_trace("ddtree", 64)
     page = opened(onlooker, trace)
     hidden = ancestors(trace.entries[0].round.tree.parents)[:, 1].nonzero()[0].tolist()[1:]
-    page.evaluate(f"{TREE}.fold(1, true)")
+    page.evaluate(f"{TREE}.marks.open(1, false)")
     assert page.evaluate(f"[...{TREE}.layout.rows].filter((row) => row < 0).length") == len(hidden)
     assert f"+{len(hidden)}" in page.locator(".cp-label.is-fold").all_text_contents()
     page.evaluate(f"{STAGE}.pin({hidden[0]})")

@@ -44,6 +44,24 @@ def test_a_tree_can_be_shaded_by_how_often_its_positions_were_kept(page: Any) ->
     assert f"{kept} of {seen} kept" in page.locator("[data-panel=tree] .cp-tip").inner_text()
 
 
+def test_an_icicle_zooms_into_a_subtree_and_back(page: Any) -> None:
+    page.locator("[data-panel=tree] button", has_text="icicle").click()
+    wide = f"[0, 1, 2].map((node) => {TREE}.marks.shown(node) && Math.round({TREE}.marks.frame(node).wide))"
+    whole = page.evaluate(wide)
+    assert whole[0] > whole[1] and whole[2]
+    box = page.locator("[data-panel=tree] svg.cp-svg").bounding_box()
+    x, y = page.evaluate(f"{TREE}.marks.at(1)")
+    page.mouse.dblclick(box["x"] + x, box["y"] + y)
+    page.wait_for_function(f"{TREE}.marks.frame(1).wide > {whole[0]} - 1", timeout=20000)
+    page.keyboard.press("Escape")
+    assert page.evaluate(wide) == whole
+    page.mouse.move(box["x"] + x, box["y"] + y)
+    page.mouse.wheel(0, -400)
+    page.wait_for_function(f"{TREE}.marks.frame(1).wide > {whole[1]}")
+    page.locator("[data-panel=tree] button", has_text="fit").click()
+    assert page.evaluate(wide) == whole
+
+
 def test_a_lens_magnifies_the_mask_away_from_the_pointer(page: Any) -> None:
     page.set_viewport_size({"width": 760, "height": 760})
     page.locator("[data-panel=mask] .cs-full").click()
