@@ -1,11 +1,11 @@
 // Two to four runs side by side: their figures, their texts, and the trees that wrote the chosen token of each text.
 
 import { Race } from "./race.js";
-import { action, html, write } from "../shared/ink.js";
+import { action, html, methodColour, methodMark, write } from "../shared/ink.js";
 import { controls } from "../stage/controls.js";
 import { knownRun } from "../shared/lines.js";
 import { panels } from "../shared/define.js";
-import { settingOf } from "../shared/round.js";
+import { machineOf, settingOf } from "../shared/round.js";
 import { Stage } from "../stage/stage.js";
 import { TextPanel } from "../stage/text.js";
 
@@ -16,7 +16,6 @@ import { TextPanel } from "../stage/text.js";
 /** `value` is what is compared, null if it is not. @typedef {{ name: string, value: number | null, text: string }} Compared */
 
 const SIDES = ["first", "second", "third", "fourth"];
-const MACHINE = /** @type {const} */ (["rig", "hardware", "dtype"]);
 
 // Of a text that repeats itself, τ and speed are those of the part before.
 /** @type {{ name: string, value: (shown: Shown) => number | null, text: (shown: Shown) => string }[]} */
@@ -37,11 +36,15 @@ function timesOf(/** @type {Shown} */ { against, header, withheld }) {
 /** Whether one run is what the other was measured beside: plain decoding of the same prompt. @param {Stage} plain @param {Stage} other */
 const isPlainOf = (plain, { against, header }) => Boolean(against) && plain.header?.drafters.length === 0 && comparable(plain.header, header);
 
-/** @param {Header | null} first @param {Header | null} second */
-const comparable = (first, second) => sameMachine(first, second) && first?.prompt === second?.prompt;
+/** The prompt and the machine that all these runs have in common, "" if they differ. @param {Side[]} sides */
+function common(sides) {
+  const [first, ...others] = sides.map(({ stage }) => stage.header);
+  const all = (/** @type {(header: Header | null) => unknown} */ of) => others.length > 0 && others.every((other) => of(other) === of(first));
+  return { prompt: first && all((header) => header?.prompt) ? first.prompt : "", machine: first && all((header) => header && machineOf(header)) ? machineOf(first) : "" };
+}
 
 /** @param {Header | null} first @param {Header | null} second */
-const sameMachine = (first, second) => MACHINE.every((name) => first?.[name] === second?.[name]);
+const comparable = (first, second) => Boolean(first && second && machineOf(first) === machineOf(second) && first.prompt === second.prompt);
 
 // One of the runs: a stage of its own, with the page's own text and tree on it.
 class Side {
@@ -51,7 +54,9 @@ class Side {
   /** @param {Element} parent @param {number} place */
   constructor(parent, place) {
     this.box = html("section", { class: "lab-plot lab-side-run", "aria-label": `The ${SIDES[place]} run` }, parent);
-    this.title = html("p", "lab-caption", this.box);
+    const head = html("header", "", this.box);
+    this.setting = html("strong", "", head);
+    this.title = html("span", "lab-caption", head);
     this.figures = html("dl", "lab-pair-figures", this.box);
     this.stage = new Stage();
     this.stage.mode = "workbench";
@@ -72,13 +77,21 @@ class Side {
     const arrived = await this.stage.follow(knownRun(run));
     if (run !== this.run) return;
     write(this.title, this.stage.refusal);
+    this.setting.replaceChildren();
     const { header } = this.stage;
     if (arrived && header) {
       let end = 0;
       this.ends = this.stage.rounds.map(({ keep }) => (end += keep.length));
-      write(this.title, [header.title || header.prompt, settingOf(header), header.rig, header.hardware, header.dtype].filter(Boolean).join(" · "));
+      methodMark(header.method, this.setting);
+      this.setting.append(settingOf(header));
     }
     changed();
+  }
+
+  /** Its title, with what it does not have in common with the other runs. @param {boolean} machine whether all are of one */
+  name(machine) {
+    const { header } = this.stage;
+    if (header) this.title.title = write(this.title, [header.title || header.prompt, machine ? "" : machineOf(header)].filter(Boolean).join(" · ")).textContent ?? "";
   }
 
   get shown() {
@@ -137,6 +150,7 @@ export class Compare {
     this.slider.addEventListener("input", () => this.go(Number(this.slider.value)));
     this.place = html("span", "lab-clock", bar);
     action(bar, "Choose runs", "Tick two to four in the list of runs", () => controls.parts?.runs?.toggle(true));
+    this.common = html("p", "lab-caption", parent); // to all runs
     this.grid = html("div", "lab-grid lab-runs", parent);
     this.depths = html("div", { class: "lab-pair-depths", role: "img" }, parent);
     lab.stage.on("ticks", () => lab.stage.mode === "lab" && this.draw());
@@ -159,6 +173,10 @@ export class Compare {
     const shown = this.sides.filter((side) => side.shown);
     const values = new Map(shown.map((side) => [side, side.values(shown.filter((other) => other !== side))]));
     for (const [side, own] of values) side.tell(own, [...values.values()].filter((other) => other !== own));
+    const { prompt, machine } = common(shown);
+    for (const side of shown) side.name(Boolean(machine));
+    write(this.common, [machine, prompt].filter(Boolean).join(" · "));
+    this.grid.classList.toggle("lab-one-prompt", Boolean(prompt));
     this.slider.max = String(Math.max(0, ...shown.map((side) => side.length - 1)));
     write(this.status, shown.length > 1 ? this.relation(shown) : "Choose two runs.");
     this.go(Math.min(Number(this.slider.value), Number(this.slider.max)));
@@ -183,26 +201,36 @@ export class Compare {
     });
     if (said.length) write(this.status, [...said, this.relation(shown)].join(" "));
     const all = compared.length > 0 && compared.length === answers.length;
-    this.drawDepths(all ? [compared[0].sides[0], ...compared.map(({ sides }) => sides[1])] : []);
+    this.drawDepths(all ? [compared[0].sides[0], ...compared.map(({ sides }) => sides[1])] : [], shown);
   }
 
   // For each depth a bar of each run: of its rounds that drafted to that depth, the share that accepted to it.
-  drawDepths(/** @type {types.Side[]} */ sides) {
+  /** @param {types.Side[]} sides @param {Side[]} shown */
+  drawDepths(sides, shown) {
+    const methods = shown.map(({ stage }) => stage.header?.method ?? "");
+    /** @param {HTMLElement} bar @param {number} place */
+    const look = (bar, place) => {
+      bar.style.setProperty("--o", methodColour(methods[place]));
+      bar.classList.toggle("is-again", methods.indexOf(methods[place]) < place); // another run of the same method
+    };
     const deepest = Math.max(0, ...sides.map(({ depths }) => depths.length));
     this.depths.hidden = deepest === 0;
     const words = sides.map(({ depths, rows }, place) => `${SIDES[place]}: ${rows.toFixed(1)} rows a round, ${depths.map((share) => `${Math.round(share * 100)} %`).join(", ")}`);
     this.depths.setAttribute("aria-label", `Accepted by depth, from 1. ${words.join("; ")}.`);
     this.depths.replaceChildren();
     const title = html("p", "lab-caption", this.depths, "Accepted by depth: of the rounds that drafted to that depth, the share that accepted to it");
-    for (const side of SIDES.slice(0, sides.length)) {
-      html("i", `lab-pair-key is-${side}`, title);
-      title.append(side);
-    }
+    methods.forEach((method, place) => {
+      const key = html("span", "lab-pair-key", title);
+      look(key, place);
+      methodMark(method, key);
+      key.append(SIDES[place]);
+    });
     const row = html("div", "lab-pair-columns", this.depths);
     for (let depth = 0; depth < deepest; depth++) {
       const column = html("div", "lab-pair-depth", row);
       sides.forEach(({ depths }, place) => {
-        const bar = html("i", `is-${SIDES[place]}`, column);
+        const bar = html("i", "", column);
+        look(bar, place);
         bar.style.height = `${100 * (depths[depth] || 0)}%`;
         bar.title = depth < depths.length ? `Depth ${depth + 1}, ${SIDES[place]} run: ${Math.round(100 * depths[depth])} % accepted` : "";
       });
@@ -214,13 +242,12 @@ export class Compare {
   relation(/** @type {Side[]} */ shown) {
     const stages = shown.map((side) => side.stage);
     const told = stages.map(({ repetition }, place) => (repetition ? `The ${SIDES[place]} text repeats itself from token ${repetition.token + 1} on; its τ and speed are those of the part before.` : ""));
-    return [this.comparable(stages), ...told].filter(Boolean).join(" ");
+    return [this.comparable(shown), ...told].filter(Boolean).join(" ");
   }
 
-  comparable(/** @type {Stage[]} */ stages) {
-    const [first, ...others] = stages.map(({ header }) => header);
-    const prompt = others.every((other) => other?.prompt === first?.prompt);
-    const machine = others.every((other) => sameMachine(first, other));
+  comparable(/** @type {Side[]} */ shown) {
+    const stages = shown.map((side) => side.stage);
+    const { prompt, machine } = common(shown);
     const known = stages.every((run) => Boolean(run.against) || stages.some((other) => isPlainOf(run, other)));
     if (prompt && machine && known) return "The same prompt on the same machine: speeds can be compared.";
     if (prompt && machine) return "The same prompt on the same machine, but not all speeds were measured beside plain decoding: they are not compared.";

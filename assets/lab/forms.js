@@ -1,7 +1,7 @@
 // The lab's controls: labelled, reachable by keyboard, all of them native elements.
 
 import { METHODS } from "../methods.js";
-import { button, html, methodColour, write } from "../shared/ink.js";
+import { button, html, methodMark, write } from "../shared/ink.js";
 
 /** @import * as types from "../types.d.ts" */
 /** A value that can be chosen and its text, or one word for both. @typedef {string | [value: string, text: string]} Choice */
@@ -19,11 +19,11 @@ export class Chips {
   }
 
   /** A `fixed` chip is always on. Numbers stand in order.
-   *  @param {Value} value @param {{ on?: boolean, fixed?: boolean, title?: string, colour?: string }} [how] */
-  add(value, { on = false, fixed = false, title = "", colour = "" } = {}) {
+   *  @param {Value} value @param {{ on?: boolean, fixed?: boolean, title?: string, mark?: boolean }} [how] */
+  add(value, { on = false, fixed = false, title = "", mark = false } = {}) {
     const label = html("label", { class: "lab-chip", title });
     const input = html("input", { type: "checkbox", value: String(value), checked: on || fixed, disabled: fixed }, label);
-    if (colour) html("span", "lab-swatch", label).style.background = colour;
+    if (mark) methodMark(String(value), label);
     label.append(String(value));
     this.inputs.get(value)?.parentElement?.remove();
     this.inputs.set(value, input);
@@ -38,7 +38,7 @@ export class Chips {
     for (const method of methods) {
       const { drafts = true, summary = "" } = METHODS[method] ?? {};
       const title = drafts ? summary : `Always measured, because speed-ups are against it. ${summary}`;
-      this.add(method, { fixed: !drafts, on: on.includes(method), colour: methodColour(method), title });
+      this.add(method, { fixed: !drafts, on: on.includes(method), mark: true, title });
     }
   }
 

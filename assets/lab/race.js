@@ -3,7 +3,7 @@
 import { Chips, field, foldIn } from "./forms.js";
 import { prose, WORDS } from "./plots.js";
 import { Begin, Tool } from "./tools.js";
-import { button, html, methodColour } from "../shared/ink.js";
+import { button, html, methodColour, methodMark } from "../shared/ink.js";
 import { METHODS } from "../methods.js";
 import { controls } from "../stage/controls.js";
 
@@ -81,7 +81,7 @@ export class Race extends Tool {
     const box = html("article", "lab-track");
     box.style.setProperty("--track", methodColour(track.method));
     const head = html("header", "", box);
-    html("span", "lab-swatch", head).style.background = "var(--track)";
+    methodMark(track.method, head);
     html("strong", "", head, track.label);
     const figures = html("span", "lab-track-figures", head);
     if (track.row) this.figures(figures, track.row, track.difference, best);

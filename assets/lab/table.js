@@ -2,7 +2,7 @@
 
 import { foldIn, onPhone } from "./forms.js";
 import { headed, WORDS } from "./plots.js";
-import { button, html, methodColour } from "../shared/ink.js";
+import { button, html, methodMark } from "../shared/ink.js";
 
 /** @param {number} value @param {number} digits */
 const rounded = (value, digits) => value.toLocaleString("en", { maximumFractionDigits: digits, minimumFractionDigits: digits });
@@ -87,7 +87,7 @@ export class Table {
 
   /** @param {Element} parent @param {TableRow} row */
   name(parent, { method, label, fastest, lossless, record: { withheld } }) {
-    html("span", "lab-swatch", parent).style.background = methodColour(method);
+    methodMark(method, parent);
     parent.append(label);
     const tag = (/** @type {string} */ text, look = "", title = "") => parent.append(" ", html("span", { class: `lab-tag ${look}`, title }, null, text));
     if (fastest) tag("fastest");

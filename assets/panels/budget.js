@@ -1,10 +1,9 @@
 // The node budget, tuned by eye: τ and tokens per second against it, and the tree of the shown round at any of it.
 
-import { button, group, html, inTurn, methodColour, path, put, render, roundTicks, sparing, text, textWidth, write } from "../shared/ink.js";
+import { button, group, html, inTurn, lookOf, path, put, render, roundTicks, sparing, text, textWidth, write } from "../shared/ink.js";
 import { DrawnPanel, placeIn } from "./panel.js";
 import { counted, letterOf, machineOf, rateText, usedOf } from "../shared/round.js";
 import { define } from "../shared/define.js";
-import { METHODS } from "../methods.js";
 
 const MAX_NODES = 1024; // nodes at the right end
 const EDGE = { left: 38, right: 14, top: 8, bottom: 20, between: 14 };
@@ -13,20 +12,6 @@ const TICK_ROOM = 27; // pixels between two numbers of the axis
 const UNIT_ROOM = 86; // pixels at its right end, for the last number with its unit
 const TRAIL = 40; // marks of how the run's own figure came about, at most
 const EIGHT_IN_TEN = 1.28; // standard deviations
-// A method's mark, around the origin, by the name of its symbol.
-const CIRCLE = "M-4,0a4,4 0 1 0 8,0a4,4 0 1 0 -8,0Z";
-/** @type {Record<string, string>} */
-const SYMBOLS = {
-  x: "M-3.5,-3.5L3.5,3.5M-3.5,3.5L3.5,-3.5", square: "M-3.6,-3.6h7.2v7.2h-7.2Z", circle: CIRCLE,
-  "triangle-up": "M0,-4.6L4.4,3.4H-4.4Z", "triangle-down": "M0,4.6L4.4,-3.4H-4.4Z", diamond: "M0,-5L5,0L0,5L-5,0Z",
-  star: "M0,-5.4L1.4,-1.6L5.2,-1.6L2.2,0.8L3.2,4.6L0,2.3L-3.2,4.6L-2.2,0.8L-5.2,-1.6L-1.4,-1.6Z",
-  hexagon: "M-2.3,-4h4.6L4.6,0L2.3,4h-4.6L-4.6,0Z",
-};
-/** @param {string} method */
-const lookOf = (method) => {
-  const symbol = METHODS[method]?.symbol.replace("-open", "") ?? "";
-  return { style: `--o: ${methodColour(method)}`, mark: SYMBOLS[symbol] ?? CIRCLE };
-};
 const FONT = "10.5px system-ui, sans-serif";
 const LOOK_MS = 900; // between two looks at a run in progress
 /** The two drawings, one above the other: a figure, its words, and its value for plain decoding (0: measured).

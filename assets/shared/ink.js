@@ -12,6 +12,27 @@ export const ORIGIN_NAME = { root: "target", drafter1: "drafter 1", drafter2: "d
 /** The colour of a method's runs, the same in all plots. @param {string} method */
 export const methodColour = (method) => METHODS[method]?.color ?? "var(--method-other)";
 
+// A method's mark, around the origin, by the name of its symbol.
+const CIRCLE = "M-4,0a4,4 0 1 0 8,0a4,4 0 1 0 -8,0Z";
+/** @type {Record<string, string>} */
+const SYMBOLS = {
+  x: "M-3.5,-3.5L3.5,3.5M-3.5,3.5L3.5,-3.5", square: "M-3.6,-3.6h7.2v7.2h-7.2Z", circle: CIRCLE,
+  "triangle-up": "M0,-4.6L4.4,3.4H-4.4Z", "triangle-down": "M0,4.6L4.4,-3.4H-4.4Z", diamond: "M0,-5L5,0L0,5L-5,0Z",
+  star: "M0,-5.4L1.4,-1.6L5.2,-1.6L2.2,0.8L3.2,4.6L0,2.3L-3.2,4.6L-2.2,0.8L-5.2,-1.6L-1.4,-1.6Z",
+  hexagon: "M-2.3,-4h4.6L4.6,0L2.3,4h-4.6L-4.6,0Z",
+};
+/** @param {string} method */
+export const lookOf = (method) => {
+  const symbol = METHODS[method]?.symbol.replace("-open", "") ?? "";
+  return { style: `--o: ${methodColour(method)}`, mark: SYMBOLS[symbol] ?? CIRCLE };
+};
+
+/** A method's mark in its colour, as it stands in plots. @param {string} method @param {Element} parent */
+export function methodMark(method, parent) {
+  const { style, mark } = lookOf(method);
+  svg("path", { d: mark }, svg("svg", { class: "cs-mark", viewBox: "-6 -6 12 12", style, "aria-hidden": "true" }, parent));
+}
+
 const graphemes = new Intl.Segmenter(undefined, { granularity: "grapheme" });
 /** @type {Map<string, number>} */
 const widths = new Map();

@@ -4,7 +4,7 @@
 /** @import { Notices } from "./notices.js" */
 /** @import { Recordings } from "./recordings.js" */
 
-import { action, button, bytesOf, html, methodColour, write } from "../shared/ink.js";
+import { action, button, bytesOf, html, methodColour, methodMark, write } from "../shared/ink.js";
 import { knownRun } from "../shared/lines.js";
 import { counted, letterOf, machineOf, settingOf, textOf, usedOf } from "../shared/round.js";
 import { Stage } from "./stage.js";
@@ -220,7 +220,9 @@ export class RunList {
     tick.addEventListener("change", () => this.tick(run, tick.checked));
     const opener = html("button", { type: "button", class: "cs-run-open", title: label }, item);
     html("span", "cs-run-prompt", opener, place < 0 ? label : `${letterOf(place)}: ${label}`);
-    html("small", "", opener, note);
+    const small = html("small", "", opener);
+    methodMark(point.method, small);
+    small.append(note);
     if (run === stage.value.run) opener.setAttribute("aria-current", "true");
     opener.addEventListener("click", () => this.open(point));
     if (!point.options) return item;
