@@ -22,7 +22,7 @@ const SIDES = ["first", "second", "third", "fourth"];
 const FIGURES = [
   { name: "tokens per round", value: ({ measured }) => measured.tau, text: ({ measured }) => measured.tau.toFixed(2) },
   { name: "tokens/s", value: ({ against, fair }) => (against && fair ? Number(against.speed) : null), text: ({ speed }) => speed.text || "–" },
-  { name: "plain decoding's speed", value: ({ against }) => (against ? against.ratio : null), text: timesOf },
+  { name: "plain decoding", value: ({ against }) => (against ? against.ratio : null), text: timesOf },
   { name: "rounds", value: ({ rounds }) => -rounds.length, text: ({ rounds }) => String(rounds.length) },
   { name: "tokens", value: () => null, text: ({ figures }) => String(figures.tokens) },
 ];

@@ -11,7 +11,7 @@ const rounded = (value, digits) => value.toLocaleString("en", { maximumFractionD
  *  @param {import("../types.d.ts").Estimate} estimate @param {number} digits */
 export function spread({ low, high, least, most, prompts }, digits) {
   if (prompts < 2) return "1 prompt";
-  return `${rounded(low ?? least, digits)} – ${rounded(high ?? most, digits)}`;
+  return `${rounded(low ?? least, digits)} to ${rounded(high ?? most, digits)}`;
 }
 
 /** A table under its title. Its columns are named, with titles by name; its rows are replaced as a whole.

@@ -144,11 +144,11 @@ def sentences(anatomy: Anatomy) -> dict[str, list[str]]:
     """The sentences by topic: misses, rows, drafters, nodes, trees, branching; and what is lacking."""
     words: dict[str, list[str]] = defaultdict(list)
     for drafter, misses in anatomy.misses.items():
-        parts = [f"{place} in {share.value:.0%} ({share.low:.0%} to {share.high:.0%} of {share.count}"
-                 f"{', few' if share.count < FEW_CASES else ''})"
+        walks = max(share.count for share in misses.values())
+        parts = [f"{place} {share.value:.0%} ({share.low:.0%} to {share.high:.0%})"
                  for place, share in sorted(misses.items(), key=lambda pair: -pair[1].value)]
-        words["misses"].append(
-            f"When the walk of a round ended, the target's token was in {drafter}'s row: {'; '.join(parts)}.")
+        words["misses"].append(f"The token that ended a walk, by its place in the list of {drafter} ({walks} walks"
+                               f"{', few' if walks < FEW_CASES else ''}): {'; '.join(parts)}.")
     siblings = {f"{ordinal} siblings": share
                 for ordinal, share in zip(ORDINALS, anatomy.by_rank.values(), strict=False)}
     for topic, lead, shares in (("rows", "a verified row", siblings if len(siblings) > 1 else {}),

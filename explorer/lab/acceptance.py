@@ -29,6 +29,7 @@ from explorer.lab.style import (
 
 MAX_RANKS = 8  # of the depth and rank figure; the last column gathers all worse ranks
 DEEPEST = 24  # depth of that figure
+FEW = 10  # proposals of which no percentage is printed
 KINDS = {CHAIN: (QUIET, "dot"), WIDE: (INK, "dash"), MARGINALS: ("var(--method-ddtree)", "solid"),
          TRANSITIONS: ("var(--method-joint)", "dashdot")}
 
@@ -101,8 +102,10 @@ def run_view(trace: Trace) -> AcceptanceView:
 
 def _dots(name: str, values: Mapping[Any, Measured | CalibrationBin], color: str, **line: Any) -> Part:
     seen = [value.value if isinstance(value, Measured) else value.realised for value in values.values()]
+    marks = ["circle-open" if value.low is None else "circle" for value in values.values()]  # hollow: no interval
     return curve(name, values, seen, f"{name}, %{{x}}: %{{y:.3~g}} (%{{customdata[0]}})",
-                 {"color": color, "width": 2, **line}, mode="lines+markers", marker={"size": 8, "color": color},
+                 {"color": color, "width": 2, **line}, mode="lines+markers",
+                 marker={"size": 8, "color": color, "symbol": marks},
                  error_y=error_bars(list(values.values()), color),
                  customdata=[[value.count if isinstance(value, Measured) else f"{value.rounds} rounds"]
                              for value in values.values()])
@@ -145,7 +148,7 @@ def map_figure(rounds: Rounds) -> Figure:
     shares = [[accepted / proposed if proposed else None for accepted, proposed in row] for row in counts]
     heat = heat_map(
         shares, x=list(ranks), y=list(depths), zmax=1, xgap=2, ygap=2, customdata=counts,
-        text=[["" if share is None else f"{100 * share:.0f}" for share in row] for row in shares],
+        text=[[_share_text(*count) for count in row] for row in counts],
         texttemplate="%{text}", textfont={"size": 10, "color": INK},
         hovertemplate="depth %{y}, rank %{x}: %{z:.1%} accepted (%{customdata[0]} of %{customdata[1]})<extra></extra>")
     first = shares[0][0] if shares else None
@@ -157,6 +160,13 @@ def map_figure(rounds: Rounds) -> Figure:
         yaxis=axis("depth after the root", autorange="reversed", dtick=1, showgrid=False))
 
 
+def _share_text(accepted: int, proposed: int) -> str:
+    """The percentage that was accepted; of a few proposals their numbers, which claim no more than was seen."""
+    if proposed < FEW:
+        return f"{accepted}/{proposed}" if proposed else ""
+    return f"{100 * accepted / proposed:.0f}"
+
+
 def calibration_figure(rounds: Rounds) -> Figure:
     """Expected length 1 + Σq against the realised one, with the diagonal of a perfectly calibrated drafter."""
     known = calibration(rounds.readings)
@@ -164,10 +174,10 @@ def calibration_figure(rounds: Rounds) -> Figure:
     most = max(bins, default=1.0)
     diagonal = curve("perfectly calibrated", [0, most * 1.08], [0, most * 1.08], "",
                      {"color": QUIET, "width": 1.2, "dash": "dot"}, hoverinfo="skip")
-    note = {"x": most * 1.04, "y": most * 1.04, "text": "perfectly calibrated", "showarrow": False, "xanchor": "right",
-            "yanchor": "bottom", "font": {"color": QUIET, "size": 11}}
+    note = {"x": 1, "y": 0, "xref": "paper", "yref": "paper", "text": "dotted: perfectly calibrated",
+            "showarrow": False, "xanchor": "right", "yanchor": "bottom", "font": {"color": QUIET, "size": 11}}
     return figure(
-        [diagonal, _dots(rounds.label, bins, look(rounds.method).color)],
+        [diagonal, {**_dots(rounds.label, bins, look(rounds.method).color), "mode": "markers"}],
         f"Calibration: {rounds.label} {verdict(known.excess if known else None)}.", showlegend=False,
         annotations=[note], xaxis=axis("expected tokens per round, 1 + Σq", rangemode="tozero"),
         yaxis=axis("realised tokens per round", rangemode="tozero"))

@@ -119,7 +119,7 @@ def span(value: Interval) -> tuple[float, float, float]:
 def range_text(value: Estimate, digits: int) -> str:
     """The ends of its span in words."""
     low, _, high = span(value)
-    return f"{low:,.{digits}f} – {high:,.{digits}f}"
+    return f"{low:,.{digits}f} to {high:,.{digits}f}"
 
 
 def error_bars(values: Sequence[Interval], color: str) -> Part:

@@ -110,4 +110,4 @@ def test_the_command_prints_the_sentences_and_plain_values() -> None:
     verb = verb_named("anatomy")
     outcome = verb.run(verb_parser("anatomy").parse_args(["--trace", "assets/traces/arithmetic.jsonl.gz"]))
     assert json.loads(json.dumps(outcome.result))["rounds"] == 11
-    assert "55% (28% to 79% of 11" in outcome.text
+    assert "55% (28% to 79%)" in outcome.text

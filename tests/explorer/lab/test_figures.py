@@ -136,8 +136,8 @@ def test_intervals_and_their_words() -> None:
     at_eight = CurvePoint(Setting("ddtree", 8), few, many)
     tau, speed = (trace["error_y"] for trace in drawn([at_eight])["data"][:2])
     assert (tau["array"], tau["arrayminus"]) == ([2], [1]) and (speed["array"], speed["arrayminus"]) == ([1], [0.5])
-    assert at_eight.words("tau").endswith("3 prompts: 4.00 – 7.00")
-    assert at_eight.words("speed").endswith("9 prompts, 95 %: 4 – 6")
+    assert at_eight.words("tau").endswith("3 prompts: 4.00 to 7.00")
+    assert at_eight.words("speed").endswith("9 prompts, 95 %: 4 to 6")
 
 
 def test_every_method_has_a_look_of_its_own_in_both_themes() -> None:

@@ -165,7 +165,11 @@ def test_acceptance_of_a_run_and_of_a_sweep(tmp_path: Path) -> None:
     assert sum(run["lengths"]["data"][0]["y"]) == pytest.approx(1.0)
     lengths = [len(entry.round.acceptance.keep) for entry in trace.entries]
     assert f"mean {sum(lengths) / len(lengths):.2f}" in run["lengths"]["summary"]
-    assert run["map"]["data"][0]["type"] == "heatmap" and run["calibration"] and run["nodes"]
+    heat = run["map"]["data"][0]
+    assert heat["type"] == "heatmap" and run["calibration"] and run["nodes"]
+    few = [text for row, counts in zip(heat["text"], heat["customdata"], strict=True)
+           for text, (_, proposed) in zip(row, counts, strict=True) if 0 < proposed < 10]
+    assert few and all("/" in text for text in few), "a percentage of few proposals looks like a fact"
     measure(lab)
     swept = lab.acceptance({"sweep": None, "nodes": "16", "line": "joint"})
     assert swept["lengths"]["data"][0]["name"] == "joint" and "joint" in swept["map"]["summary"]
