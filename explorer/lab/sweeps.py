@@ -189,7 +189,7 @@ class Sweeps:
         begun = self.active is not None and all(stored.number != self.active for stored in self._listed)
         if begun or monotonic() >= self._read_again:
             listed = []
-            if self._path.is_file():
+            if self._path.is_file() and self._path.stat().st_size:  # a full disk leaves it empty
                 with Results(self._path) as results:
                     listed = results.sweeps()
             self._listed, self._read_again = listed, monotonic() + SECONDS_BETWEEN_READS

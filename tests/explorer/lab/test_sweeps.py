@@ -41,6 +41,13 @@ def test_a_sweep_measures_every_cell_and_recommends_the_maximum_of_its_table(tmp
     assert {row["same_text"] == row["compared"] == 2 for row in table["rows"]} == {True}
 
 
+def test_a_file_that_a_full_disk_left_empty_is_taken(tmp_path: Path) -> None:
+    (tmp_path / "results.sqlite").touch()
+    lab = lab_at(tmp_path)
+    assert not lab.progress({})["done"]
+    assert measure(lab) == 1
+
+
 def test_a_run_has_the_curve_of_its_method_and_machine_live_or_recorded(tmp_path: Path) -> None:
     lab = measured(tmp_path)
     rows = lab.curves({})["table"]["rows"]
