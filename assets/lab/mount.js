@@ -278,7 +278,7 @@ export class Lab extends EventEmitter {
     const moved = anew || key(answer) !== key(this.progress) || !this.curves;
     this.progress = answer;
     this.root.classList.toggle("is-other-rig", Boolean(answer.other_rig));
-    this.tell("progress");
+    this.emit("progress");
     if (moved) this.reload();
   }
 
@@ -293,7 +293,7 @@ export class Lab extends EventEmitter {
     }
     Object.assign(this, answer, { counts: answer.counts.length ? answer.counts : [1] });
     this.verdict.draw();
-    this.tell("table");
+    this.emit("table");
     if (this.shown) this.tabs.draw();
   }
 

@@ -107,7 +107,7 @@ class BudgetPanel extends DrawnPanel {
     this.bestRange = html("span", "cp-budget-best-range", this.best);
     this.use = button(this.head, "Use", "Put this node budget into the bar", () => {
       const best = this.forecast && fastestOf(this.forecast);
-      if (best) stage.tell("budget", best.budget);
+      if (best) stage.emit("budget", best.budget);
     });
     this.look = inTurn(() => this.ask());
     const later = sparing(() => this.look(), LOOK_MS);
@@ -127,13 +127,13 @@ class BudgetPanel extends DrawnPanel {
       drag(event);
     });
     this.canvas.addEventListener("pointermove", drag);
-    this.canvas.addEventListener("pointerup", () => stage.tell("budget", this.chosen));
+    this.canvas.addEventListener("pointerup", () => stage.emit("budget", this.chosen));
     this.canvas.addEventListener("keydown", (event) => {
       const by = ["ArrowRight", "ArrowUp"].includes(event.key) ? 2 : ["ArrowLeft", "ArrowDown"].includes(event.key) ? 0.5 : 0;
       if (!by) return;
       event.preventDefault();
       this.tryOut(this.chosen ? Math.min(MAX_NODES, Math.floor(this.chosen * by)) : Number(by > 1));
-      stage.tell("budget", this.chosen);
+      stage.emit("budget", this.chosen);
     });
   }
 

@@ -57,7 +57,7 @@ export class TreePanel extends DrawnPanel {
     button(bar, "+", "Zoom in", () => this.zoom(1.35));
     this.sheet = new NodeSheet(this.host);
     this.branchButton = button(this.sheet.box, "go on from here", "Force the text up to the pinned node, and let the target go on from there: a new run",
-      () => this.stage.pinned !== null && this.stage.tell("branch", this.stage.pinned));
+      () => this.stage.pinned !== null && this.stage.emit("branch", this.stage.pinned));
     this.listen();
     stage.on("sought", () => this.select(stage.selection));
     stage.on("pin", (node) => node !== null && this.reveal(node));
@@ -160,7 +160,7 @@ export class TreePanel extends DrawnPanel {
   repaint() {
     if (!this.round.n) return;
     this.paint(this.limit, this.lit);
-    this.stage.tell("camera");
+    this.stage.emit("camera");
   }
 
   // Nodes appear from the most probable on, which is the best-first order; then the walk lights up.

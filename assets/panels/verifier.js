@@ -158,7 +158,7 @@ class VerifierPanel extends Panel {
       const words = `${short(this.round.show(token), 90, `11px ${MONO}`)} ${probability(p)}`;
       const ends = this.stage.ends(token);
       const title = ends ? "With this token the text would end here" : "Force the text up to here with this token, and let the target go on: a new run";
-      const item = button(box, words, title, () => this.stage.tell("alternative", { node: step.node, token }));
+      const item = button(box, words, title, () => this.stage.emit("alternative", { node: step.node, token }));
       item.disabled = ends || !this.stage.canBranch;
     }
   }

@@ -31,7 +31,7 @@ export function cheaper(stage, parent, recordings) {
   const label = html("label", "", box, "What if a pass cost less? ");
   const slide = html("input", { type: "range", step: 0.01 }, label);
   const would = html("output", "", box);
-  const use = action(box, "", "", () => stage.header && stage.tell("adopt", { ...stage.header.options, ...setting }), "cs-use");
+  const use = action(box, "", "", () => stage.header && stage.emit("adopt", { ...stage.header.options, ...setting }), "cs-use");
   const won = action(box, "", "", () => winner && recordings.open(winner.name, { push: true }), "cs-use");
 
   // The speed-up of this run's τ if a pass costs what the slider says.

@@ -77,7 +77,7 @@ export const controls = {
     stage.settings = { method, budget, pace };
     const { drafts = false, splits = false } = METHODS[method] ?? {}; // an attached server drafts as it was started
     for (const name of BUDGET_CONTROLS) document.getElementById(`canopy-${name}`)?.toggleAttribute("hidden", name === "split" ? !splits : !drafts);
-    stage.tell("settings");
+    stage.emit("settings");
   },
 
   // The values that method, budget, prompt and step have to take when the page opens.
@@ -135,7 +135,7 @@ export const controls = {
     const from = { ...point, title: `${point.title}, from the fork`, lengths: point.lengths?.slice(current), spent: point.spent?.slice(current) };
     stage.ticked = [from, ...stage.ticked.filter(({ run }) => run !== value.run)];
     stage.branch = { run: value.run, prompt_ids: [...header.prompt_ids, ...before, ...path] };
-    stage.tell("ticks");
+    stage.emit("ticks");
     controls.start({ ...header.options, forced });
   },
 

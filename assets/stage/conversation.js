@@ -61,7 +61,7 @@ export class Conversation {
 
   put(/** @type {RunPoint | null} */ beside) {
     this.stage.beside = beside;
-    this.stage.tell("beside");
+    this.stage.emit("beside");
   }
 
   // Only after a run that has ended.

@@ -99,7 +99,7 @@ export class Film {
     else if (name !== "same") duel.close();
     if (["guess", "verify"].includes(name)) stage.go(this.best, { animate: true });
     else if (name === "card") stage.rest(this.best);
-    stage.tell("scene");
+    stage.emit("scene");
     this.timer = stage.reducedMotion || name === "card" ? 0 : setTimeout(() => this.step(1), SCENE_MS[name] * this.hurry);
     this.draw();
   }
@@ -120,7 +120,7 @@ export class Film {
     this.stage.scene = "";
     delete this.root.dataset.scene;
     this.duel.close();
-    this.stage.tell("scene");
+    this.stage.emit("scene");
     this.draw();
   }
 

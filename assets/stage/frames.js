@@ -158,7 +158,7 @@ export class Frames {
     this.area.style.setProperty("--cs-below", `${document.querySelector(".cs-timeline")?.offsetHeight ?? 0}px`);
     document.body.classList.toggle("cs-has-full", Boolean(next));
     this.plan();
-    this.stage.tell("full", this.filling);
+    this.stage.emit("full", this.filling);
     return Boolean(open);
   }
 

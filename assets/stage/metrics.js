@@ -139,10 +139,10 @@ export function paced(header, rounds, busy) {
 export function slowdownNote(stage, parent) {
   const box = html("div", { class: "cs-plainly", role: "status" }, parent);
   const words = html("span", "", box);
-  const again = action(box, "Measure again", "Time this run in turns with plain decoding once more", () => stage.tell("measure"), "cs-use");
+  const again = action(box, "Measure again", "Time this run in turns with plain decoding once more", () => stage.emit("measure"), "cs-use");
   const end = action(box, "", "", () => {
     if (stage.live) document.querySelector("#canopy-stop").click();
-    else if (stage.header && stage.repetition) stage.tell("adopt", { ...stage.header.options, max_tokens: stage.repetition.token });
+    else if (stage.header && stage.repetition) stage.emit("adopt", { ...stage.header.options, max_tokens: stage.repetition.token });
   }, "cs-use");
   const draw = () => {
     const { rounds, header, live, repetition, recorded, server } = stage;
@@ -175,7 +175,7 @@ export function compareRuns(/** @type {Stage} */ stage) {
   const say = (/** @type {string} */ run, /** @type {string} */ words) => {
     if (stage.value.run !== run) return;
     stage.comparing = words;
-    stage.tell("compared");
+    stage.emit("compared");
   };
   const ask = async (/** @type {string} */ run) => {
     say(run, "being measured …");

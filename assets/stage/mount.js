@@ -108,7 +108,7 @@ async function begin(parts, opening, name) {
   else if (name && (!asked.trace || asked.trace === name)) await stage.follow(opening);
   const restored = await address.restore();
   const missing = asked.trace && asked.trace !== stage.value.run;
-  if (missing && asked.ask) stage.tell("again", asked.ask);
+  if (missing && asked.ask) stage.emit("again", asked.ask);
   if (!stage.rounds.length && name) {
     const gone = notices.error.message; // the linked run: what stands in for it does not answer the wish
     await stage.follow(opening);
@@ -116,7 +116,7 @@ async function begin(parts, opening, name) {
   }
   if (kept) notices.runAgain("The server answers again; this run broke off with it.");
   if (kept ? controls.goesOn === "card" : !embed(parts) && (!restored || controls.goesOn)) film.open(controls.goesOn);
-  stage.tell("mode", { push: false });
+  stage.emit("mode", { push: false });
   uncover();
   parts.ready = true;
 }

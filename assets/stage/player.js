@@ -40,7 +40,7 @@ export class Player {
 
   set(/** @type {boolean} */ playing) {
     this.playing = playing;
-    this.stage.tell("play");
+    this.stage.emit("play");
   }
 
   // The rounds of a live run at the speed of reading; the more of them wait, the faster.
@@ -75,7 +75,7 @@ export class Player {
 
   finish() {
     this.pause();
-    this.stage.tell("finale");
+    this.stage.emit("finale");
   }
 
   // A step by hand ends playback.
@@ -86,14 +86,14 @@ export class Player {
   /** @param {number} index @param {Parameters<Stage["go"]>[1]} how */
   go(index, how) {
     this.pause();
-    this.stage.tell("hand");
+    this.stage.emit("hand");
     this.stage.go(index, how);
   }
 
   faster(/** @type {number} */ by) {
     const place = SPEEDS.indexOf(this.speed) + by;
     this.speed = SPEEDS[Math.max(0, Math.min(SPEEDS.length - 1, place))];
-    this.stage.tell("play");
+    this.stage.emit("play");
     if (this.playing) this.wait();
   }
 }

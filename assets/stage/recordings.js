@@ -35,7 +35,7 @@ export class Recordings {
   async open(name, how = {}) {
     const { stage, player } = this;
     if (!stage.server || !await stage.follow(knownRun(name))) return false;
-    stage.tell("opened", how);
+    stage.emit("opened", how);
     if (!how.still && !stage.reducedMotion) player.play();
     return true;
   }
@@ -53,7 +53,7 @@ export class Recordings {
     } catch {
       if (signal.aborted) return;
     }
-    stage.tell("broken");
+    stage.emit("broken");
   }
 
   take(/** @type {StreamLine[]} */ lines) {
@@ -61,7 +61,7 @@ export class Recordings {
     for (const line of lines) {
       if ("listed" in line) {
         this.written = /** @type {string[]} */ (line.listed);
-        stage.tell("listed");
+        stage.emit("listed");
       }
       if ("state" in line) this.newest = line.run;
     }

@@ -109,7 +109,7 @@ export class Rigs {
   take(/** @type {RigState} */ state) {
     const before = this.state;
     this.state = state;
-    this.stage.tell("rigs");
+    this.stage.emit("rigs");
     if (!before) {
       this.changes = state.changes;
       if (state.retry && state.failure) this.fail(state);
@@ -119,7 +119,7 @@ export class Rigs {
     if (before.coming && !state.coming) {
       // The page's first rig is loaded, or has failed to load: the page offers what the rig that answers can do.
       this.changes = state.changes;
-      this.stage.tell("rig");
+      this.stage.emit("rig");
       if (state.failure) this.fail(state);
     } else if (state.changes !== this.changes) {
       // Another rig answers. The first one counts as loading while the state names it as coming, even if it answers already.

@@ -156,7 +156,7 @@ export class RunList {
     }
     stage.ticked = [...stage.ticked.filter((one) => one.run !== run), ...(point ? [point] : [])];
     this.store();
-    stage.tell("ticks");
+    stage.emit("ticks");
   }
 
   async star(/** @type {RunPoint} */ point) {
@@ -184,7 +184,7 @@ export class RunList {
     else if (!await recordings.open(run, { push: true })) {
       const { name, data } = JSON.parse(localStorage.getItem(FILE + run) ?? "{}");
       if (data) await recordings.read(new File([bytesOf(data)], name));
-      else if (options) stage.tell("again", options);
+      else if (options) stage.emit("again", options);
     }
   }
 

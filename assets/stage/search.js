@@ -42,11 +42,11 @@ export class Search {
       for (const [node, token] of rounds[index].tokens.entries()) if (sought.has(token)) this.hits.push({ index, node });
     }
     this.searched = { rounds: rounds.length, pieces: pieces.size };
-    this.tell();
-    stage.tell("sought");
+    this.showCount();
+    stage.emit("sought");
   }
 
-  tell() {
+  showCount() {
     const { hits: { length }, at } = this;
     write(this.count, at >= 0 ? `${at + 1} of ${length}` : this.field.value ? `${length} found` : "");
   }
@@ -60,7 +60,7 @@ export class Search {
     const { index, node } = hits[this.at];
     this.player.go(index, {});
     if (stage.pinned !== node) stage.pin(node);
-    this.tell();
+    this.showCount();
   }
 
   open() {

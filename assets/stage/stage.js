@@ -24,7 +24,7 @@ export class EventEmitter {
 
   /** Calls the listeners. One that fails affects neither the others nor the caller: a drawing error is no lost server.
    *  @template {keyof Events & string} Name @param {Name} event @param {Events[Name]} [detail] */
-  tell(event, detail) {
+  emit(event, detail) {
     for (const listener of this.listeners.get(event) || []) {
       try {
         listener(/** @type {never} */ (detail));
@@ -117,8 +117,8 @@ export class Stage extends EventEmitter {
   ask(prompt, turns) {
     this.refusal = "";
     this.pending = { run: "", prompt, turns, state: "running", message: "Waiting for the server …" };
-    this.tell("asked");
-    this.tell("state");
+    this.emit("asked");
+    this.emit("state");
   }
 
   // The requested run failed. The one that is shown is read no longer.
@@ -126,8 +126,8 @@ export class Stage extends EventEmitter {
     this.pending = null;
     if (this.live) this.value = { ...this.value, state: "stopped", message: "" };
     this.refusal = message;
-    this.tell("refused", message);
-    this.tell("state");
+    this.emit("refused", message);
+    this.emit("state");
   }
 
   // The connection is lost. The text so far stays as an interrupted run.
@@ -135,14 +135,14 @@ export class Stage extends EventEmitter {
     this.pending = null;
     this.refusal = message;
     this.say(this.live ? "lost" : this.value.state, this.live ? "" : this.value.message);
-    this.tell("lost");
+    this.emit("lost");
   }
 
   /** Sets the state and the message of the run that is shown, without an update of the server.
    *  @param {RunValue["state"]} state @param {string} message */
   say(state, message) {
     this.value = { ...this.value, state, message };
-    this.tell("state");
+    this.emit("state");
   }
 
   // Its figures so far: see ``figuresOf``.
@@ -199,7 +199,7 @@ export class Stage extends EventEmitter {
   rest(/** @type {number} */ index) {
     this.go(index, { animate: true });
     this.resting = true;
-    this.tell("round", { moved: false, push: false });
+    this.emit("round", { moved: false, push: false });
   }
 
   // How many rounds before this one were not recorded.
@@ -235,7 +235,7 @@ export class Stage extends EventEmitter {
         if (this.live && this.incoming.run === this.run) shown(true);
       }
     } catch {
-      if (!signal.aborted) this.tell("broken");
+      if (!signal.aborted) this.emit("broken");
       return false;
     }
     if (this.incoming.run === this.run && !this.pending) return true;
@@ -266,8 +266,8 @@ export class Stage extends EventEmitter {
       }
     }
     if (incoming.run !== this.run) return this.showPending();
-    this.tell("value", { other: begun });
-    this.tell("state");
+    this.emit("value", { other: begun });
+    this.emit("state");
     this.settle(begun);
   }
 
@@ -282,7 +282,7 @@ export class Stage extends EventEmitter {
     if (!BUSY.includes(state)) return;
     const { prompt, turns } = this.incoming.run.header || this.pending || { prompt: "", turns: [] };
     this.pending = { run, prompt, turns, state, message: message || "Reading the prompt …" };
-    this.tell("state");
+    this.emit("state");
   }
 
   begin(/** @type {boolean} */ followed) {
@@ -297,14 +297,14 @@ export class Stage extends EventEmitter {
     this.setComments(this.incoming.about);
     this.incoming.about = {};
     this.following = this.live;
-    this.tell("begin");
+    this.emit("begin");
   }
 
   /** Stores the server's comparison, if its run is still shown.
    *  @param {string} run @param {PlainComparison} comparison */
   compared(run, comparison) {
     if (run === this.value.run) this.comparison = comparison;
-    this.tell("compared");
+    this.emit("compared");
   }
 
   // The printed speed-up over plain decoding; null if unknown or withheld.
@@ -316,7 +316,7 @@ export class Stage extends EventEmitter {
   settle(/** @type {boolean} */ other) {
     const last = this.rounds.length - 1;
     const arrived = this.following && last >= 0 && last !== this.current;
-    if (arrived && this.paced) this.tell("arrived");
+    if (arrived && this.paced) this.emit("arrived");
     else if (arrived) this.go(last, { follow: true, animate: true });
     else if (other) this.go(0, { follow: this.following });
   }
@@ -339,8 +339,8 @@ export class Stage extends EventEmitter {
       this.unselect();
       this.trial.round = null;
     }
-    this.tell("round", { moved, push });
-    if (moved) this.tell("select", this.selection);
+    this.emit("round", { moved, push });
+    if (moved) this.emit("select", this.selection);
     if (moved && this.trial.budget !== null) this.retune();
   }
 
@@ -358,8 +358,8 @@ export class Stage extends EventEmitter {
     const round = line && header && !("error" in line) ? { ...readRound(line, header, this.run.pieces), budget } : null;
     this.trial = { budget, round, error };
     this.unselect();
-    this.tell("round", { moved: false, push: false });
-    this.tell("select", this.selection);
+    this.emit("round", { moved: false, push: false });
+    this.emit("select", this.selection);
   }
 
   hover(/** @type {number | null} */ node) {
@@ -372,7 +372,7 @@ export class Stage extends EventEmitter {
     this.pinned = this.has(node) && node !== this.pinned ? node : null;
     this.hovered = null;
     this.choose();
-    this.tell("pin", this.pinned);
+    this.emit("pin", this.pinned);
   }
 
   has(/** @type {number | null} */ node) {
@@ -389,7 +389,7 @@ export class Stage extends EventEmitter {
     const pinned = node !== null && node === this.pinned;
     if (node === this.selection.node && pinned === this.selection.pinned) return;
     this.selection = { node, pinned };
-    this.tell("select", this.selection);
+    this.emit("select", this.selection);
   }
 
   /** @param {string | null} mode @param {{ push?: boolean }} [how] */
@@ -398,12 +398,12 @@ export class Stage extends EventEmitter {
     const moved = mode !== this.mode;
     this.mode = mode;
     if (this.trial.budget !== null) this.tune(null);
-    this.tell("mode", { moved, push: Boolean(how.push) });
+    this.emit("mode", { moved, push: Boolean(how.push) });
   }
 
   setTab(/** @type {string} */ tab) {
     this.tab = tab;
-    this.tell("tab", tab);
+    this.emit("tab", tab);
   }
 
   // Returns the run to stop, or "". Its last lines are still read, because it may already have finished.
@@ -412,8 +412,8 @@ export class Stage extends EventEmitter {
     if (pending) {
       this.reading?.abort();
       this.pending = null;
-      this.tell("withdrawn");
-      this.tell("state");
+      this.emit("withdrawn");
+      this.emit("state");
       return pending.run;
     }
     if (!this.live) return "";

@@ -57,7 +57,7 @@ export class TextPanel {
     this.turns = html("ol", { class: "cs-turns", "aria-label": "Earlier turns" }, host);
     this.prompt = html("div", "cs-prompt", host);
     this.question = html("p", "", this.prompt);
-    this.edit = editButton(this.prompt, () => stage.tell("edit", stage.header ?? { turns: [], prompt: "" }));
+    this.edit = editButton(this.prompt, () => stage.emit("edit", stage.header ?? { turns: [], prompt: "" }));
     this.answers = html("div", "cs-answers", host);
     this.beside = html("article", { class: "cs-beside", "aria-label": "The same turn before" }, this.answers);
     const own = html("article", "", this.answers);
@@ -85,7 +85,7 @@ export class TextPanel {
       box.addEventListener("click", (event) => {
         const at = this.place(event);
         if (!at) return;
-        stage.tell("hand");
+        stage.emit("hand");
         if (at.round !== stage.current) stage.go(at.round, { animate: true, push: true });
         stage.pin(at.node);
       });
@@ -114,7 +114,7 @@ export class TextPanel {
     if (pending) host.scrollTop = host.scrollHeight;
     const point = !stage.busy && stage.header && !stage.recorded && stage.rounds.length > 1 ? pointOf(stage, stage.header) : null;
     this.figures.hidden = !point;
-    if (point && this.figures.dataset.key !== (this.figures.dataset.key = figuresText(point))) this.tell(this.figures, point);
+    if (point && this.figures.dataset.key !== (this.figures.dataset.key = figuresText(point))) this.showFigures(this.figures, point);
     this.drawBeside();
     this.drawAnswer();
   }
@@ -132,21 +132,21 @@ export class TextPanel {
       const words = html("div", "cs-turn-text", turn);
       if (role !== "assistant") words.textContent = text;
       else plainMarkdown(text, words);
-      if (role === "user" && stage.server) editButton(turn, () => stage.tell("edit", { turns: turns.slice(0, place), prompt: text }));
+      if (role === "user" && stage.server) editButton(turn, () => stage.emit("edit", { turns: turns.slice(0, place), prompt: text }));
       const point = points[place];
-      if (point) this.tell(html("div", "cs-figures", words), point);
+      if (point) this.showFigures(html("div", "cs-figures", words), point);
       return turn;
     }));
   }
 
   /** How an answer was made, and what can be done about it. @param {HTMLElement} parent @param {RunPoint} point */
-  tell(parent, point) {
+  showFigures(parent, point) {
     const { stage } = this;
     parent.replaceChildren(`${figuresText(point)} `);
     if (!stage.server) return;
-    if (point.run !== stage.value.run) action(parent, "Open", "Show this answer as its run", () => stage.tell("open", point));
+    if (point.run !== stage.value.run) action(parent, "Open", "Show this answer as its run", () => stage.emit("open", point));
     new Menu(parent, "Again with …", "Answer the same turn with other settings, beside this answer", () => othersOf(point).map(({ label, options }) => (
-      { label, act: () => stage.tell("answer", { point, options }) })));
+      { label, act: () => stage.emit("answer", { point, options }) })));
   }
 
   // The answer of the run that is shown: as its tokens, or rendered once it has ended and no single round is looked at.
@@ -169,7 +169,7 @@ export class TextPanel {
     this.beside.dataset.run = beside.run;
     this.beside.replaceChildren();
     plainMarkdown(beside.answer ?? "", html("div", "cs-rendered", this.beside));
-    this.tell(html("div", "cs-figures", this.beside), beside);
+    this.showFigures(html("div", "cs-figures", this.beside), beside);
   }
 
   // Every piece of the rendered text keeps the colour, the round and the node of its token.
@@ -220,7 +220,7 @@ export class TextPanel {
     const words = forcedOf(header).map((id, place) => this.reader.read(id, first + place)).join("");
     const part = html("span", { class: "cs-forced", title: "Forced: what follows is the target's own continuation of this" });
     html("span", "cs-forced-text", part, words);
-    if (this.stage.left) button(part, "⤺ back", "Show the run again that this one branched off", () => this.stage.tell("unbranch"));
+    if (this.stage.left) button(part, "⤺ back", "Show the run again that this one branched off", () => this.stage.emit("unbranch"));
     return part;
   }
 

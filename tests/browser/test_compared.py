@@ -68,7 +68,7 @@ def test_a_slow_recording_links_to_one_that_won(watched: Watched, address: str) 
         listed.forEach((one) => {{ one.won = one === won ? won.won : ""; one.rig = stage.header.rig; }});
         stage.value = {{ ...stage.value, run: "another" }};
         stage.compared("another", {{ ...stage.comparison, others: [], speed: {SLOWER} }});
-        stage.tell("compared");
+        stage.emit("compared");
     }}""")
     won = page.get_by_role("button", name="See one that won:")
     times = page.evaluate("Canopy.parts.recordings.listed.find((one) => one.won).won")

@@ -23,7 +23,7 @@ def test_it_ends_on_figures_that_divide_and_says_of_the_text_only_what_was_compa
     assert ratio_text(length / cost) == ratio_text(gain) and printed[1] == f"{against['cost']}×"
     assert "word for word" in more.inner_text() and f"all {run['tokens']} tokens" in more.inner_text()
 
-    page.evaluate(f"{STAGE}.comparison = null; {STAGE}.tell('compared')")
+    page.evaluate(f"{STAGE}.comparison = null; {STAGE}.emit('compared')")
     assert not re.search("word for word|÷", more.inner_text())
     show_as(page, "another", about={"comparison": {
         "state": "ended", "tracks": {}, "others": [], "speed": {"withheld": "Forged."},
