@@ -115,7 +115,7 @@ class Budgets:
         elif cost and (own := run_speed(trace, cost)) is None:
             view["withheld"] = "Every round was shared with other runs, so no speed is predicted."
         elif cost and own:
-            view["withheld"] = own.misfit(measured["ratio"]) if measured else ""
+            view["withheld"] = own.misfit(measured.get("ratio", 0.0))
             speed = float(measured["speed"]) if measured else own.measured
             view["plain"] = float(measured["plain_speed"]) if measured else own.predicted_plain * speed / own.predicted
             view["speed"] = None if view["withheld"] else _band(curve.speed(cost, speed / own.predicted))

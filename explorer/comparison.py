@@ -94,7 +94,7 @@ class Comparison:
         """Whether the known cost curve, measured at another time, does not fit the run beside plain decoding."""
         cost = self._rig.instruments.known_cost(trace)
         own = run_speed(trace, cost) if cost else None
-        return bool(cost and (cost.disorder or (own and not speed["withheld"] and own.misfit(speed["ratio"]))))
+        return bool(cost and (cost.disorder or (own and own.misfit(speed["ratio"]))))
 
     def _beside_plain(self, run: str, comparison: RunComparison, ask: PromptRequest, job: Job) -> RunComparison:
         """Time the request interleaved with plain decoding until both texts end or it is interrupted."""

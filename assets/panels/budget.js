@@ -10,8 +10,9 @@ const EDGE = { left: 38, right: 14, top: 8, bottom: 20, between: 14 };
 const TICKS = [0, 1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024];
 const TICK_ROOM = 27; // pixels between two numbers of the axis
 const UNIT_ROOM = 86; // pixels at its right end, for the last number with its unit
-const TRAIL = 40; // marks of how the run's own figure came about, at most
+const TRAIL = 64; // pixels of the line that shows how the run's own figure came about, one a round until it is so long
 const EIGHT_IN_TEN = 1.28; // standard deviations
+const CAPTION = "Click or drag to try one.";
 const FONT = "10.5px system-ui, sans-serif";
 const LOOK_MS = 900; // between two looks at a run in progress
 /** The two drawings, one above the other: a figure, its words, and its value for plain decoding (0: measured).
@@ -49,7 +50,7 @@ export function fastestOf(forecast) {
   return { budget: budgets[at], mean: speed.mean[at], low: speed.low[at], high: speed.high[at], pays: speed.mean[at] > plain };
 }
 
-/** How a run's τ and speed came about, round by round: running values, and the range of τ.
+/** How a run's τ and speed came about: their values after each round, and the range of τ.
  *  @param {Round[]} rounds */
 function historyOf(rounds) {
   let [tokens, seconds] = [0, 0];
@@ -61,15 +62,14 @@ function historyOf(rounds) {
   const tau = tokens / Math.max(1, rounds.length);
   const spread = rounds.reduce((sum, { keep }) => sum + (keep.length - tau) ** 2, 0);
   const off = rounds.length > 1 ? EIGHT_IN_TEN * Math.sqrt(spread / rounds.length / (rounds.length - 1)) : 0;
-  const step = Math.ceil(running.length / TRAIL) || 1;
-  return { running: running.filter((_, place) => place % step === 0), low: Math.max(1, tau - off), high: tau + off };
+  return { running, low: Math.max(1, tau - off), high: tau + off };
 }
 
 // What the budget that is tried out changes in the round that is shown.
 function roundWords(/** @type {Stage} */ { trial, round, actual }) {
   if (trial.budget === null || round === actual || !round || !actual) return "";
   const [now, then] = [round.keep.length, actual.keep.length];
-  return `This round: ${now} tokens ${now === then ? "either way" : `instead of ${then}`}. `;
+  return `This round ${counted(now, "token")}${now === then ? " either way" : `, not ${then}`}.`;
 }
 
 /** A budget's figures in words: `short` for the panel, `more` for its tip.
@@ -86,7 +86,7 @@ function predictedWords(forecast, chosen) {
 
 /** @param {RunPoint} point @param {string} withheld */
 const measuredWords = ({ budget, tau, speed, printed }, withheld) => (
-  { short: `At ${counted(budget, "node")} τ ${tau.toFixed(2)}${speed ? `, ${printed} tokens/s` : ""}.`, more: `Measured in this run. ${withheld}` });
+  { short: `At ${counted(budget, "node")} τ ${tau.toFixed(2)}${speed ? `, ${printed} tokens/s` : ""}. ${CAPTION}`, more: `Measured in this run. ${withheld}` });
 
 class BudgetPanel extends DrawnPanel {
   width = 0;
@@ -98,13 +98,13 @@ class BudgetPanel extends DrawnPanel {
   /** @param {HTMLElement} host @param {Stage} stage */
   constructor(host, stage) {
     super(host, stage, "budget", { role: "slider", tabindex: 0, "aria-label": "Node budget to try out", "aria-valuemin": 0, "aria-valuemax": MAX_NODES });
+    // The figures stand where the caption was, so that the drawings have the room below.
+    this.words = host.parentElement?.querySelector(".cs-caption") ?? html("p");
+    put(this.words, { role: "status" });
     this.head = html("div", "cp-budget-head");
     this.canvas.before(this.head);
-    this.words = html("p", { role: "status" }, this.head);
-    this.back = button(this.head, "undo", "Show the tree as it was run", () => stage.tune(null));
-    this.best = html("p", "cp-budget-best", this.head);
-    this.bestWords = html("span", "", this.best);
-    this.bestRange = html("span", "cp-budget-best-range", this.best);
+    this.best = html("p", "", this.head);
+    this.back = button(this.head, "↺", "Show the tree as it was run", () => stage.tune(null));
     this.use = button(this.head, "Use", "Put this node budget into the bar", () => {
       const best = this.forecast && fastestOf(this.forecast);
       if (best) stage.emit("budget", best.budget);
@@ -168,6 +168,7 @@ class BudgetPanel extends DrawnPanel {
     this.height = this.host.clientHeight;
     const known = this.begin(round, "Here you see what other budgets would bring, while a run goes on.");
     this.head.hidden = !known;
+    if (!known) write(this.words, CAPTION);
     if (!known || !header || !this.width) return;
     if (this.forecast?.run !== stage.value.run) this.forecast = null;
     if (!this.forecast) this.look();
@@ -177,9 +178,9 @@ class BudgetPanel extends DrawnPanel {
     const points = [...others, own, ...ticked];
     this.back.hidden = stage.trial.budget === null;
     const { short, more } = this.wordsFor(own);
-    put(this.words, { title: more });
-    write(this.words, short); // first: the drawings begin below it
-    this.flag();
+    put(this.words, { title: `${short} ${more}` });
+    write(this.words, short);
+    this.flag(); // first: the drawings begin below it
     this.history = historyOf(stage.fresh);
     this.setSize(this.width, this.height);
     put(this.canvas, { "aria-valuenow": this.chosen, "aria-valuetext": `${short} ${more}` });
@@ -201,11 +202,11 @@ class BudgetPanel extends DrawnPanel {
     this.use.hidden = !best?.pays || best.budget === this.chosen;
     if (!best) return;
     const [mean, low, high] = [best.mean, best.low, best.high].map(rateText);
-    const lab = this.forecast?.measured;
-    write(this.bestWords, best.pays ? `${lab ? "Lab's fastest" : "Predicted best"}: ${counted(best.budget, "node")}, ${mean} tokens/s`
-      : `${lab ? "No budget beats plain decoding" : "Predicted: plain is fastest"}, ${rateText(lab?.plain ?? this.plainSpeed())} tokens/s`);
-    write(this.bestRange, best.pays ? ` (${low} to ${high})` : "");
-    put(this.best, { title: lab ? `Measured over ${lab.prompts} prompts: ${lab.where}, ${lab.date}` : "Predicted" });
+    const { measured } = this.forecast ?? {};
+    const over = measured && (measured.prompts > 1 ? `Over ${measured.prompts} prompts` : "For this prompt");
+    write(this.best, best.pays ? `${over ?? "Predicted"}: ${counted(best.budget, "node")} fastest, ${mean} tokens/s (${low} to ${high})`
+      : `${over ?? "Predicted"}: plain decoding fastest, ${rateText(measured?.plain ?? this.plainSpeed())} tokens/s`);
+    put(this.best, { title: measured ? `Measured: ${measured.where}, ${measured.date}` : "Predicted" });
   }
 
   plainSpeed() {
@@ -225,7 +226,8 @@ class BudgetPanel extends DrawnPanel {
     const { [name]: curve, budgets = [], measured } = this.forecast ?? {};
     const most = 1.06 * Math.max(...points.map((point) => point[name] || 0), plain, ...(curve?.mean ?? []), ...(measured?.[name].high ?? []));
     const axis = this.budgetAxis(low, place === 1);
-    const title = text("cp-budget-title", label, EDGE.left + 4, low - tall + 4);
+    const title = place ? text("cp-budget-title is-end", label, this.width - EDGE.right, low - tall + 4)
+      : text("cp-budget-title", label, EDGE.left + 4, low - tall + 4);
     if (!most) return [...axis, title, text("is-mid", this.whyEmpty(), (EDGE.left + this.width) / 2, low - tall / 2)];
     const y = (/** @type {number} */ value) => low - tall * Math.min(value / most, 1);
     /** @param {string} look @param {number} height */
@@ -283,7 +285,9 @@ class BudgetPanel extends DrawnPanel {
     if (pin) marks.push(text("cp-budget-pin", pin, x + 6, down - 5));
     if (run !== this.stage.value.run) return marks;
     const { running, low, high } = this.history;
-    const trail = running.map((one) => `M${(x - 5).toFixed(1)},${y(one[name]).toFixed(1)}h10`).join("");
+    const room = x - EDGE.left > TRAIL / 2 ? Math.min(TRAIL, x - EDGE.left) : -TRAIL; // left of the mark, or right of it
+    const step = room / Math.max(TRAIL, running.length);
+    const trail = `M${running.map((one, place) => `${(x - step * (running.length - 1 - place)).toFixed(1)},${y(one[name]).toFixed(1)}`).join("L")}`;
     const range = name === "tau" ? `M${x.toFixed(1)},${y(low).toFixed(1)}V${y(high).toFixed(1)}` : "";
     return [path("cp-budget-trail", trail, { style }), path("cp-budget-range", range, { style }), ...marks];
   }
@@ -304,8 +308,8 @@ class BudgetPanel extends DrawnPanel {
     const error = stage.trial.error || forecast?.error;
     if (error) return { short: error, more: "" };
     if (chosen === own.budget && stage.trial.budget === null) return measuredWords(own, stage.withheld);
-    const { short, more } = forecast ? predictedWords(forecast, chosen) : { short: "", more: "" };
-    return { short: `${roundWords(stage)}${short}`, more };
+    const { short, more } = forecast ? predictedWords(forecast, chosen) : { short: CAPTION, more: "" };
+    return { short: `${short} ${roundWords(stage)}`, more };
   }
 }
 
@@ -313,11 +317,10 @@ define({
   name: "budget",
   title: "Budget",
   place: { row: "upper", share: 0.72 },
-  caption: "Click or drag to try one.",
+  caption: CAPTION,
   legend: [
-    { glyph: "●", label: "this run", title: "Measured: the run that is shown, its τ with the range that holds eight times in ten. The dashes beside it are its figures after each round" },
-    { glyph: "○", label: "earlier", title: "Measured: your earlier runs, a mark and a colour for each method" },
-    { glyph: "┿", label: "lab", title: "Measured by the lab on this rig: medians over its prompts, with the range that holds the median at 95 %" },
+    { glyph: "●○", label: "runs", title: "Measured: filled, the run that is shown, its τ with the range that holds eight times in ten; the line that ends there is its figures after each round. Hollow: your earlier runs, a mark and a colour for each method" },
+    { glyph: "┿", label: "measured", title: "Measured at other budgets on this machine: by the lab over its prompts, or with the recording for its own, with the range that holds the figure at 95 %" },
     { glyph: "╌", label: "predicted", title: "What the drafts of this run would have kept at every budget, with the range that holds eight times in ten. Speed follows from what a pass costs here" },
     { glyph: "─", label: "plain", title: "Plain decoding" },
   ],

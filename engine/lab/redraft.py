@@ -233,14 +233,16 @@ class RunSpeed:
     measured: float
     predicted: float
     predicted_plain: float
+    tau: float
 
-    def misfit(self, ratio: float) -> str:
-        """Why the curve does not fit a run that was ``ratio`` times as fast as plain decoding; empty if it does."""
+    def misfit(self, ratio: float = 0.0) -> str:
+        """Why the curve does not fit a run that was ``ratio`` times as fast as plain decoding (0: not known), if so."""
         predicted = self.predicted / self.predicted_plain
-        if 1 / MAX_MISFIT < predicted / ratio < MAX_MISFIT:
+        beside = f"beside it, it was {ratio:.1f} times" if ratio else f"it cannot be more than τ, {self.tau:.1f} times"
+        if (1 / MAX_MISFIT < predicted / ratio < MAX_MISFIT) if ratio else predicted <= self.tau:
             return ""
         return (f"By the passes that were measured this run would be {predicted:.1f} times as fast as plain decoding; "
-                f"beside it, it was {ratio:.1f} times, so no other budget's speed is predicted from them.")
+                f"{beside}, so no other budget's speed is predicted from them.")
 
 
 def run_speed(trace: Trace, cost: CostCurve) -> RunSpeed | None:
@@ -252,7 +254,9 @@ def run_speed(trace: Trace, cost: CostCurve) -> RunSpeed | None:
     predicted_ms = sum(
         _round_ms(trace, cost, rows, request.budget if request.pace == FIXED else rows - 1) if rows > 1
         else cost.plain_ms for rows in (len(round_.tree) for round_ in alone))
-    return RunSpeed(tokens / seconds, 1e3 * tokens / predicted_ms, 1e3 / cost.plain_ms) if seconds else None
+    if not seconds:
+        return None
+    return RunSpeed(tokens / seconds, 1e3 * tokens / predicted_ms, 1e3 / cost.plain_ms, tokens / len(alone))
 
 
 def _round_ms(trace: Trace, cost: CostCurve, rows: float, budget: int) -> float:

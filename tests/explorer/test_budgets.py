@@ -107,6 +107,8 @@ def test_no_speed_is_predicted_from_passes_that_do_not_fit_what_was_measured_or_
     disturbed = replace(forged(AMX, 3.0), plain_ms=10.04)
     view = speed_of(trace, disturbed, measured)
     assert view["speed"] is None and view["tau"] and f"{ratio:.1f} times" in view["withheld"]
+    view = speed_of(trace, replace(forged(AMX), plain_ms=300.0), {})
+    assert view["speed"] is None and f"{tau(trace.rounds):.1f} times" in view["withheld"], "no tree can reach that"
     view = speed_of(trace, forged(AMX), {"withheld": "It was busy."})
     assert (view["speed"], view["plain"], view["withheld"]) == (None, 0.0, "It was busy.")
 
