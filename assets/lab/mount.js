@@ -9,11 +9,11 @@ import { loadPlotly } from "./plots.js";
 import { Speed } from "./speed.js";
 import { STATES, Sweep } from "./sweep.js";
 import { Verdict } from "./verdict.js";
+import { EventEmitter } from "../shared/events.js";
 import { html, inTurn, pause, sparing, write } from "../shared/ink.js";
 import { Menu } from "../shared/overlays.js";
 import { counted } from "../shared/round.js";
 import { controls } from "../stage/controls.js";
-import { EventEmitter } from "../stage/stage.js";
 
 /** @import * as types from "../types.d.ts" */
 

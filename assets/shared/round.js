@@ -196,6 +196,12 @@ export class Run {
     readPieces(texts, this.texts);
     this.rewritten = this.rewritten || Object.keys(texts).some((position) => Number(position) < start);
   }
+
+  // How many rounds before this one were not recorded.
+  missing(/** @type {number} */ place) {
+    const before = this.rounds[place - 1];
+    return Math.max(0, this.rounds[place].index - (before ? before.index + 1 : 0));
+  }
 }
 
 /** The text of a run so far, what it was made to begin with included. @param {Pick<Run, "header" | "rounds" | "pieces" | "texts">} run */

@@ -1,6 +1,7 @@
 // The stage: what is shown, which round, which node. Nothing in this file touches the document, so that a live page and
 // a replay file share it.
 
+import { EventEmitter } from "../shared/events.js";
 import { inTurn } from "../shared/ink.js";
 import { figuresOf, rateText, readRound, Run } from "../shared/round.js";
 
@@ -11,29 +12,6 @@ const NOTHING = "The text ended before its first token; ask something else, or c
 /** @import { About, PlainComparison, StateLine } from "../types.d.ts" */
 /** A run that was asked for and has no round yet.
  *  @typedef {Pick<RunValue, "run" | "state" | "message"> & { prompt: string, turns: [string, string][] }} PendingRun */
-
-/** An event emitter. @template Events the detail of each event, by name */
-export class EventEmitter {
-  listeners = /** @type {Map<string, ((detail: never) => unknown)[]>} */ (new Map());
-
-  /** `events`: one or several names, with spaces between.
-   *  @template {string} Names @param {Names} events @param {(detail: DetailOf<Events, Names>) => unknown} listener */
-  on(events, listener) {
-    for (const event of events.split(" ")) this.listeners.set(event, [...(this.listeners.get(event) || []), listener]);
-  }
-
-  /** Calls the listeners. One that fails affects neither the others nor the caller: a drawing error is no lost server.
-   *  @template {keyof Events & string} Name @param {Name} event @param {Events[Name]} [detail] */
-  emit(event, detail) {
-    for (const listener of this.listeners.get(event) || []) {
-      try {
-        listener(/** @type {never} */ (detail));
-      } catch (error) {
-        console.error(error);
-      }
-    }
-  }
-}
 
 export const modes = ["story", "workbench"]; // the views; the lab adds its own if there is a server
 
@@ -200,12 +178,6 @@ export class Stage extends EventEmitter {
     this.go(index, { animate: true });
     this.resting = true;
     this.emit("round", { moved: false, push: false });
-  }
-
-  // How many rounds before this one were not recorded.
-  missing(/** @type {number} */ place) {
-    const before = this.rounds[place - 1];
-    return Math.max(0, this.rounds[place].index - (before ? before.index + 1 : 0));
   }
 
   get recorded() {

@@ -153,7 +153,7 @@ export class TextPanel {
   drawAnswer() {
     const { stage, renders: { [stage.mode]: renders = false } } = this;
     const ended = stage.atEnd && (!stage.scene || stage.scene === "card");
-    const complete = ended && !stage.rounds.some((_, place) => stage.missing(place));
+    const complete = ended && !stage.rounds.some((_, place) => stage.run.missing(place));
     this.rendered.hidden = !(renders && complete);
     this.body.hidden = renders && complete;
     if (this.switch) write(this.switch, renders ? "tokens" : "as text");
@@ -239,7 +239,7 @@ export class TextPanel {
     const round = this.stage.rounds[index];
     const part = html("span", "cs-part");
     part.dataset.round = String(index);
-    const missing = this.stage.missing(index);
+    const missing = this.stage.run.missing(index);
     const cut = missing ? this.reader.end() : ""; // what began before a gap does not go on behind it
     for (const [place, node] of round.keep.entries()) {
       const token = html("span", `cs-token o-${round.origin(node)}`, part, this.text(round, round.tokens[node], round.start + place));

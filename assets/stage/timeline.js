@@ -181,7 +181,7 @@ export class Timeline {
       ? `chunk ${round.index + 1}: ${round.keep.length} tokens, ${spent} ms after the one before`
       : `round ${round.index + 1}: ${round.keep.length} tokens kept of ${round.n} rows verified, ${spent} ms, most of it ${largest(round.seconds)}`;
     if (this.stage.repetition && place >= this.stage.repetition.round) this.tip.append("; the text repeats itself");
-    const missing = this.stage.missing(place);
+    const missing = this.stage.run.missing(place);
     if (missing) this.tip.append(`. Before it, ${missingWords(missing).toLowerCase()}`);
     const x = LEFT + this.axis.x((this.axis.edges[place] + this.axis.edges[place + 1]) / 2);
     this.tip.style.left = `${Math.max(4, Math.min(x - 40, this.chart.clientWidth - this.tip.offsetWidth - 4))}px`;
@@ -251,7 +251,7 @@ export class Timeline {
         return path("", box(this.x(index), bottom, Math.max(1, wide - (wide > 4 ? 2 : 0.5)), tall), { fill: `var(--stage-${name})` });
       });
     });
-    const gaps = Array.from(rounds.keys()).filter((index) => this.stage.missing(index)); // before them a round was not recorded
+    const gaps = Array.from(rounds.keys()).filter((index) => this.stage.run.missing(index)); // before them a round was not recorded
     render(this.bars, [group(joinPaths(bars)),
       path("cs-gaps", gaps.map((index) => `M${this.x(index) - 1.5},${TOP - 4}V${TOP + high + 3}`).join(""))]);
   }

@@ -27,7 +27,7 @@ const answer = (...lines) => async function* arriving() {
 
 test("a recording with gaps ends on its last round, and knows how many are missing", () => {
   const stage = shown(0, 1, 3, 6);
-  assert.deepEqual([0, 1, 2, 3].map((place) => stage.missing(place)), [0, 0, 1, 2]);
+  assert.deepEqual([0, 1, 2, 3].map((place) => stage.run.missing(place)), [0, 0, 1, 2]);
   assert.equal(stage.atEnd, false);
   stage.go(3, {});
   assert.ok(stage.atEnd);
