@@ -5,7 +5,7 @@
 import { box, clip, group, joinPaths, MONO, nats, ORIGIN, path, probability, put, render } from "../shared/ink.js";
 import { short, svg, text, textWidth } from "../shared/ink.js";
 import { entropyOf, LatticeDrawing, leastWidth, standsFor } from "./lattice.js";
-import { DrawnPanel, placeIn } from "./panel.js";
+import { DrawnPanel, placeIn, Rest } from "./panel.js";
 import { onTheme, Shade } from "../shared/pen.js";
 import { define } from "../shared/define.js";
 
@@ -65,11 +65,14 @@ export class MarginalsPanel extends DrawnPanel {
   width = 0;
   height = 0;
   row = ROW.least;
+  rest = new Rest(() => this.finish());
 
   /** @param {HTMLElement} host @param {Stage} stage */
   constructor(host, stage) {
     super(host, stage, "marginals", { role: "img" }, "Marginals");
     this.shade = new Shade(host);
+    this.below = svg("g", { class: "cp-drawing" }); // words below the fold, which follow once the drawing rests
+    this.drawing.after(this.below);
     this.change = svg("g", { class: "cp-change" }, this.canvas); // what a focused candidate changes in the next column
     put(this.tip.box, { role: "status" });
     onTheme(() => this.draw(this.stage.round)); // a text's colour depends on the tint under it
@@ -101,8 +104,22 @@ export class MarginalsPanel extends DrawnPanel {
     const wide = (this.width - GUTTER.gap * (drafts.length + 1)) / drafts.length;
     drafts.forEach((draft, drafter) => this.drawDrafter(draft, drafter, GUTTER.gap + drafter * (wide + GUTTER.gap), wide));
     const { lines, boxes, texts } = this.marks;
-    render(this.drawing, [group(lines), group(joinPaths(boxes)), group(texts), path("cp-frontier", this.edges)]);
+    const fold = this.host.scrollTop + this.host.clientHeight;
+    const seen = texts.filter(([, { y }]) => Number(y) < fold);
+    this.marks.texts = texts.filter(([, { y }]) => Number(y) >= fold);
+    render(this.drawing, [group(lines), group(joinPaths(boxes)), group(seen), path("cp-frontier", this.edges)]);
+    this.rest.begin();
     this.announce();
+  }
+
+  finish() {
+    render(this.below, this.marks.texts);
+    return false;
+  }
+
+  svg() {
+    this.finish();
+    return super.svg();
   }
 
   measure(/** @type {Draft[]} */ drafts) {
@@ -261,7 +278,7 @@ export class MarginalsPanel extends DrawnPanel {
     this.over = hit;
     const { candidate, drawing } = hit?.transition ?? {};
     const changes = candidate && drawing ? drawing.focus(candidate) : [];
-    this.drawing.classList.toggle("is-dimmed", changes.length > 0);
+    for (const part of [this.drawing, this.below]) part.classList.toggle("is-dimmed", changes.length > 0);
     render(this.change, hit && drawing ? changes.flatMap((change) => this.changeMarks(hit, change, drawing.origin)) : []);
     if (!hit) {
       this.tip.hide();

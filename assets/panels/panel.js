@@ -54,6 +54,33 @@ export class Empty {
   }
 }
 
+const REST_MS = 90;
+
+// What follows once a drawing rests, a piece a frame while `act` says that there is more: nobody can read what is scrubbed past,
+// and a thousand elements in one frame would be felt.
+export class Rest {
+  timer = 0;
+  frame = 0;
+
+  constructor(/** @type {() => boolean} */ act) {
+    this.act = act;
+  }
+
+  begin() {
+    this.end();
+    this.timer = setTimeout(() => this.step(), REST_MS);
+  }
+
+  step() {
+    if (this.act()) this.frame = requestAnimationFrame(() => this.step());
+  }
+
+  end() {
+    clearTimeout(this.timer);
+    cancelAnimationFrame(this.frame);
+  }
+}
+
 /** What a panel holds while there is no round to draw: a round without nodes. @type {Round} */
 const NO_ROUND = {
   n: 0, tokens: new Int32Array(), parents: new Int32Array(), depths: new Int32Array(), children: [], logprobs: new Float32Array(),

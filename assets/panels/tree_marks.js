@@ -5,9 +5,9 @@
 /** @import { TreePanel } from "./tree.js" */
 
 import { clip, describe, group, joinPaths, MONO, path, render, short, strength, svg, text, textWidth } from "../shared/ink.js";
+import { Rest } from "./panel.js";
 
-const REST_MS = 90;
-const FRAME = { ms: 16, items: 128 }; // how many items follow in a frame
+const ITEMS = 128; // that follow in a frame
 const WEIGHTS = [
   { least: 0, width: 0.7, opacity: 0.4 }, { least: 0.02, width: 1, opacity: 0.55 },
   { least: 0.1, width: 1.6, opacity: 0.75 }, { least: 0.35, width: 2.4, opacity: 0.95 },
@@ -37,7 +37,8 @@ export class TreeMarks {
   radius = 0; // of a node
   bold = 1; // scale of the kept path's marks
   lead = 0; // pixels of an edge before it bends
-  waiting = 0; // a timer
+  next = 0; // the first node whose item is not drawn yet
+  rest = new Rest(() => this.drawSomeItems());
 
   constructor(/** @type {TreePanel} */ panel) {
     this.panel = panel;
@@ -64,11 +65,9 @@ export class TreeMarks {
     this.drawItemsLater();
   }
 
-  // The items follow once the drawing rests: while rounds are scrubbed past, nobody can read them out, and a thousand named
-  // elements a frame would be felt.
   drawItemsLater() {
-    clearTimeout(this.waiting);
-    this.waiting = setTimeout(() => this.drawItems(0, false), REST_MS);
+    this.next = 0;
+    this.rest.begin();
   }
 
   // The node that the pointer means at a place of the panel.
@@ -114,7 +113,7 @@ export class TreeMarks {
 
   // Takes everything off the panel, for another drawing of the tree.
   remove() {
-    clearTimeout(this.waiting);
+    this.rest.end();
     for (const part of [this.lines, this.chosen, this.points, this.items]) part.remove();
   }
 
@@ -262,14 +261,19 @@ export class TreeMarks {
     return [label(words, x, y + 3.5, look, { opacity: fade })];
   }
 
-  // For screen readers, focus and pointer: an unpainted circle per node, each a treeitem with a name. Many are drawn over
-  // several frames, unless all are wanted at once.
-  drawItems(first = 0, atOnce = true) {
-    clearTimeout(this.waiting);
+  drawItems() {
+    this.rest.end();
+    this.next = 0;
+    while (this.drawSomeItems()) continue;
+  }
+
+  // For screen readers, focus and pointer: an unpainted circle per node, each a treeitem with a name. Returns whether more follow.
+  drawSomeItems() {
     const { round, layout, folded, focus } = this.panel;
-    const next = first + FRAME.items;
-    const part = this.items.children[first / FRAME.items] ?? svg("g", { role: "presentation" }, this.items);
-    render(part, Array.from(round.tokens.keys()).slice(first, next).map((node) => {
+    const first = this.next;
+    this.next += ITEMS;
+    const part = this.items.children[first / ITEMS] ?? svg("g", { role: "presentation" }, this.items);
+    render(part, Array.from(round.tokens.keys()).slice(first, this.next).map((node) => {
       const there = layout.rows[node] >= 0;
       const [x, y] = there ? this.at(node) : [0, 0];
       return ["circle", {
@@ -280,13 +284,13 @@ export class TreeMarks {
         "aria-expanded": round.children[node].length ? String(!folded.has(node)) : null,
       }];
     }));
-    if (next >= round.n) while (part.nextSibling) part.nextSibling.remove();
-    else if (atOnce) this.drawItems(next);
-    else this.waiting = setTimeout(() => this.drawItems(next, false), FRAME.ms);
+    if (this.next < round.n) return true;
+    while (part.nextSibling) part.nextSibling.remove();
+    return false;
   }
 
   clearItems() {
-    clearTimeout(this.waiting);
+    this.rest.end();
     render(this.items, []);
   }
 
