@@ -1,12 +1,13 @@
 """Compare the rows of an int4 rig's products with the same rows computed alone, and its compiled layers with torch's,
-in a process held to some kernels.
+on every kind of kernel.
 
-    python -m tests.engine.models.row_bits BLOCK_ROWS COUNT...
+    python -m tests.engine.models.row_bits THREADS COUNT...
 
-prints a line for each product and number of threads: how many values of so many rows were compared, and how many
-differed. BLOCK_ROWS 0 takes this processor's own.
+prints a line for each kind of kernel, product and number of threads: how many values of so many rows were compared, and
+how many differed. THREADS is how many of the numbers of threads each product is tried with.
 """
 
+import os
 import sys
 from collections.abc import Callable, Sequence
 
@@ -14,9 +15,19 @@ import torch
 from pytest import MonkeyPatch
 from torch import Tensor, nn
 
+# What a process holds a family to is read when it first computes: until then one process may import for all of them.
+import engine.models.compiled
+import engine.models.passes  # noqa: F401
 from engine.models.packed_linear import GROUP, HIGHEST, Levels, PackedHead, PackedInt4, PackedLinear
-from tests.engine.models.test_compiled import CONFIGS, int4_pass, outputs_of
 
+# The instructions that oneDNN and torch may use, and how many rows a block has on such a processor.
+FAMILIES = {
+    "AVX2": ("AVX2", "avx2", 1),
+    "AVX-512": ("AVX512_CORE", "avx512", 4),
+    "AVX-512 with VNNI": ("AVX512_CORE_VNNI", "avx512", 4),
+    "AVX-512 with bfloat16": ("AVX512_CORE_BF16", "avx512", 8),
+    "this processor's": ("DEFAULT", "", 0),  # and its own number of rows
+}
 HEADS = ((49_152, 576), (1536, 320))  # of smollm2 and demo: outputs, inputs
 LAYERS = ((960, 576), (576, 576), (3072, 576), (576, 1536), (640, 320), (320, 384), (2048, 320), (320, 1024))
 THREADS = (1, 2, 3, 4)
@@ -46,10 +57,10 @@ def head_product(outputs: int, inputs: int, block_rows: int) -> PackedHead:
     return product
 
 
-def compare(name: str, product: Product, inputs: int, counts: Sequence[int]) -> None:
+def compare(name: str, product: Product, inputs: int, counts: Sequence[int], thread_counts: Sequence[int]) -> None:
     """Compare, for these numbers of rows, the last rows of an input with what each of them gives alone."""
     states = torch.randn(max(counts), inputs).bfloat16()
-    for threads in THREADS:
+    for threads in thread_counts:
         torch.set_num_threads(threads)
         alone = torch.cat([product(row) for row in states.split(1)])
         results = [(product(states[-rows:]), alone[-rows:]) for rows in counts]
@@ -58,32 +69,57 @@ def compare(name: str, product: Product, inputs: int, counts: Sequence[int]) -> 
         print(name, inputs, f"threads={threads}", f"compared={compared}", f"differed={differed}", flush=True)
 
 
-def compare_layers() -> None:
+def compare_layers(family: str, each: int) -> None:
     """Compare a pass's output and cache by compiled layers with those by torch."""
-    for threads in THREADS:
-        torch.set_num_threads(threads)
-        for name, config in CONFIGS.items():
-            fused = int4_pass(config)
+    from tests.engine.models.test_compiled import CONFIGS, int4_pass, outputs_of  # which computes
+
+    for number, (name, config) in enumerate(CONFIGS.items()):
+        fused = int4_pass(config)
+        for threads in threads_of(number, each):
+            torch.set_num_threads(threads)
             compiled = outputs_of(fused)
             with MonkeyPatch.context() as patch:
                 patch.setattr("engine.models.passes.MAX_COMPILED_ROWS", 0)
                 pairs = list(zip(compiled, outputs_of(fused), strict=True))
             differed = sum(int((result != expected).sum()) for result, expected in pairs)
-            print(f"layers of {name}", f"threads={threads}", f"compared={sum(one.numel() for one in compiled)}",
-                  f"differed={differed}", flush=True)
+            print(f"{family}: layers of {name}", f"threads={threads}",
+                  f"compared={sum(one.numel() for one in compiled)}", f"differed={differed}", flush=True)
+
+
+def threads_of(number: int, each: int) -> Sequence[int]:
+    """So many of the numbers of threads, others for the next product."""
+    stride = len(THREADS) // each
+    return THREADS[number % stride::stride]
 
 
 @torch.inference_mode()
-def main(block_rows: int, counts: Sequence[int]) -> None:
-    """Compare the products of both rigs for these numbers of rows, and layers of each kind."""
-    compare_layers()
+def compare_family(family: str, each: int, counts: Sequence[int]) -> None:
+    """Compare the products of both rigs for these numbers of rows, and layers of each kind, by a family's kernels."""
+    onednn, capability, block_rows = FAMILIES[family]
+    os.environ["ONEDNN_MAX_CPU_ISA"] = onednn
+    if capability:
+        os.environ["ATEN_CPU_CAPABILITY"] = capability
+        assert torch.backends.cpu.get_cpu_capability().lower() == capability
+    compare_layers(family, each)
     torch.manual_seed(0)
-    for outputs, inputs in LAYERS:
-        compare(f"int4 {outputs}", int4_product(outputs, inputs), inputs, counts)
-        compare(f"finer {outputs}", finer_product(outputs, inputs, block_rows), inputs, counts)
-    for outputs, inputs in HEADS:
-        compare(f"head {outputs}", head_product(outputs, inputs, block_rows), inputs, counts)
+    for number, (outputs, inputs) in enumerate(LAYERS):
+        threads = threads_of(number, each)
+        compare(f"{family}: int4 {outputs}", int4_product(outputs, inputs), inputs, counts, threads)
+        compare(f"{family}: finer {outputs}", finer_product(outputs, inputs, block_rows), inputs, counts, threads)
+    for number, (outputs, inputs) in enumerate(HEADS):
+        compare(f"{family}: head {outputs}", head_product(outputs, inputs, block_rows), inputs, counts,
+                threads_of(number, each))
+
+
+def main(each: int, *counts: int) -> None:
+    for family in FAMILIES:
+        process = os.fork()
+        if not process:
+            compare_family(family, each, counts)
+            os._exit(0)
+        if os.waitpid(process, 0)[1]:
+            sys.exit(f"{family} could not be compared.")
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]), [int(word) for word in sys.argv[2:]])
+    main(*map(int, sys.argv[1:]))
