@@ -24,6 +24,7 @@ from tests.engine.lab.scripted import CURVE
 DEMO = ("--rig", "demo")
 MATH = "Omar has 6 boxes with 9 books in each box and 13 loose books. How many books does he have?"
 Typed = Callable[..., tuple[str, Any]]
+pytestmark = pytest.mark.usefixtures("quick_curves")
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -79,7 +80,7 @@ def test_bench_has_auto_and_the_published_loop_beside_numbers_and_plain_decoding
     (("--limit", "2", "--budgets", "7", "--concurrency", "1", "3"), 32, {"concurrency": [1, 3]}),
     (("--limit", "2", "--budgets", "7", "--temperature", "0.8"), 14, {"not_compared": ["nanogpt"]})])
 def test_check_compares_texts(typed: Typed, words: tuple[str, ...], texts: int, expected: dict[str, object]) -> None:
-    text, result = typed("check", *DEMO, "--prompts", "assets/prompts/check.jsonl", "--max-tokens", "12", *words)
+    text, result = typed("check", *DEMO, "--prompts", "assets/prompts/check.jsonl", "--max-tokens", "8", *words)
     assert result["equal"] == result["texts"] == texts and result["differences"] == []
     assert expected.items() <= result.items()
     assert ("nanogpt" in [method for method, _ in result["methods"]]) != ("Not compared above" in text)

@@ -17,7 +17,7 @@ from tests.engine.demo import demo_live
 
 AUTO_ASK = PromptRequest(
     "Omar has 6 boxes with 9 books in each box and 13 loose books. How many books does he have?", method="ddtree",
-    max_tokens=48, pace="auto")
+    max_tokens=24, pace="auto")
 ASKS = (
     AUTO_ASK, replace(AUTO_ASK, prompt="Why is the sky wide? Tell me a story of a fox."),
     replace(AUTO_ASK, prompt="Write a Python function that doubles every number of a list.", method="merged",
