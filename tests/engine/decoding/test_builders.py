@@ -24,7 +24,7 @@ from tests.engine.material import (
 
 
 @pytest.mark.slow
-@settings(max_examples=600)
+@settings(max_examples=200)
 @given(lattices(), st.integers(0, 60))
 def test_best_first_takes_the_first_of_all_prefixes(lattice: Lattice, nodes: int) -> None:
     assert prefixes(best_first(lattice, 7, nodes)) == all_prefixes(lattice)[:nodes]
@@ -111,7 +111,6 @@ def published(lattice: Lattice, widest: int) -> list[Prefix]:
 
 
 @pytest.mark.slow
-@settings(max_examples=200)
 @given(lattices(), st.integers(0, 40), st.integers(1, 3))
 def test_expand_is_the_published_expansion_and_re_ranking(lattice: Lattice, nodes: int, widest: int) -> None:
     with pytest.MonkeyPatch.context() as patch:

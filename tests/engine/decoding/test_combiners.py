@@ -62,7 +62,7 @@ def union_of_prefixes(parts: tuple[DraftTree, ...], budget: int) -> list[tuple[f
 
 
 @pytest.mark.slow
-@settings(max_examples=400)
+@settings(max_examples=150)
 @given(st.lists(trees(), min_size=1, max_size=3), st.integers(0, 30))
 def test_joint_is_the_union_of_prefixes(parts: list[DraftTree], budget: int) -> None:
     tree = joint(tuple(parts), budget)

@@ -96,5 +96,5 @@ def test_forecasts_rise_with_the_budget_and_gains_are_what_became_of_each_node()
 
 
 def test_a_method_that_does_not_follow_the_text_is_refused() -> None:
-    with pytest.raises(RequestError, match="accepts by its own draws"):
+    with pytest.raises(RequestError, match="nanogpt"):
         Replay(Point("nanogpt", "total", ()), known_text(request_of(GREEDY)))

@@ -38,7 +38,7 @@ def test_what_is_no_file_is_left_as_it_is(name: str, kind: str, tmp_path: Path) 
     (tmp_path / "link to a device").symlink_to("/dev/null")
     path = Path("/dev/null") if name == "device" else tmp_path / name
     before = path.lstat()
-    with pytest.raises(FileError, match=f"it is {kind}, and only an ordinary file is replaced"):
+    with pytest.raises(FileError, match=kind):
         replace_file(path, b"x")
     with pytest.raises(TraceError, match=kind):
         dump(toy_trace("dflash"), path)

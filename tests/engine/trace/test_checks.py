@@ -44,7 +44,7 @@ def read(number: int, path: str, value: Any) -> Trace:
     ("pieces", {"99999999999": "a"}), ("pieces", {"1": "x" * 1025}), ("turns", [["user", "\ud800"]]),
     ("turns", 7), ("turns", [["owner", "Hi"]]), ("chunked", 1), ("more", 1)])
 def test_a_header_is_checked(path: str, value: Any) -> None:
-    with pytest.raises(TraceError, match=r"line 1 cannot be read \(.+\)\.$"):
+    with pytest.raises(TraceError, match="line 1 "):
         read(0, f"header.{path}", value)
 
 
@@ -85,16 +85,16 @@ def test_a_file_that_is_cut_says_what_was_left_out_too() -> None:
     rows[1] = b"damaged"
     trace = loads(b"\n".join(rows) + b"\n")
     assert (trace.end.reason, trace.end.note.split(",")[0]) == ("cut", "1 round is left out")
-    with pytest.raises(TraceError, match=r"1 round is left out, because line 2 cannot be read \(.+\)\.$"):
+    with pytest.raises(TraceError, match="1 round.* line 2 "):
         loads(b"\n".join(rows[:2]) + b"\n")
-    with pytest.raises(TraceError, match=r"1 round is left out, because line 2 cannot be read \(.+\)\.$"):
+    with pytest.raises(TraceError, match="1 round.* line 2 "):
         loads(b"\n".join([*rows[:2], json.dumps(LINES[-1]).encode()]) + b"\n")
 
 
 @pytest.mark.parametrize(("path", "value"), [
     ("reason", None), ("rounds", -1), ("seconds", NAN), ("dropped", "1"), ("more", 1)])
 def test_an_end_is_checked(path: str, value: Any) -> None:
-    with pytest.raises(TraceError, match=rf"line {len(LINES)} cannot be read \(.+\)\.$"):
+    with pytest.raises(TraceError, match=f"line {len(LINES)} "):
         read(-1, f"end.{path}", value)
 
 
