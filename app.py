@@ -50,7 +50,7 @@ INSTRUMENTS = "engine.measure.instruments"  # imports torch
 
 
 def flags() -> CommandLine:
-    """The command line."""
+    """Return the parser of the command line."""
     parser = CommandLine("app.py", "Canopy: tree speculative decoding, seen round by round.")
     parser.add_argument("--host", type=_address, default="127.0.0.1", help="address to listen on")
     parser.add_argument("--port", type=int_between(1, 65535), default=7860, help="port to listen on")
@@ -149,7 +149,7 @@ def library(opened: Path | None, rig: str) -> Library:
 
 
 def follow_of(wanted: argparse.Namespace) -> Follow | None:
-    """What the command line wants to be followed."""
+    """Return the file or folder to follow, if there is one."""
     if not wanted.follow:
         return None
     if wanted.trace is None:

@@ -46,7 +46,7 @@ class Endpoints:
         self._uploads = Uploads(MAX_UPLOAD_BYTES)
 
     def functions(self) -> list[Call]:
-        """What the browser calls by name."""
+        """Return the functions that the browser calls by name."""
         return [browser_call("upload", self._uploads.take), browser_call("open_trace", self._open_file),
                 browser_call("export", self._export), browser_call("share", self._share),
                 browser_call("unshare", self._unshare)]
@@ -97,14 +97,14 @@ class Endpoints:
         return export(str(given.get("kind"))[:40], run, number, view).as_json()
 
     def _share(self, given: Mapping[str, Any]) -> dict[str, Any]:
-        """Keep a run for others: {"run", "title", "comment"} gives {"run": its name}, which whoever has it may open and
-        delete."""
+        """Share a run: {"run", "title", "comment"} gives {"run": its name}. Anybody with the name may open and delete
+        it."""
         if self._shared is None:
             raise RequestError("This server keeps no shared runs; whoever runs it can start it with --shared DIR.")
         return {"run": self._shared.keep(*self._worded(given))}
 
     def _unshare(self, given: Mapping[str, Any]) -> dict[str, Any]:
-        """Delete the shared run {"run"}."""
+        """Delete a shared run: {"run"}."""
         if self._shared:
             self._shared.delete(str(given.get("run")))
         return {}

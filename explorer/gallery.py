@@ -78,7 +78,7 @@ def picture(round_: Round) -> str:
 
 
 def card(lesson: Lesson, about: LessonSummary, link: str) -> str:
-    """The run's entry in the index."""
+    """Return the run's entry in the index."""
     header = lesson.trace.header
     setting = about["method"] + (f", {about['budget']} nodes" if about["budget"] and about["drafters"] else "")
     figures = [f"τ {about['tau']:.2f}" if about["tau"] is not None else "",
@@ -109,7 +109,7 @@ def write_gallery(traces: Path, site: Path, title: str) -> int:
 
 
 def main() -> int:
-    """The command line."""
+    """Make a site of a folder of traces; see the module's docstring."""
     parser = ArgumentParser(prog="python -m explorer.gallery", description=__doc__.partition("\n")[0])
     parser.add_argument("traces", type=Path, help="a folder of trace files")
     parser.add_argument("site", type=Path, help="the folder to write to")

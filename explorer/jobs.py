@@ -79,7 +79,7 @@ class Job:
 
 
 class JobView(TypedDict):
-    """How far a job is; see ``Job``."""
+    """A job's progress, for the browser."""
 
     state: str
     message: str
@@ -90,7 +90,7 @@ class JobView(TypedDict):
 
 
 class Jobs:
-    """Jobs by their ids."""
+    """Jobs by id."""
 
     def __init__(self, admission: Admission) -> None:
         self._admission = admission

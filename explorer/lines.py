@@ -24,7 +24,7 @@ class HeaderLine(TypedDict):
 
 
 class EndLine(TypedDict):
-    """The last line of a run."""
+    """Return a run's last line."""
 
     end: End
 

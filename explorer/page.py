@@ -202,7 +202,7 @@ class Controls:
         return [getattr(self, name) for name in BAR_OPTIONS]
 
     def drafting(self) -> list[Any]:
-        """The components that say how this page drafts."""
+        """The components about drafting, hidden for an attached server."""
         return [self.steps, self.budget, self.pace, self.split]
 
     def asked(self) -> list[Any]:
@@ -288,5 +288,5 @@ def _values(run: dict[str, Any]) -> list[Any]:
 
 
 def _bias_text(biases: Iterable[tuple[int, float]]) -> str:
-    """Biases as they are typed."""
+    """Format biases as a person types them."""
     return ", ".join(f"{token}:{bias:g}" for token, bias in biases)

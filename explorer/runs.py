@@ -57,7 +57,7 @@ class Run:
 
     @classmethod
     def recorded(cls, name: str, trace: Trace, comparison: PlainComparison | None = None) -> "Run":
-        """Wrap a finished trace."""
+        """Make a finished run of a trace."""
         run = cls(name, lines=list(trace.lines))
         run.about = {**about(trace.header), "remark": remark(trace.end), "repetition": repetition(trace)}
         run.note(comparison)
@@ -179,7 +179,7 @@ class Run:
 
 
 class Runs:
-    """Runs in progress and the latest finished ones, by id. Ids are unguessable: whoever has the link may read the
+    """Runs in progress and the latest finished ones, by id. Ids are unguessable: anybody with the link may read the
     run."""
 
     def __init__(self, most_bytes: int = MAX_TOTAL_BYTES) -> None:

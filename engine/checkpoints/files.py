@@ -48,7 +48,7 @@ def read_config(folder: Path) -> dict[str, Any]:
 
 
 def read_object(path: Path, name: str = "") -> dict[str, Any]:
-    """Return the JSON object in a file; RigError if it is none. ``name`` is what a person calls the file."""
+    """Return the JSON object in a file; RigError if it holds none. ``name`` is the file's name in messages."""
     where = f"{name or path.name} in {display_name(path.parent)}"
     try:
         values = json.loads(path.read_text(encoding="utf8"))
@@ -66,7 +66,7 @@ def adapter_file(folder: Path, name: str) -> Path | None:
 
 
 def _numbers(values: object, name: str = "") -> Iterator[tuple[str, int]]:
-    """Return every whole number, with the name that it stands under."""
+    """Yield every integer with the name of its field."""
     if isinstance(values, int):
         yield name, values
     elif isinstance(values, list):
@@ -136,7 +136,7 @@ def stored_tensors(folder: Path) -> dict[str, Stored]:
 
 
 def parameters(folder: Path) -> int:
-    """Return how many numbers the weights hold."""
+    """Count the parameters."""
     return sum(prod(tensor.shape) for tensor in stored_tensors(folder).values())
 
 
@@ -153,7 +153,7 @@ def pickled(where: str, name: str) -> RigError:
 
 
 def _again(folder: Path) -> str:
-    """How to get a damaged file anew, in words: the hub's cache takes any file that exists for a complete one."""
+    """Say how to get a damaged file again: the hub's cache takes any file that exists for a complete one."""
     kept = kept_in(folder)
     return f"delete the folder {kept} and start again" if kept else "fetch it again"
 

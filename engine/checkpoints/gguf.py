@@ -40,8 +40,8 @@ DTYPES = {"F32": torch.float32, "F16": torch.float16}
 
 @dataclass(frozen=True)
 class Origin:
-    """The file that a converted target came from: its name, its hash, how its weights were quantised, and what it says
-    are the tokens that end a turn or a message."""
+    """The file that a target was converted from: its name, hash and quantisation, and the tokens that it lists as the
+    end of a turn or a message."""
 
     file: str
     sha256: str
@@ -57,7 +57,7 @@ class Origin:
 
 
 def convert_gguf(name: str, report: ReportProgress = ignore_progress) -> Path:
-    """Return the folder of a GGUF file's target, which is converted the first time; RigError says why it cannot be."""
+    """Return the folder of a GGUF file's target, converting the file the first time. RigError says why it cannot be."""
     file = Path(name).expanduser()
     if not file.is_file():
         raise RigError(f"There is no file {str(file)!r}; name a GGUF file on this machine.")

@@ -54,8 +54,8 @@ def causal_config(folder: Path) -> PreTrainedConfig:
 
 
 def auto_class(config: PreTrainedConfig) -> Any:
-    """Return the class that loads a model: by its text part alone if the checkpoint is of that, else with what it reads
-    beside text, which lies unused; None if transformers has no such class."""
+    """Return the class that loads a model: of its text part alone if the checkpoint holds no more, else of the whole
+    multimodal model; None if transformers has neither."""
     named = (config.architectures or [""])[0]
     multimodal = AutoModelForImageTextToText._model_mapping.get(type(config), None)
     if type(config) in AutoModelForCausalLM._model_mapping and not (multimodal and named == multimodal.__name__):
@@ -64,7 +64,7 @@ def auto_class(config: PreTrainedConfig) -> Any:
 
 
 def model_class(config: PreTrainedConfig) -> Any:
-    """Return the class of the model."""
+    """Return the model's class in transformers."""
     return auto_class(config)._model_mapping[type(config)]
 
 

@@ -62,7 +62,7 @@ class Storage:
 
     @property
     def weight_bytes(self) -> float:
-        """Bytes per weight in all."""
+        """The sum of bytes per weight."""
         return self.weights.itemsize + self.besides
 
 
@@ -162,8 +162,8 @@ def spread(model: PreTrainedModel, cache: int, drafter_bytes: int, free: Sequenc
 
 
 def balanced(layers: Sequence[int], rest: int, free: Sequence[int]) -> list[int]:
-    """The GPU of each layer, in order, such that the fullest GPU is as empty as possible; empty without enough room.
-    All in bytes; ``rest`` lies on the first GPU."""
+    """Choose a GPU for each layer, in order, so that the fullest GPU is as empty as possible; [] if there is too little
+    room. All numbers are bytes; ``rest`` lies on the first GPU."""
     for percent in range(1, MAX_GPU_PERCENT + 1):
         left, gpu = [size * percent // 100 for size in free], 0
         left[0] -= rest

@@ -59,8 +59,10 @@ class LocalModel:
 
 
 def look_up(name: str, report: ReportProgress = ignore_progress) -> LocalModel:
-    """The local model of a folder, a GGUF file or a model id, of which configs and tokenizer are downloaded first;
-    ``fetch_weights`` gets the rest. RigError says why there is none."""
+    """Return the local model of a folder, a GGUF file or a model id; RigError says why there is none.
+
+    Of a model id, configs and tokenizer are downloaded; ``fetch_weights`` downloads the rest.
+    """
     if name.lower().endswith(GGUF_ENDING):
         folder = convert_gguf(name, report)
         origin = origin_of(folder)
@@ -137,8 +139,8 @@ def _listed(model: str, revision: str) -> Mapping[str, int]:
 
 
 class DownloadProgress:
-    """Reports how many bytes of a model have arrived, with every piece. ``ended`` is what the listener raised, if
-    anything."""
+    """Reports how many bytes of a model have arrived, with every piece. ``ended`` is the exception that the listener
+    raised."""
 
     def __init__(self, model: str, revision: str, report: ReportProgress, names: Sequence[str] = ()) -> None:
         self.ended: Exception | None = None

@@ -188,7 +188,7 @@ def concurrent_plan(choice: argparse.Namespace) -> BenchPlan:
 
 
 def _plan(choice: argparse.Namespace, prompts: Sequence[Prompt], points: Sequence[BenchPoint]) -> BenchPlan:
-    """The plan, in which what is named twice is measured once."""
+    """Return the plan; a setting that is named twice is measured once."""
     return BenchPlan(tuple(prompts), tuple(dict.fromkeys(points)), choice.repeats, choice.max_tokens)
 
 

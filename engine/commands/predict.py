@@ -56,7 +56,7 @@ def run(choice: argparse.Namespace) -> Outcome:
 
 
 def summary(result: Mapping[str, Any]) -> str:
-    """The predicted costs, the flags, and how good such predictions were."""
+    """The predicted costs, the flags, and the errors of earlier predictions."""
     rows: list[list[object]] = [["nodes", *NODES]]
     for line, rounds in result["rounds_ms"].items():
         rows += [[line, *(f"{spent:.2f}" for spent in rounds.values())],

@@ -43,7 +43,7 @@ class HelpText(argparse.RawDescriptionHelpFormatter):
 
 
 class CommandLine(argparse.ArgumentParser):
-    """A parser that reports what is wrong in one sentence, and leaves it to the program to end the process."""
+    """A parser that raises UsageError with one sentence instead of ending the process."""
 
     def __init__(self, prog: str, description: str | None, usage: str | None = None, epilog: str | None = None) -> None:
         super().__init__(prog, usage, description, epilog, formatter_class=HelpText, allow_abbrev=False)
@@ -99,7 +99,7 @@ def verb_parser(name: str) -> CommandLine:
 
 
 def enter() -> NoReturn:
-    """Run what was typed, and exit."""
+    """Run the typed verb, and exit with its status."""
     exit_now(main())
 
 

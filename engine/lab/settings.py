@@ -113,7 +113,7 @@ class SweepPlan:
         return sorted({prompt.category for prompt in self.prompts if prompt.category})
 
     def ask(self, cell: Cell) -> PromptRequest:
-        """What a cell asks of the rig."""
+        """Return a cell's request to the rig."""
         prompt = self.prompts[cell.prompt]
         setting = {one.name: getattr(cell.setting, one.name) for one in fields(Setting) if one.name != "concurrency"}
         return prompt_request({"prompt": prompt.text, "turns": prompt.turns, "max_tokens": self.max_tokens,
@@ -178,7 +178,7 @@ def file_of(name: str) -> Path:
 
 
 def prompt_set(name: str, limit: int | None = None) -> tuple[Prompt, ...]:
-    """The first ``limit`` prompts of a shipped set or of a file; RequestError says what is wrong, and in which line."""
+    """Return the first ``limit`` prompts of a shipped set or of a file; RequestError names the line that is wrong."""
     if limit is not None and limit < 1:
         raise RequestError(f"The limit is {limit} prompts; it has to be 1 or more.")
     path = file_of(name)

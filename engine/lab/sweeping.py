@@ -41,7 +41,7 @@ class Progress:
 
 
 class Measurer(Protocol):
-    """What laboratories and workers have in common: what they measure on, and what can be asked of them."""
+    """The machine and the methods that a laboratory or workers measure with."""
 
     @property
     def conditions(self) -> Conditions: ...

@@ -72,7 +72,7 @@ class LiveLaboratory:
 
 
 def laboratory(name: str, dtype: str) -> LiveLaboratory:
-    """A laboratory on a newly opened rig; RigError says what is missing or does not fit."""
+    """Open a rig and return a laboratory on it. RigError says what is missing or does not fit."""
     return LiveLaboratory(load_rig(name, dtype))
 
 

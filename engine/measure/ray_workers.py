@@ -101,7 +101,7 @@ class RayWorkers:
         self.conditions = common_conditions([about.conditions for about in facts])
 
     def work(self, tasks: Sequence[Task], stop: Event) -> Iterator[CellResult]:
-        """See ``sweeping.Workers``. A worker measures a block to its end, so that what is compared shares a device."""
+        """See ``sweeping.Workers``. A worker measures whole blocks, so that compared runs share a device."""
         blocks = deque(deque(group) for _, group in groupby(tasks, lambda task: block_of(task.cell)))
         sweep = [self.ray.put(tasks)]  # in a list, so that not every call carries all tasks
         queues: dict[int, deque[Task]] = {number: deque() for number in range(len(self.actors))}

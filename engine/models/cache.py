@@ -79,7 +79,7 @@ class TreeCache(Cache):  # type: ignore[misc]  # transformers' types are not rea
         self.length = length
 
     def get_seq_length(self, layer_idx: int = 0) -> int:
-        """Committed slots."""
+        """Return the number of committed slots."""
         return self.length
 
     def keep(self, rows: Integers, on_device: Tensor) -> None:
@@ -140,7 +140,7 @@ class LayeredCache(Cache):  # type: ignore[misc]  # see above
         self.length = length
 
     def get_seq_length(self, layer_idx: int = 0) -> int:
-        """Committed slots."""
+        """Return the number of committed slots."""
         return self.length
 
     def get_mask_sizes(self, query_length: int, layer_idx: int) -> tuple[int, int]:
@@ -149,7 +149,7 @@ class LayeredCache(Cache):  # type: ignore[misc]  # see above
 
     @property
     def is_sliding(self) -> list[bool]:
-        """No layer forgets."""
+        """False for every layer: a sliding window is a mask here."""
         return [False] * len(self.layers)
 
     def keep(self, rows: Integers, on_device: Tensor) -> None:

@@ -1,4 +1,4 @@
-"""A rig's card: what is known of a rig besides its weights, as the ``rig.json`` of its folder says it."""
+"""A rig's card, ``rig.json`` in its folder: everything that is known of a rig besides its weights."""
 
 import math
 import re

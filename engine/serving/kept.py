@@ -1,4 +1,4 @@
-"""The texts of the last runs, so that the next turn of a conversation reads only what is new."""
+"""Keeps the texts of the last runs, so that the next turn of a conversation reads only its new tokens."""
 
 from collections.abc import Sequence
 from threading import Lock

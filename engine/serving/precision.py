@@ -85,7 +85,7 @@ def storage_of(name: str) -> Storage:
 
 
 def chosen(times: Mapping[str, PassTimes], lengths: Mapping[int, float]) -> Precision:
-    """The most exact dtype of those within ``MIN_RELATIVE_RATE`` of the fastest, best setting against best setting."""
+    """Choose the most exact dtype whose best setting reaches ``MIN_RELATIVE_RATE`` of the fastest one's."""
     tokens = {0: 1.0, **lengths}
     rates = {name: max(1e3 * tokens[nodes] / times[name][nodes + 1] for nodes in EXPECTED_BUDGETS) for name in times}
     enough = MIN_RELATIVE_RATE * max(rates.values())
@@ -100,8 +100,8 @@ def chosen(times: Mapping[str, PassTimes], lengths: Mapping[int, float]) -> Prec
 
 
 def pass_times(folder: Path, names: Sequence[str]) -> Mapping[str, PassTimes]:
-    """The pass times of the target in each of these dtypes, measured in turns, so that other programs disturb all of
-    them alike. The weights are freed afterwards."""
+    """Measure the target's passes in each of these dtypes, interleaved, so that other programs disturb all equally. The
+    weights are freed afterwards."""
     targets: dict[str, TorchTarget] = {}
     for name in names:
         targets[name] = TorchTarget(load_causal(folder, DTYPES[name], torch.device("cpu")), ())
@@ -146,8 +146,7 @@ def in_four_bits(folder: Path) -> bool:
 
 
 def remembered(key: str) -> Mapping[str, PassTimes] | None:
-    """The pass times measured before; None if there are none, if they cannot be read, or if a size is not
-    among them."""
+    """Return the stored pass times; None if there are none, if they cannot be read, or if a size is missing."""
     with suppress(OSError, ValueError, TypeError, KeyError, AttributeError):
         stored = json.loads(_file().read_text(encoding="utf8"))[key]
         return {name: {nodes + 1: float(times[str(nodes + 1)]) for nodes in EXPECTED_BUDGETS}
@@ -156,7 +155,7 @@ def remembered(key: str) -> Mapping[str, PassTimes] | None:
 
 
 def remember(key: str, times: Mapping[str, PassTimes]) -> None:
-    """Keep pass times for later starts; if the file cannot be written, the next start measures again."""
+    """Store pass times for later starts. If the file cannot be written, the next start measures again."""
     stored: dict[str, Any] = {}
     with suppress(OSError, ValueError):
         stored = json.loads(_file().read_text(encoding="utf8"))

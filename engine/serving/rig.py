@@ -63,7 +63,7 @@ class Answer(Iterator[Round]):
 
     @property
     def text(self) -> str:
-        """The text so far; U+FFFD stands for a character whose last byte is still missing."""
+        """The text so far; a character whose last byte is still missing reads as U+FFFD."""
         return str(self._text)
 
     @property

@@ -247,7 +247,7 @@ def joined(named: Mapping[int, Piece], token_ids: Iterable[int]) -> str:
 
 
 def as_bytes(piece: Piece) -> bytes:
-    """What a token adds to the text."""
+    """Return what a token adds to the text."""
     return piece.encode() if isinstance(piece, str) else bytes(piece)
 
 

@@ -78,7 +78,7 @@ UNREADABLE = (ValueError, LookupError, TypeError, AttributeError, OverflowError,
 
 
 def load(path: Path) -> Trace:
-    """Read a trace file, gzipped or not. TraceError says what is wrong with it and where."""
+    """Read a trace file, gzipped or not. TraceError names the line and the field that is wrong."""
     with open_trace(path) as file:
         return gather(_lines(FileLines(file, path.name), path.name))
 
@@ -235,7 +235,7 @@ def read_header(value: Mapping[str, Any]) -> Header:
 
 
 def read_end(value: Mapping[str, Any]) -> End:
-    """The end of a run."""
+    """Parse a run's last line."""
     value = _current_names(value)
     check_names(value, END_FIELDS, "the end")
     return End(**{name: check(value[name], name) for name, check in END_FIELDS.items()
@@ -243,7 +243,7 @@ def read_end(value: Mapping[str, Any]) -> End:
 
 
 def decode_round(value: Mapping[str, Any]) -> Round:
-    """The round of a line."""
+    """Parse a round's line."""
     kept = check_object(value["acceptance"], "acceptance")
     acceptance = {"keep": packed_array(kept["keep"], "keep", INTEGERS), "bonus": kept["bonus"]}
     if kept.get("trials") is not None:
@@ -307,14 +307,14 @@ def _followed_choices(tree: DraftTree, acceptance: Acceptance) -> Integers:
 
 
 def check_list(value: Any, name: str) -> list[Any]:
-    """A JSON list."""
+    """Check that a value is a list."""
     if not isinstance(value, list):
         raise ValueError(f"the {name} is {quoted(value)}; a list is allowed")
     return value
 
 
 def check_bool(value: Any, name: str) -> bool:
-    """True or false."""
+    """Check that a value is a boolean."""
     if type(value) is not bool:
         raise ValueError(f"{name} is {quoted(value)}; true or false is allowed")
     return value
@@ -374,7 +374,7 @@ def read_revisions(value: Any, name: str) -> dict[str, str]:
 
 
 def read_curve(value: Any, name: str) -> tuple[MeasuredBudget, ...]:
-    """A run at several budgets."""
+    """Parse a curve of budgets."""
     if len(check_list(value, name)) > MAX_BUDGETS:
         raise ValueError(f"the {name} has {len(value):,} budgets; {MAX_BUDGETS} are allowed")
     return tuple(MeasuredBudget(**{part: check(point[part], part) for part, check in CURVE_FIELDS.items()})
