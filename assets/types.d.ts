@@ -49,7 +49,7 @@ export interface RigState {
   loading: Loading | null;
 }
 
-/** How far a job is; see ``Job``. */
+/** A job's progress, for the browser. */
 export interface JobView {
   state: string;
   message: string;
@@ -243,7 +243,7 @@ export interface Entry {
   texts?: Record<string, string | number[]>;
 }
 
-/** The last line of a run. */
+/** Return a run's last line. */
 export interface EndLine {
   end: End;
 }
