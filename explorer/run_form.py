@@ -23,8 +23,8 @@ SHOWN = 3  # on a presenter's keys
 # Presets that are strong cases of their rig, and the labels of their buttons; the embedded rig answers its own right.
 VETTED = {
     EMBEDDED_RIG: {"boxes": "Books in boxes", "clamp": "A Python function", "tree": "What is a draft tree?"},
-    "smollm2": {"smollm2-palindrome": "A Python function", "smollm2-rewrite": "A text repeated",
-                "smollm2-poem": "A poem"}}
+    "smollm2": {"smollm2-palindrome": "A palindrome", "smollm2-code": "A prime number",
+                "smollm2-facts": "Photosynthesis"}}
 USUAL_METHOD = "ddtree"  # replaces a method that a rig cannot run
 
 

@@ -13,7 +13,7 @@ const PASS_MS = 600; // for one of them at most
 const RACE_MS = 5000; // how long the slower text takes on the screen
 /** @type {Record<string, number>} */
 const SCENE_MS = { plain: PLAIN_MS + 600, guess: 3800, verify: 4600, race: RACE_MS + 500, same: 2500 }; // 20 s in all
-const WORD = /^[^<]*(\p{L}{2}|\p{Lo}|\d)/u; // what somebody who does not program can read; `<` begins a marker
+const WORD = /^( \p{L}{2}|\p{Lu}\p{Ll}|\p{Lo}| ?\d)/u; // a token that begins a word or number, so that anybody can read it
 const MAX_FORKS = 4; // of the path: more make a round no better to show
 const FIELD = "#canopy-prompt textarea, .cs-opening textarea";
 
@@ -21,7 +21,8 @@ const FIELD = "#canopy-prompt textarea, .cs-opening textarea";
 export function bestOf(/** @type {Round[]} */ rounds) {
   const worth = rounds.map(({ keep, children, tokens, text }) => {
     const words = (/** @type {number[]} */ nodes) => nodes.filter((node) => WORD.test(text(tokens[node]))).length + nodes.length / 10;
-    return words(keep) * (1 + Math.min(MAX_FORKS, words(keep.flatMap((node) => children[node].slice(1)))));
+    const forks = keep.flatMap((node, place) => children[node].filter((child) => child !== keep[place + 1]).slice(place + 1 < keep.length ? 0 : 1));
+    return words(keep) * (1 + Math.min(MAX_FORKS, words(forks)));
   });
   return worth.indexOf(Math.max(...worth));
 }
@@ -185,11 +186,14 @@ export class Film {
     this.ends.hidden = scene !== "card" || !header?.drafters.length || header.chunked;
     if (this.ends.hidden) return;
     const unit = seconds ? "s" : "passes";
-    this.ends.setAttribute("aria-label", `One token a pass: ${plain} ${unit}; with the draft tree: ${tree} ${unit}`);
+    const label = `One token a pass: ${plain} ${unit}; with the draft tree: ${tree} ${unit}`;
+    if (this.ends.ariaLabel === label) return;
+    this.ends.ariaLabel = label;
     this.ends.replaceChildren(...[["One token a pass", plain], ["With the draft tree", tree]].map(([name, value], place) => {
       const row = html("div", place ? "is-tree" : "");
       html("span", "", row, name);
-      html("i", "", row).style.width = `${(40 * Number(value)) / Math.max(Number(plain), Number(tree))}%`;
+      const share = Number(value) / Math.max(Number(plain), Number(tree));
+      Object.assign(html("i", "", row).style, { width: `${40 * share}%`, animationDuration: `${2 * share}s` });
       html("b", "", row, `${value} ${unit}`);
       return row;
     }));

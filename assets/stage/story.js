@@ -10,7 +10,7 @@ import { cutOf, waitingWords } from "./text.js";
 
 /** @type {Record<string, (against: RunSpeed) => Sentence>} */
 const VERDICTS = {
-  faster: ({ times }) => [[", "], [times, "is-fast"], [" as fast as one at a time."]],
+  faster: ({ times }) => [[", "], [times, "is-fast"], [" as fast."]],
   slower: ({ times }) => [[`, yet slower than one at a time: ${times}.`]],
   alike: ({ times }) => [[`, not clearly faster or slower than one at a time: ${times}.`]],
 };

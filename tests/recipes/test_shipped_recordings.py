@@ -3,6 +3,7 @@ of each rig has a tree to film."""
 
 import re
 from collections.abc import Mapping
+from itertools import zip_longest
 
 import numpy as np
 import pytest
@@ -48,9 +49,10 @@ def test_every_recorded_program_runs_and_does_what_was_asked() -> None:
 def worth(pieces: Mapping[int, Piece], round_: Round) -> float:
     """How much a round shows to a stranger, as in assets/stage/film.js."""
     tree, keep = round_.tree, round_.acceptance.keep.tolist()
-    forks = [child for node in keep for child in np.flatnonzero(tree.parents == node)[1:]]
+    forks = [child for node, after in zip_longest(keep, keep[1:]) for child in
+             [child for child in np.flatnonzero(tree.parents == node) if child != after][0 if after else 1:]]
     kept_words, fork_words = (
-        sum(bool(re.search(r"^[^<]*([^\W\d_]{2}|\d)", joined(pieces, [tree.tokens[node]]))) for node in nodes)
+        sum(bool(re.search(r"^( [^\W\d_]{2}|[A-Z][a-z]| ?\d)", joined(pieces, [tree.tokens[node]]))) for node in nodes)
         + len(nodes) / 10 for nodes in (keep, forks))
     return kept_words * (1 + min(4, fork_words))
 
