@@ -10,9 +10,8 @@ const EDGE = { left: 38, right: 14, top: 8, bottom: 20, between: 14 };
 const TICKS = [0, 1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024];
 const TICK_ROOM = 27; // pixels between two numbers of the axis
 const UNIT_ROOM = 86; // pixels at its right end, for the last number with its unit
-const TRAIL = 64; // pixels of the line that shows how the run's own figure came about, one a round until it is so long
+const TRAIL = 64; // pixels of the line that shows how the run's own figure came about, two a round until it is so long
 const EIGHT_IN_TEN = 1.28; // standard deviations
-const CAPTION = "Click or drag to try one.";
 const FONT = "10.5px system-ui, sans-serif";
 const LOOK_MS = 900; // between two looks at a run in progress
 /** The two drawings, one above the other: a figure, its words, and its value for plain decoding (0: measured).
@@ -86,7 +85,7 @@ function predictedWords(forecast, chosen) {
 
 /** @param {RunPoint} point @param {string} withheld */
 const measuredWords = ({ budget, tau, speed, printed }, withheld) => (
-  { short: `At ${counted(budget, "node")} τ ${tau.toFixed(2)}${speed ? `, ${printed} tokens/s` : ""}. ${CAPTION}`, more: `Measured in this run. ${withheld}` });
+  { short: `At ${counted(budget, "node")} τ ${tau.toFixed(2)}${speed ? `, ${printed} tokens/s` : ""}.`, more: `Measured in this run. ${withheld}` });
 
 class BudgetPanel extends DrawnPanel {
   width = 0;
@@ -98,12 +97,11 @@ class BudgetPanel extends DrawnPanel {
   /** @param {HTMLElement} host @param {Stage} stage */
   constructor(host, stage) {
     super(host, stage, "budget", { role: "slider", tabindex: 0, "aria-label": "Node budget to try out", "aria-valuemin": 0, "aria-valuemax": MAX_NODES });
-    // The figures stand where the caption was, so that the drawings have the room below.
-    this.words = host.parentElement?.querySelector(".cs-caption") ?? html("p");
-    put(this.words, { role: "status" });
     this.head = html("div", "cp-budget-head");
     this.canvas.before(this.head);
-    this.best = html("p", "", this.head);
+    const lines = html("div", "", this.head);
+    this.words = html("p", { role: "status" }, lines);
+    this.best = html("p", "", lines);
     this.back = button(this.head, "↺", "Show the tree as it was run", () => stage.tune(null));
     this.use = button(this.head, "Use", "Put this node budget into the bar", () => {
       const best = this.forecast && fastestOf(this.forecast);
@@ -168,7 +166,6 @@ class BudgetPanel extends DrawnPanel {
     this.height = this.host.clientHeight;
     const known = this.begin(round, "Here you see what other budgets would bring, while a run goes on.");
     this.head.hidden = !known;
-    if (!known) write(this.words, CAPTION);
     if (!known || !header || !this.width) return;
     if (this.forecast?.run !== stage.value.run) this.forecast = null;
     if (!this.forecast) this.look();
@@ -179,8 +176,8 @@ class BudgetPanel extends DrawnPanel {
     this.back.hidden = stage.trial.budget === null;
     const { short, more } = this.wordsFor(own);
     put(this.words, { title: `${short} ${more}` });
-    write(this.words, short);
-    this.flag(); // first: the drawings begin below it
+    write(this.words, short); // first: the drawings begin below it
+    this.flag();
     this.history = historyOf(stage.fresh);
     this.setSize(this.width, this.height);
     put(this.canvas, { "aria-valuenow": this.chosen, "aria-valuetext": `${short} ${more}` });
@@ -286,7 +283,7 @@ class BudgetPanel extends DrawnPanel {
     if (run !== this.stage.value.run) return marks;
     const { running, low, high } = this.history;
     const room = x - EDGE.left > TRAIL / 2 ? Math.min(TRAIL, x - EDGE.left) : -TRAIL; // left of the mark, or right of it
-    const step = room / Math.max(TRAIL, running.length);
+    const step = room / Math.max(TRAIL / 2, running.length);
     const trail = `M${running.map((one, place) => `${(x - step * (running.length - 1 - place)).toFixed(1)},${y(one[name]).toFixed(1)}`).join("L")}`;
     const range = name === "tau" ? `M${x.toFixed(1)},${y(low).toFixed(1)}V${y(high).toFixed(1)}` : "";
     return [path("cp-budget-trail", trail, { style }), path("cp-budget-range", range, { style }), ...marks];
@@ -308,7 +305,7 @@ class BudgetPanel extends DrawnPanel {
     const error = stage.trial.error || forecast?.error;
     if (error) return { short: error, more: "" };
     if (chosen === own.budget && stage.trial.budget === null) return measuredWords(own, stage.withheld);
-    const { short, more } = forecast ? predictedWords(forecast, chosen) : { short: CAPTION, more: "" };
+    const { short, more } = forecast ? predictedWords(forecast, chosen) : { short: "", more: "" };
     return { short: `${short} ${roundWords(stage)}`, more };
   }
 }
@@ -317,11 +314,11 @@ define({
   name: "budget",
   title: "Budget",
   place: { row: "upper", share: 0.72 },
-  caption: CAPTION,
+  caption: "Click or drag to try one.",
   legend: [
     { glyph: "●○", label: "runs", title: "Measured: filled, the run that is shown, its τ with the range that holds eight times in ten; the line that ends there is its figures after each round. Hollow: your earlier runs, a mark and a colour for each method" },
-    { glyph: "┿", label: "measured", title: "Measured at other budgets on this machine: by the lab over its prompts, or with the recording for its own, with the range that holds the figure at 95 %" },
     { glyph: "╌", label: "predicted", title: "What the drafts of this run would have kept at every budget, with the range that holds eight times in ten. Speed follows from what a pass costs here" },
+    { glyph: "┿", label: "measured", title: "Measured at other budgets on this machine: by the lab over its prompts, or with the recording for its own, with the range that holds the figure at 95 %" },
     { glyph: "─", label: "plain", title: "Plain decoding" },
   ],
   when: (stage) => stage.header !== null && stage.header.drafters.length > 0,

@@ -133,7 +133,7 @@ def test_a_budget_is_tried_out_on_the_shown_round_and_then_run_in_full(watched: 
     assert prediction["tau"]["mean"] == sorted(prediction["tau"]["mean"]) and prediction["plain"] > 0
     speeds = prediction["speed"]["mean"]
     fastest = prediction["budgets"][speeds.index(max(speeds))]
-    assert page.locator(".cp-budget-head p").inner_text().startswith("Predicted")
+    assert page.locator(".cp-budget-head p").last.inner_text().startswith("Predicted")
     page.locator(".cp-budget").get_by_role("button", name="Use").click()
     page.wait_for_function(f"{BUDGET_INPUT} === '{fastest}'")
 
@@ -147,7 +147,7 @@ def test_a_budget_is_tried_out_on_the_shown_round_and_then_run_in_full(watched: 
     tried = page.evaluate(f"{STAGE}.trial.budget")
     assert tried > 32 and page.evaluate(f"{STAGE}.round.keep.length") > kept
     page.wait_for_function(f"{BUDGET_INPUT} === '{tried}'")
-    assert f"At {tried} nodes predicted τ" in page.locator(".cs-frame-budget .cs-caption").inner_text()
+    assert f"At {tried} nodes predicted τ" in page.locator(".cp-budget-head p").first.inner_text()
     slider.press("ArrowLeft")
     page.wait_for_function(f"{STAGE}.trial.round.budget === {tried // 2} && {BUDGET_INPUT} === '{tried // 2}'")
     page.get_by_role("button", name="Show the tree as it was run").click()
