@@ -31,15 +31,15 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 def compiled(signature: str, **options: Any) -> Callable[[Function], Function]:
     """Compile a function when it is defined, or load it from where an earlier process left it. Other threads of Python
     run beside it."""
-    compile_or_load = njit(signature, cache=True, nogil=True, error_model="numpy", **options)
+    compile_or_load: Callable[[Function], Function] = njit(
+        signature, cache=True, nogil=True, error_model="numpy", **options)
 
     def decorator(function: Function) -> Function:
         try:
-            result: Function = compile_or_load(function)
+            return compile_or_load(function)
         except Exception:  # a stored result that is damaged raises whatever pickle, LLVM or numba then does
             FunctionCache(function).flush()
-            result = compile_or_load(function)
-        return result
+            return compile_or_load(function)
     return decorator
 
 
