@@ -21,8 +21,8 @@ export class Acceptance extends Tool {
     this.status = this.note();
     this.plots = this.plotsIn("lab-three", {
       lengths: ["Acceptance lengths", "The share of rounds that added so many tokens, with {95 %} intervals."],
-      map: ["Depth and rank", "Of the proposals that verification reached, the percentage that was accepted, by {depth} and {rank}; of fewer than ten, how many."],
-      calibration: ["Calibration", "Expected tokens per round, 1 + {Σq}, against the tokens that were added; below the diagonal the drafter is over-confident. Hollow points have too few rounds for an interval."],
+      map: ["Depth and rank", "Of the proposals that verification reached, the percentage accepted, by {depth} and {rank}; of fewer than ten, how many."],
+      calibration: ["Calibration", "Expected tokens per round, 1 + {Σq}, against those added; below the diagonal the drafter is over-confident. Hollow: no interval."],
     });
     this.misses = html("ul", { class: "lab-card lab-words", "aria-label": "Where walks ended" }, pane);
     this.pays = foldIn(pane, "Where the tree of this run pays", "", !onPhone());

@@ -114,12 +114,13 @@ export class Curves {
   }
 
   draw() {
-    const { curves, progress, given, sweep } = this.lab;
+    const { busy, curves, progress, given, sweep } = this.lab;
     if (!curves) return;
     tell(this.doubt, curves.predicted.withheld);
     tell(this.origin, this.whence);
     if (!curves.count) {
-      this.plot.say(`Nothing measured with ${given.rig} yet`, "A measurement tries every method and budget in the form, beside plain decoding.", sweep.way);
+      if (busy) this.plot.say("Measuring", "The first points come in a moment.");
+      else this.plot.say(`Nothing measured with ${given.rig} yet`, "A measurement tries every method and budget in the form, beside plain decoding.", sweep.way);
       return;
     }
     const { figure } = curves;

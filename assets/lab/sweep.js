@@ -73,11 +73,13 @@ export class Sweep {
   }
 
   addBudgets(/** @type {HTMLInputElement} */ field) {
-    const most = this.lab.given.limits.budget;
+    const { budget: most, items } = this.lab.given.limits;
     const words = field.value.split(/[\s,;]+/).filter(Boolean);
     const wrong = words.find((word) => !/^\d{1,9}$/.test(word) || Number(word) > most);
-    if (wrong) {
-      this.fail(`“${wrong}” is not a node budget; write whole numbers from 0 to ${most}, for example 24, 48.`);
+    const { size } = new Set([...this.budgets.values, ...words.map(Number)]);
+    if (wrong || size > items) {
+      this.fail(wrong ? `“${wrong}” is not a node budget; write whole numbers from 0 to ${most}, for example 24, 48.`
+        : `${size} node budgets would be ticked; at most ${items} are taken, so write fewer.`);
       return;
     }
     for (const word of words) this.budgets.add(Number(word), { on: true });

@@ -102,7 +102,7 @@ def run_view(trace: Trace) -> AcceptanceView:
 
 def _dots(name: str, values: Mapping[Any, Measured | CalibrationBin], color: str, **line: Any) -> Part:
     seen = [value.value if isinstance(value, Measured) else value.realised for value in values.values()]
-    marks = ["circle-open" if value.low is None else "circle" for value in values.values()]  # hollow: no interval
+    marks = ["circle-open" if value.low == value.high else "circle" for value in values.values()]  # hollow: no interval
     return curve(name, values, seen, f"{name}, %{{x}}: %{{y:.3~g}} (%{{customdata[0]}})",
                  {"color": color, "width": 2, **line}, mode="lines+markers",
                  marker={"size": 8, "color": color, "symbol": marks},
@@ -176,8 +176,10 @@ def calibration_figure(rounds: Rounds) -> Figure:
                      {"color": QUIET, "width": 1.2, "dash": "dot"}, hoverinfo="skip")
     note = {"x": 1, "y": 0, "xref": "paper", "yref": "paper", "text": "dotted: perfectly calibrated",
             "showarrow": False, "xanchor": "right", "yanchor": "bottom", "font": {"color": QUIET, "size": 11}}
+    points = _dots(rounds.label, bins, look(rounds.method).color)
+    points["error_y"]["width"] = 0  # the ends of an interval of no length would cross out its point
     return figure(
-        [diagonal, {**_dots(rounds.label, bins, look(rounds.method).color), "mode": "markers"}],
+        [diagonal, {**points, "mode": "markers"}],
         f"Calibration: {rounds.label} {verdict(known.excess if known else None)}.", showlegend=False,
         annotations=[note], xaxis=axis("expected tokens per round, 1 + Σq", rangemode="tozero"),
         yaxis=axis("realised tokens per round", rangemode="tozero"))

@@ -85,7 +85,7 @@ MAX_RUNS = 20_000  # of a sweep; at a second each, they take as long as anybody'
 MAX_ITEMS = 64  # of a list in a form
 OFFERED = (AUTO, *TRIED_BUDGETS)  # as chips of the form; any other number can be typed
 LIMITS: Mapping[str, float] = MappingProxyType({  # the most that each number of the forms may be
-    "prompts": MAX_PROMPTS, "repeats": MAX_SWEEP_REPEATS,
+    "prompts": MAX_PROMPTS, "repeats": MAX_SWEEP_REPEATS, "items": MAX_ITEMS,
     **{name: high(name, page=True) for name in ("max_tokens", "temperature", "budget")}})
 
 

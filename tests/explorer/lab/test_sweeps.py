@@ -177,6 +177,8 @@ def test_acceptance_of_a_run_and_of_a_sweep(tmp_path: Path) -> None:
     few = [text for row, counts in zip(heat["text"], heat["customdata"], strict=True)
            for text, (_, proposed) in zip(row, counts, strict=True) if 0 < proposed < 10]
     assert few and all("/" in text for text in few), "a percentage of few proposals looks like a fact"
+    points = run["calibration"]["data"][1]
+    assert points["mode"] == "markers" and set(points["marker"]["symbol"]) <= {"circle", "circle-open"}
     measure(lab)
     swept = lab.acceptance({"sweep": None, "nodes": "16", "line": "joint"})
     assert swept["lengths"]["data"][0]["name"] == "joint" and "joint" in swept["map"]["summary"]
