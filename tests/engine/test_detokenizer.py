@@ -32,7 +32,7 @@ def runs(draw: st.DrawFn, name: str) -> list[list[int]]:
 
 
 @pytest.mark.parametrize("name", KINDS)
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(data=st.data())
 def test_the_texts_of_a_run_joined_are_its_text(name: str, data: st.DataObject) -> None:
     tokenizer, texts = kind(name), TokenTexts(TokenizerTexts(kind(name)))

@@ -34,7 +34,7 @@ def test_other_weights_are_rounded_to_four_bits_on_request_and_a_tree_writes_the
 def test_a_large_target_is_not_rounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(precision, "MAX_QUANTISED", 1000)
     target = write_short(tmp_path / "target", "Qwen3-8B")
-    with pytest.raises(RigError, match="target cannot be read as int4: its weights are not stored in 4 bits"):
+    with pytest.raises(RigError, match="target.*int4"):
         load_rig(f"{target}::ngram", "int4", "cpu")
 
 

@@ -94,7 +94,7 @@ def test_every_verb_runs_on_it(words: str, capsys: pytest.CaptureFixture[str]) -
 def test_what_does_not_fit_is_refused_before_it_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(memory, "free_bytes", lambda _: 18_000_000_000)
     monkeypatch.setattr(random_weights, "move_model", lambda *_: pytest.fail("weights were made"))
-    with pytest.raises(RigError, match=r"needs about 19\.\d GB \(18\.5 of weights in bfloat16"):
+    with pytest.raises(RigError, match=r"19\.\d GB.*18\.5 .*bfloat16"):
         load_rig("random:qwen3-8b")
 
 

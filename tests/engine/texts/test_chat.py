@@ -76,7 +76,7 @@ def own_ids(tokenizer: PreTrainedTokenizerBase, turns: Sequence[Turn], **options
 
 
 @pytest.mark.parametrize("name", KINDS)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(texts=st.lists(TEXTS, min_size=1, max_size=3))
 def test_ids_are_the_templates_own_unless_a_special_name_was_typed(name: str, texts: list[str]) -> None:
     tokenizer = kind(name)
