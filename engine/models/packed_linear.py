@@ -9,10 +9,11 @@ order in which oneDNN's kernels read it.
 On request, weights of 4 bits are multiplied as such. Many files store each output's weights in groups of 32, and each
 group's on at most 16 evenly spaced levels (as in Q4_0, Q4_1 and Q4_K of GGUF files). A pass over a few rows spends its
 time reading weights, and 4 bits are a quarter of bfloat16's bytes. The levels are found in the weights themselves,
-whatever file they came from. Inputs and steps are in bfloat16, sums in float32. The kernel adds up each row in one
-order, so a row gives the same bits whatever rows are computed with it, and the text is exactly plain decoding's.
-bfloat16 kernels add up in other orders for other numbers of rows, so a file's finer weights and the output head are
-multiplied in blocks of a fixed number of rows (``PackedLinear.make_batch_invariant``). Figures: ``LOG.md``.
+whatever file they came from. Inputs and steps are in bfloat16, sums in float32. The product is that of
+``int4_product.py`` or torch's. Either adds up each row in one order, so a row gives the same bits whatever rows are
+computed with it, and the text is exactly plain decoding's. bfloat16 kernels add up in other orders for other numbers of
+rows, so a file's finer weights and the output head are multiplied in blocks of a fixed number of rows
+(``PackedLinear.make_batch_invariant``). Figures: ``LOG.md``.
 """
 
 from collections.abc import Callable, Sequence
@@ -47,16 +48,17 @@ class PackedLinear:
         self.weight, self.bias = weight, bias
         self._laid_out = (
             lay_out(weight) if weight.nbytes <= LAID_OUT_BYTES and has_bfloat16_kernels(weight) else None)
-        self._four_bits: PackedInt4 | None = None
+        self._four_bits: Callable[[Tensor], Tensor] | None = None
         self._block_rows: int | None = None
 
-    def enable_int4(self, rule: "LevelsRule | None" = None) -> bool:
+    def enable_int4(self, rule: "LevelsRule | None" = None, product: "Int4Product | None" = None) -> bool:
         """Multiply with the weight as 4 bits if it is in bfloat16 and the rule, by default ``levels_of``, gives it 16
-        levels, and return whether it does. ``weight`` then takes on the values that are multiplied with."""
+        levels, and return whether it does. ``weight`` then takes on the values that are multiplied with. The product
+        is by default torch's."""
         levels = (rule or levels_of)(self.weight)
         if levels is None:
             return False
-        self._four_bits, self._laid_out = PackedInt4(levels), None
+        self._four_bits, self._laid_out = (product or PackedInt4)(levels), None
         self.weight.copy_(levels.dense())
         return True
 
@@ -185,10 +187,11 @@ class Levels(NamedTuple):
 
 
 LevelsRule = Callable[[Tensor], Levels | None]
+Int4Product = Callable[[Levels], Callable[[Tensor], Tensor]]
 
 
 class PackedInt4:
-    """The product with a weight of 4 bits."""
+    """Torch's product with a weight of 4 bits."""
 
     def __init__(self, levels: Levels) -> None:
         self._packed = torch._convert_weight_to_int4pack_for_cpu(levels.numbers.flatten(1).to(torch.int32), 1)

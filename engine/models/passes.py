@@ -8,7 +8,7 @@ pass serves the architectures that it knows; all others, and all prompts, go thr
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple, Self, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -19,10 +19,11 @@ from engine.models.attention import EAGER, FUSED
 from engine.models.cache import LayeredCache, TreeCache, cache_argument
 from engine.models.device import gpus_of
 from engine.models.layers import Experts, Layer, Rotations, View, additive, folded_groups, norm_of
-from engine.models.packed_linear import ATTENTION_DTYPE, LevelsRule, PackedHead
+from engine.models.packed_linear import ATTENTION_DTYPE, GROUP, Int4Product, Levels, LevelsRule, PackedHead
 from engine.models.rows import PassPart, PassRows
 
 log = logging.getLogger("canopy.passes")
+Result = TypeVar("Result")
 KNOWN = frozenset({"llama", "mistral", "qwen2", "qwen3", "qwen3_moe"})  # pre-norm, rotary, gated SiLU, nothing else
 # A tree's pass reads a multiple of this many slots: fused attention on a CPU compiles a kernel for each new number.
 SLOT_MULTIPLE = 32
@@ -124,7 +125,8 @@ class FusedPass(nn.Module):
         if any(isinstance(layer.mlp, Experts) for layer in self.layers):
             return False
         products = [product for layer in self.layers for product in layer.linears()]
-        finer = [product for product in products if not product.enable_int4(rule)]
+        int4 = compiled_int4()
+        finer = [product for product in products if not product.enable_int4(rule, int4)]
         if 2 * sum(product.weight.numel() for product in finer) >= sum(product.weight.numel() for product in products):
             return False
         for product in (*finer, self.head):
@@ -185,13 +187,30 @@ class FusedPass(nn.Module):
 
 
 def compiled_layers(layers: Sequence[Layer]) -> Any:
-    """The layers compiled (``compiled.CompiledLayers``); None if this machine has no numba that compiles them and
-    can store the result."""
-    try:
+    """The layers compiled (``compiled.CompiledLayers``); None if numba cannot compile them."""
+    def make() -> Any:
         from engine.models.compiled import CompiledLayers  # noqa: PLC0415  # it compiles when it is imported
         return CompiledLayers(layers)
+    return unless_numba_fails(make)
+
+
+def compiled_int4() -> Int4Product | None:
+    """The compiled product with weights of 4 bits (``int4_product.CompiledInt4``); None if numba cannot compile it, or
+    if torch's OpenMP is not GNU's."""
+    def make() -> Int4Product:
+        from engine.models.int4_product import CompiledInt4  # noqa: PLC0415  # it compiles when it is imported
+        zeros = torch.zeros(1, 1, GROUP, dtype=torch.bfloat16)
+        CompiledInt4(Levels(zeros, zeros[..., :2]))(zeros[0])  # raises here
+        return CompiledInt4
+    return unless_numba_fails(make)
+
+
+def unless_numba_fails(make: Callable[[], Result]) -> Result | None:
+    """What ``make`` returns; None if this machine has no numba that compiles and can store the result."""
+    try:
+        return make()
     except Exception:  # of whatever kind: numba's own, LLVM's, or the file system's
-        log.exception("numba cannot compile the layers, so torch runs them, more slowly.")
+        log.exception("numba cannot compile a part of the layers, so torch runs it, more slowly.")
         return None
 
 

@@ -29,7 +29,7 @@ from engine.errors import FileError, RigError
 from engine.machine.files import kept_files, replace_file
 from engine.models.device import hardware
 from engine.models.packed_linear import GROUP, levels_of, rounded_levels
-from engine.models.passes import compiled_layers
+from engine.models.passes import compiled_int4, compiled_layers
 from engine.models.target import TorchTarget
 from engine.records import Precision, Sampling
 from engine.requests.rig_names import AUTO_DTYPE, EXACTNESS, FOUR_BITS
@@ -43,7 +43,7 @@ BY_EXACTNESS = (FOUR_BITS, "float32", "bfloat16")  # bit for bit; but for roundi
 EXPECTED_BUDGETS = (0, 1, 3, 7, 16)  # 0 is plain decoding
 SAMPLE_WEIGHT = "mlp.gate_proj.weight"  # shows whether a file has 4-bit weights; some files keep others finer
 CONTEXT = 64  # tokens of prefix
-PASS_VERSION = 2  # increase it when passes become faster or slower: remembered times are then measured again
+PASS_VERSION = 3  # increase it when passes become faster or slower: remembered times are then measured again
 PASS_REPEATS = 9  # the fastest counts, because other programs only ever slow a pass down
 MIN_RELATIVE_RATE = 0.9  # a more exact dtype is chosen if it reaches this fraction of the fastest one's speed
 MAX_QUANTISED = 4_500_000_000  # parameters of a target that is rounded to 4 bits on request: a "4B" has 4.02 billion
@@ -66,7 +66,7 @@ def precision(wanted: str, folder: Path, device: torch.device, opening: Opening,
         why = "on a GPU" if device.type != "cpu" else "for a target too large to try several"
         return Precision(DEFAULT_DTYPE, f"{DEFAULT_DTYPE}, as usual {why}; {EXACTNESS[DEFAULT_DTYPE]}.")
     names = tuple(name for name in DTYPES if name != FOUR_BITS or in_four_bits(folder))
-    compiled = FOUR_BITS in names and compiled_layers(()) is not None
+    compiled = FOUR_BITS in names and (compiled_layers(()) is not None, compiled_int4() is not None)
     key = sha256("|".join([text.to_json_string(), hardware(device), str(torch.get_num_threads()), torch.__version__,
                            str(PASS_VERSION), str(compiled), *names]).encode()).hexdigest()
     times = remembered(key)

@@ -10,6 +10,7 @@ how many differed. THREADS is how many of the numbers of threads each product is
 import os
 import sys
 from collections.abc import Callable, Sequence
+from hashlib import sha256
 
 import torch
 from pytest import MonkeyPatch
@@ -18,6 +19,7 @@ from torch import Tensor, nn
 # What a process holds a family to is read when it first computes: until then one process may import for all of them.
 import engine.models.compiled
 import engine.models.passes  # noqa: F401
+from engine.models.int4_product import CompiledInt4
 from engine.models.packed_linear import GROUP, HIGHEST, Levels, PackedHead, PackedInt4, PackedLinear
 
 # The instructions that oneDNN and torch may use, and how many rows a block has on such a processor.
@@ -38,9 +40,16 @@ def random_weight(outputs: int, inputs: int) -> Tensor:
     return torch.randn(outputs, inputs).bfloat16()
 
 
-def int4_product(outputs: int, inputs: int) -> PackedInt4:
+def random_levels(outputs: int, inputs: int) -> Levels:
     numbers = torch.randint(0, HIGHEST + 1, (outputs, inputs // GROUP, GROUP)).float()
-    return PackedInt4(Levels(numbers, torch.rand(outputs, inputs // GROUP, 2).bfloat16()))
+    return Levels(numbers, torch.randn(outputs, inputs // GROUP, 2).bfloat16())
+
+
+def digest() -> str:
+    """A digest of what compiled products give for random weights and inputs."""
+    torch.manual_seed(0)
+    products = [CompiledInt4(random_levels(*shape))(torch.randn(7, shape[1]).bfloat16()) for shape in LAYERS]
+    return sha256(b"".join(product.view(torch.int16).numpy().tobytes() for product in products)).hexdigest()
 
 
 def finer_product(outputs: int, inputs: int, block_rows: int) -> PackedLinear:
@@ -104,7 +113,9 @@ def compare_family(family: str, each: int, counts: Sequence[int]) -> None:
     torch.manual_seed(0)
     for number, (outputs, inputs) in enumerate(LAYERS):
         threads = threads_of(number, each)
-        compare(f"{family}: int4 {outputs}", int4_product(outputs, inputs), inputs, counts, threads)
+        for kind in (PackedInt4, CompiledInt4):
+            product = kind(random_levels(outputs, inputs))
+            compare(f"{family}: {kind.__name__} {outputs}", product, inputs, counts, threads)
         compare(f"{family}: finer {outputs}", finer_product(outputs, inputs, block_rows), inputs, counts, threads)
     for number, (outputs, inputs) in enumerate(HEADS):
         compare(f"{family}: head {outputs}", head_product(outputs, inputs, block_rows), inputs, counts,

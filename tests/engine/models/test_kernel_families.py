@@ -1,6 +1,7 @@
 """The products of an int4 rig give a row the same bits beside any others, and compiled layers torch's, on every kind of
 kernel."""
 
+import os
 import re
 import subprocess
 import sys
@@ -8,7 +9,7 @@ from collections.abc import Iterable
 
 import pytest
 
-from tests.engine.models.row_bits import FAMILIES, HEADS, LAYERS, THREADS
+from tests.engine.models.row_bits import FAMILIES, HEADS, LAYERS, THREADS, digest
 from tests.engine.models.test_compiled import CONFIGS
 from tests.running import ROOT
 
@@ -23,11 +24,21 @@ def test_a_row_has_the_same_bits_beside_any_number_of_others() -> None:
     assert not differing(len(THREADS), range(1, 131))
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "features"), [
+    ("haswell", "+avx2,+fma"), ("skylake-avx512", "+avx2,+fma,+avx512f,+avx512bw,+avx512vl,+avx512dq")])
+def test_a_compiled_product_has_the_same_bits_on_every_processor(name: str, features: str) -> None:
+    told = subprocess.run([sys.executable, "-c", "from tests.engine.models.row_bits import digest; print(digest())"],
+                          env={**os.environ, "NUMBA_CPU_NAME": name, "NUMBA_CPU_FEATURES": features}, cwd=ROOT,
+                          capture_output=True, text=True, check=True)
+    assert told.stdout.split() == [digest()]
+
+
 def differing(thread_counts: int, rows: Iterable[int]) -> list[str]:
     """The products whose rows differ from the same rows alone, each with so many numbers of threads."""
     process = subprocess.run([sys.executable, "-m", "tests.engine.models.row_bits", *map(str, (thread_counts, *rows))],
                              cwd=ROOT, capture_output=True, text=True, check=False)
     assert process.returncode == 0, process.stderr
     lines = process.stdout.splitlines()
-    assert len(lines) == len(FAMILIES) * thread_counts * (2 * len(LAYERS) + len(HEADS) + len(CONFIGS)), process.stderr
+    assert len(lines) == len(FAMILIES) * thread_counts * (3 * len(LAYERS) + len(HEADS) + len(CONFIGS)), process.stderr
     return [line for line in lines if not re.search(r"compared=[1-9]\d* differed=0$", line)]

@@ -1,6 +1,7 @@
 """Weights that lie as the processor reads them, or have 4 bits, multiply as they were, and are stored once."""
 
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -10,9 +11,13 @@ from torch.nn.functional import linear
 from transformers import Qwen3ForCausalLM, Qwen3MoeConfig, Qwen3MoeForCausalLM
 
 from engine.decoding.tree import pack, path_to
+from engine.models.int4_product import CompiledInt4
 from engine.models.packed_linear import (
     GROUP,
+    LANES,
     PACKED_BYTES,
+    Int4Product,
+    Levels,
     PackedHead,
     PackedInt4,
     PackedLinear,
@@ -99,24 +104,65 @@ def test_other_weights_have_none(weight: Tensor) -> None:
     assert levels_of(weight) is None
 
 
-def test_what_is_held_of_a_weight_is_what_the_prediction_reads_and_less_than_the_memory_check_counts() -> None:
+PRODUCTS: dict[str, Int4Product] = {"torch": PackedInt4, "compiled": CompiledInt4}
+
+
+@pytest.mark.parametrize("kind", PRODUCTS)
+def test_what_is_held_of_a_weight_is_what_the_prediction_reads_and_less_than_the_memory_check_counts(kind: str) -> None:
     weight = on_levels()
     levels = levels_of(weight)
     assert levels is not None
-    held = PackedInt4(levels)
-    assert held._packed.nbytes + held._scales.nbytes == PACKED_BYTES * weight.numel()
+    tensors = vars(PRODUCTS[kind](levels)).values()
+    assert sum(one.nbytes for one in tensors if isinstance(one, Tensor)) == PACKED_BYTES * weight.numel()
     assert storage_of(FOUR_BITS).besides >= max(PACKED_BYTES, weight.itemsize), "a finer weight is held twice"
 
 
-def test_the_product_is_the_dense_ones_and_a_row_the_same_beside_any_others() -> None:
-    levels = levels_of(on_levels())
+@pytest.mark.parametrize("kind", PRODUCTS)
+def test_the_product_is_the_dense_ones_and_a_row_the_same_beside_any_others(kind: str) -> None:
+    """Whatever the size of a row: its largest and smallest numbers count as much as the others' do."""
+    levels = levels_of(on_levels(outputs=OUTPUTS + LANES))
     assert levels is not None
-    product, inputs = PackedInt4(levels), torch.randn(17, INPUTS).bfloat16()
+    product, inputs = PRODUCTS[kind](levels), torch.randn(17, INPUTS) * torch.logspace(-25, 25, 17)[:, None]
+    inputs[3], inputs[5, :40], inputs[:, 7] = 0, 0, 60 * inputs[:, 8]
+    inputs = inputs.bfloat16()
     outputs = product(inputs)
     exact = linear(inputs.double(), levels.dense().double())
-    assert float((outputs.double() - exact).abs().max()) < 2.0**-7 * float(exact.abs().max())
-    for rows in (1, 2, 3, 4, 5, 8, 16):
-        assert torch.equal(product(inputs[:rows]), outputs[:rows])
+    largest = linear(inputs.double().abs(), levels.dense().double().abs())
+    assert bool(((outputs.double() - exact).abs() <= 2.0**-8 * exact.abs() + 2.0**-9 * largest).all())
+    assert all(torch.equal(product(inputs[first:first + rows]), outputs[first:first + rows])
+               for rows in range(1, 17) for first in range(18 - rows))
+
+
+def test_the_compiled_product_is_nearer_than_bfloat16_rounds() -> None:
+    numbers = torch.randint(0, 16, (OUTPUTS, 20, GROUP)).float()
+    levels = Levels(numbers, torch.randn(OUTPUTS, 20, 2).bfloat16())
+    steps, middles = levels.scales.double().split(1, -1)
+    weight, inputs = (middles + (numbers - 8) * steps).flatten(1), torch.randn(9, 20 * GROUP).bfloat16()
+    exact = linear(inputs.double(), weight)
+    off = (CompiledInt4(levels)(inputs).double() - exact).abs() - 2.0**-8 * exact.abs()
+    assert bool((off <= 2.0**-17 * linear(inputs.double().abs(), weight.abs())).all())
+
+
+@pytest.mark.parametrize("number", [torch.nan, torch.inf])
+def test_a_row_that_is_no_number_stays_none_and_alone(number: float) -> None:
+    levels = levels_of(on_levels())
+    assert levels is not None
+    product, inputs = CompiledInt4(levels), torch.randn(4, INPUTS).bfloat16()
+    expected = product(inputs)
+    inputs[1, 40] = number
+    outputs = product(inputs)
+    assert bool(outputs[1].isnan().all()) and torch.equal(outputs[[0, 2, 3]], expected[[0, 2, 3]])
+
+
+def test_threads_multiply_at_once() -> None:
+    """Each with a team of its own, and several products."""
+    levels = levels_of(on_levels(outputs=960, inputs=576))
+    assert levels is not None
+    product, inputs = CompiledInt4(levels), torch.randn(5, 576).bfloat16()
+    expected = product(inputs)
+    with ThreadPoolExecutor(3) as threads:
+        equal = list(threads.map(lambda _: torch.equal(product(inputs), expected), range(300)))
+    assert all(equal)
 
 
 @torch.inference_mode()

@@ -134,10 +134,11 @@ def test_it_is_measured_again_if_a_pass_is_computed_in_another_way(
     measured = stand_in(monkeypatch, PROCESSORS["AVX-512 with bfloat16"][0])
     monkeypatch.setattr(precision, "in_four_bits", Mock(return_value=True))
     assert [dtype_chosen(), dtype_chosen()] == ["int4"] * 2 and measured.call_count == 1
-    monkeypatch.setattr(precision, "compiled_layers", Mock(return_value=None))
-    assert dtype_chosen() == "int4" and measured.call_count == 2
-    monkeypatch.setattr(precision, "PASS_VERSION", precision.PASS_VERSION + 1)
-    assert dtype_chosen() == "int4" and measured.call_count == 3
+    for calls, (name, other) in enumerate({"compiled_layers": Mock(return_value=None),
+                                           "compiled_int4": Mock(return_value=None),
+                                           "PASS_VERSION": precision.PASS_VERSION + 1}.items(), start=2):
+        monkeypatch.setattr(precision, name, other)
+        assert dtype_chosen() == "int4" and measured.call_count == calls
 
 
 def test_nothing_is_measured_for_a_named_dtype_or_a_large_target(kept: Path, monkeypatch: pytest.MonkeyPatch) -> None:
