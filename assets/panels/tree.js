@@ -174,10 +174,7 @@ export class TreePanel extends DrawnPanel {
     const steps = round.keep.length + 1;
     const step = (/** @type {number} */ now) => {
       const past = Math.max(0, now - began);
-      if (past >= grow + walk) {
-        this.paint(null, walk ? Infinity : 1);
-        return;
-      }
+      if (past >= grow + walk) return this.paint(null, walk ? Infinity : 1);
       const limit = Math.max(1, Math.ceil((round.n * past) / grow));
       this.paint(past < grow ? limit : null, past < grow ? 1 : 1 + (steps * (past - grow)) / walk);
       this.frame = requestAnimationFrame(step);
@@ -262,11 +259,11 @@ export class TreePanel extends DrawnPanel {
   // A click pins a node but leaves the focus where it was, so the page's own keys go on working; Tab enters the tree, and
   // then the arrows follow its shape.
   listen() {
-    this.on("pointerdown", (event) => this.take(event));
+    this.on("pointerdown", ({ button: which, clientX: x, clientY: y, pointerId: id }) => { this.grip = which ? null : { x, y, moved: false, id }; });
     this.on("pointermove", (event) => this.move(event));
     this.on("pointerup", (event) => this.release(event));
     this.on("pointercancel", () => { this.grip = null; });
-    this.on("pointerleave", () => this.leave());
+    this.on("pointerleave", () => !this.grip && this.leave());
     this.on("mousedown", (event) => {
       event.preventDefault();
       this.clicks = { count: event.detail, node: event.detail > 1 ? this.clicks.node : this.at(event)?.node ?? null };
@@ -305,16 +302,8 @@ export class TreePanel extends DrawnPanel {
     if (this.stage.selection.pinned) this.tip.hide(); // its sheet says the same
   }
 
-  take(/** @type {PointerEvent} */ event) {
-    if (event.button !== 0) return;
-    this.grip = { x: event.clientX, y: event.clientY, moved: false, id: event.pointerId };
-  }
-
   move(/** @type {PointerEvent} */ event) {
-    if (!this.grip) {
-      this.point(event);
-      return;
-    }
+    if (!this.grip) return this.point(event);
     const zoom = zoomOf(this.canvas);
     const [right, down] = [(event.clientX - this.grip.x) / zoom, (event.clientY - this.grip.y) / zoom];
     if (!this.grip.moved && Math.hypot(right, down) < 4) return;
@@ -331,10 +320,6 @@ export class TreePanel extends DrawnPanel {
     if (dragged || event.button !== 0) return;
     if (this.clicks.count > 1) this.stage.pin(this.clicks.node);
     else this.press(event);
-  }
-
-  leave() {
-    if (!this.grip) super.leave();
   }
 
   wheel(/** @type {WheelEvent} */ event) {
