@@ -144,6 +144,7 @@ def test_a_shared_page_opens_from_disk_where_it_was_and_asks_nobody(
     assert page.evaluate(f"[{STAGE}.current, {STAGE}.mode]") == [2, "workbench"]
     assert page.locator(".cs-run-title").inner_text().startswith("<b>Mine</b>")
     assert page.locator(".cs-notice.is-note").inner_text().startswith("Look at this.")
+    page.set_viewport_size({"width": 390, "height": 844})
     page.evaluate(f"{STAGE}.setMode('story')")
     assert page.locator(".cs-notice.is-note").inner_text().startswith("Look at this."), "written words stay in Story"
     page.wait_for_function("document.querySelectorAll('[data-panel=tree] [data-node]').length === "

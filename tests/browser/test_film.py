@@ -25,9 +25,11 @@ def test_its_scenes_wait_for_a_key_if_motion_is_reduced_and_show_the_recordings_
         {STAGE}.comparison.tracks, {STAGE}.against, {STAGE}.rounds.map((made) => made.n - 1)]""")
     plain, best = tracks["texts"], page.evaluate("Canopy.parts.film.best")
     flags, headlines = page.locator(".cs-track-flag"), []
+    page.set_viewport_size({"width": 390, "height": 844})
     for scene in SCENES:
         page.wait_for_function(f"{SCENE} === '{scene}' && !Canopy.parts.frames.planned")
         headlines.append(page.locator(".cs-headline").inner_text())
+        assert page.evaluate("document.documentElement.scrollHeight") <= 844, f"{scene} fits a phone's screen"
         if scene == "plain":
             count = sum(lengths[:best + 1])
             assert page.locator(".cs-track-text").first.text_content() == "".join(plain[:count])
