@@ -1,9 +1,8 @@
-"""Reads a trace from a file, or from one that is still being written: line by line, within limits, every value checked.
-An unsound round is left out.
+"""Reads a trace from a file, complete or still being written: line by line, within limits, every value checked. An
+invalid round is left out.
 
-A round needs tokens, parents, keep and bonus. What an engine did not record is marked in the arrays, node
-by node: NaN for an unknown float, -1 for an unknown token. Of the target's choices, those that the walk followed are
-known in any case.
+A round needs tokens, parents, keep and bonus. What an engine did not record is NaN or token -1 in the arrays. The
+target's choices along the walk are always known.
 """
 
 from __future__ import annotations
@@ -66,13 +65,13 @@ from engine.trace.stream import FileLines, check_size, open_trace
 # before 5 drafters were called heads; some files of 5 have ``texts``. What a file of any version lacks is read as not
 # recorded.
 READABLE = (1, 2, 3, 4, 5)
-OLDER_NAMES = {"heads": "drafters", "said": "note"}  # in files of before version 5, and in some of 5
+OLDER_NAMES = {"heads": "drafters", "said": "note"}  # before version 5, and in some files of it
 NOT_RECORDED = -1  # in place of a token id
-ID_ARRAYS = ("<i4", "<i8")  # of token ids, as recorders have written them
+ID_DTYPES = ("<i4", "<i8")  # of token ids
 MAX_REVISIONS = 256
-MAX_BUDGETS = 64  # of a curve
+MAX_CURVE_BUDGETS = 64
 MAX_LINES = MAX_ROUNDS + 2**8  # rounds, and whatever else there is
-MAX_HELD_BYTES = 2**29  # of memory: twice what a file may unpack to
+MAX_HELD_BYTES = 2**29  # memory; twice what a file may unpack to
 MAX_ALTERNATIVES = 64  # per kept row
 UNREADABLE = (ValueError, LookupError, TypeError, AttributeError, OverflowError, RecursionError, RequestError)
 
@@ -132,7 +131,6 @@ class TraceTail:
         return self._rows is not None and (there.st_ino != self._number or there.st_size < self._rows.read_bytes)
 
     def close(self) -> None:
-        """Close the file; nothing more is read."""
         if self._rows is not None:
             self._rows.close()
 
@@ -173,13 +171,11 @@ class LineReader:
             raise TraceError(f"{self._name} is not a Canopy trace, or is damaged: line {self.count} cannot be read "
                              f"({reason_of(error)}).") from error
         if self._pieces > MAX_PIECES:
-            raise TraceError(f"{self._name} has the text of more than {MAX_PIECES:,} tokens, which is the most that "
-                             "is read.")
+            raise TraceError(f"{self._name} has the text of more than {MAX_PIECES:,} tokens; no more are read.")
         if line is not None:
             self._held += held_bytes(line)
         if self._held > MAX_HELD_BYTES:
-            raise TraceError(f"{self._name} would take more than {MAX_HELD_BYTES:,} bytes of memory, which is the most "
-                             "that is read.")
+            raise TraceError(f"{self._name} takes more than {MAX_HELD_BYTES:,} bytes of memory; no more are read.")
         return line
 
     def _first(self, row: bytes) -> Header:
@@ -235,7 +231,7 @@ def read_header(value: Mapping[str, Any]) -> Header:
 
 
 def read_end(value: Mapping[str, Any]) -> End:
-    """Parse a run's last line."""
+    """Read a run's last line."""
     value = _current_names(value)
     check_names(value, END_FIELDS, "the end")
     return End(**{name: check(value[name], name) for name, check in END_FIELDS.items()
@@ -243,7 +239,7 @@ def read_end(value: Mapping[str, Any]) -> End:
 
 
 def decode_round(value: Mapping[str, Any]) -> Round:
-    """Parse a round's line."""
+    """Read a round's line."""
     kept = check_object(value["acceptance"], "acceptance")
     acceptance = {"keep": packed_array(kept["keep"], "keep", INTEGERS), "bonus": kept["bonus"]}
     if kept.get("trials") is not None:
@@ -272,15 +268,13 @@ def _alternatives(value: Any, kept: int) -> Alternatives:
     shapes = {array.shape for array in arrays.values()}
     shape: tuple[int, ...] = max(shapes, default=())
     if len(arrays) < 2 or len(shapes) > 1 or len(shape) != 2 or shape[0] != kept or shape[1] > MAX_ALTERNATIVES:
-        raise ValueError(f"the alternatives have the shapes {sorted(shapes)}; two arrays ({kept}, k) are allowed, "
-                         f"and k may be {MAX_ALTERNATIVES} at most")
+        raise ValueError(f"the alternatives are {sorted(shapes)}; two of ({kept}, k ≤ {MAX_ALTERNATIVES}) are allowed")
     if (arrays["tokens"] < 0).any() or (arrays["logprobs"] > 1).any():  # 0, and what rounding adds to it
         raise ValueError("an alternative has a token below 0 or a log probability above 0")
     return Alternatives(**arrays)
 
 
 def _current_names(given: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields under the names that they have now."""
     return {OLDER_NAMES.get(name, name): value for name, value in given.items()}
 
 
@@ -307,14 +301,14 @@ def _followed_choices(tree: DraftTree, acceptance: Acceptance) -> Integers:
 
 
 def check_list(value: Any, name: str) -> list[Any]:
-    """Check that a value is a list."""
+    """Raise ValueError if the value is no list."""
     if not isinstance(value, list):
         raise ValueError(f"the {name} is {quoted(value)}; a list is allowed")
     return value
 
 
 def check_bool(value: Any, name: str) -> bool:
-    """Check that a value is a boolean."""
+    """Raise ValueError if the value is neither true nor false."""
     if type(value) is not bool:
         raise ValueError(f"{name} is {quoted(value)}; true or false is allowed")
     return value
@@ -358,7 +352,7 @@ def read_request(value: Any, name: str) -> Request:
              "split": default.split, "pace": default.pace, **check_object(value, name)}
     check_names(given, REQUEST_FIELDS, "the request")
     for ids in ("prompt_ids", "stop_ids"):
-        given[ids] = (packed_array(given[ids], ids, *ID_ARRAYS) if isinstance(given[ids], dict)
+        given[ids] = (packed_array(given[ids], ids, *ID_DTYPES) if isinstance(given[ids], dict)
                       else check_list(given[ids], ids))
     checked = {part: check(given[part], part) for part, check in REQUEST_FIELDS.items()}
     return Request(**{**checked, "prompt_ids": tuple(checked["prompt_ids"].tolist()),
@@ -374,9 +368,9 @@ def read_revisions(value: Any, name: str) -> dict[str, str]:
 
 
 def read_curve(value: Any, name: str) -> tuple[MeasuredBudget, ...]:
-    """Parse a curve of budgets."""
-    if len(check_list(value, name)) > MAX_BUDGETS:
-        raise ValueError(f"the {name} has {len(value):,} budgets; {MAX_BUDGETS} are allowed")
+    """Read the measured budgets of a rig."""
+    if len(check_list(value, name)) > MAX_CURVE_BUDGETS:
+        raise ValueError(f"the {name} has {len(value):,} budgets; {MAX_CURVE_BUDGETS} are allowed")
     return tuple(MeasuredBudget(**{part: check(point[part], part) for part, check in CURVE_FIELDS.items()})
                  for point in value)
 
