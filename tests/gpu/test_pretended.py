@@ -1,6 +1,6 @@
 """The engine on a pretended GPU: the CPU's texts, no call over two devices, and the calls of a round counted."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -48,7 +48,14 @@ DENSE: dict[str, dict[str, Any]] = {
 TARGETS = {**DENSE, "qwen3_moe": {}, "gpt_oss": {}, "llama4_text": {}, "deepseek_v32": {}, "bamba": {}}
 SEES_ITS_PATH = "small"
 Parts = tuple[TorchTarget, list[Drafter]]
-WAYS = pytest.mark.parametrize("sampling", [GREEDY, WARM], ids=["greedy", "sampled"])
+WAYS = {"greedy": GREEDY, "sampled": WARM}
+
+
+def in_turns(kinds: Iterable[str]) -> pytest.MarkDecorator:
+    """Every kind greedy or sampled, the next one the other way; both ways of all are marked long."""
+    return pytest.mark.parametrize(("kind", "sampling"), [
+        pytest.param(kind, sampling, id=f"{kind}-{way}", marks=() if (number + turn) % 2 else pytest.mark.long)
+        for number, kind in enumerate(kinds) for turn, (way, sampling) in enumerate(WAYS.items())])
 
 
 @pytest.fixture(scope="module")
@@ -77,7 +84,7 @@ def answer(rig: Rig, ask: PromptRequest) -> list[int]:
         return text(rounds)
 
 
-@WAYS
+@pytest.mark.parametrize("sampling", WAYS.values(), ids=WAYS)
 @pytest.mark.parametrize("method", METHODS)
 def test_every_method_writes_the_cpus_text(method: str, sampling: Sampling, on_cpu: Rig, on_gpu: Rig) -> None:
     ask = asked(method, sampling, [SEES_ITS_PATH] if method == "expand" else [])
@@ -132,8 +139,7 @@ DRAFTERS: Mapping[str, Callable[[str, Path], Parts]] = {
     "UNO": of_folder(lambda folder: f"{write_short(folder / 'target', 'Qwen3-8B')}::{write_adapter(folder / 'uno')}")}
 
 
-@WAYS
-@pytest.mark.parametrize("kind", DRAFTERS)
+@in_turns(DRAFTERS)
 def test_every_kind_of_drafter_drafts_the_cpus_trees_with_one_copy(kind: str, sampling: Sampling, gpu: Counts,
                                                                    tmp_path: Path) -> None:
     """At any concurrency. To draft, only what sees its path reads from the host: what the drafter has not read yet."""
@@ -173,8 +179,7 @@ def test_transitions_are_those_of_the_cpu_without_a_synchronisation(gpu: Counts)
         assert getattr(on_host, name).tolist() == getattr(on_device, name).tolist()
 
 
-@WAYS
-@pytest.mark.parametrize("kind", TARGETS)
+@in_turns(TARGETS)
 def test_targets_of_each_cache_and_layer_write_the_cpus_text_at_any_concurrency(kind: str, sampling: Sampling,
                                                                                 gpu: Counts) -> None:
     prompt = tuple(range(5, 17))
