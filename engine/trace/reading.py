@@ -61,9 +61,8 @@ from engine.requests.prompts import turns_from
 from engine.trace.lines import End, Entry, Header, Line, MeasuredBudget, Piece, Trace, gather, held_bytes
 from engine.trace.stream import FileLines, check_size, open_trace
 
-# Versions: 1 had no ``pace``, which was always fixed; 2 had no ``turns``; since 4 what is not known may be left out;
-# before 5 drafters were called heads; some files of 5 have ``texts``. What a file of any version lacks is read as not
-# recorded.
+# Version 1 had no ``pace`` (always fixed), 2 no ``turns``; from 4 on unknown values may be left out; before 5 drafters
+# were called heads; some files of 5 have ``texts``. A field that is missing was not recorded.
 READABLE = (1, 2, 3, 4, 5)
 OLDER_NAMES = {"heads": "drafters", "said": "note"}  # before version 5, and in some files of it
 NOT_RECORDED = -1  # in place of a token id
