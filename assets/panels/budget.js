@@ -75,11 +75,11 @@ function roundWords(/** @type {Stage} */ { trial, round, actual }) {
  *  @param {BudgetForecast} forecast @param {number} chosen */
 function predictedWords(forecast, chosen) {
   if (!forecast.tau || chosen < 1) return { short: "", more: "" };
-  /** @param {number[]} values @param {number} digits */
-  const at = (values, digits) => readAt(forecast.budgets, values, chosen).toFixed(digits);
+  /** @param {number[]} values */
+  const at = (values) => readAt(forecast.budgets, values, chosen);
   const { tau, speed, rounds, withheld } = forecast;
-  const range = `τ ${at(tau.low, 1)} to ${at(tau.high, 1)}${speed ? `, ${at(speed.low, 0)} to ${at(speed.high, 0)} tokens/s` : ""}`;
-  return { short: `At ${counted(chosen, "node")} predicted τ ${at(tau.mean, 1)}${speed ? `, ${at(speed.mean, 0)} tokens/s` : ""}.`,
+  const range = `τ ${at(tau.low).toFixed(1)} to ${at(tau.high).toFixed(1)}${speed ? `, ${rateText(at(speed.low))} to ${rateText(at(speed.high))} tokens/s` : ""}`;
+  return { short: `At ${counted(chosen, "node")} predicted τ ${at(tau.mean).toFixed(1)}${speed ? `, ${rateText(at(speed.mean))} tokens/s` : ""}.`,
     more: `Predicted from ${rounds} rounds and what a pass costs here: ${range}. ${withheld}` };
 }
 

@@ -152,7 +152,8 @@ export class RunList {
       const other = run === stage.value.run ? stage : new Stage();
       if (other !== stage) await other.follow(knownRun(run));
       if (other.header && other.rounds.length) point = pointOf(other, other.header);
-      else if (!quiet) this.notices.fail(other.refusal);
+      else point = stage.kept.find((one) => one.run === run) ?? null; // the server has forgotten its rounds
+      if (!point && !quiet) this.notices.fail(other.refusal);
     }
     stage.ticked = [...stage.ticked.filter((one) => one.run !== run), ...(point ? [point] : [])];
     this.store();

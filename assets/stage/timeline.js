@@ -261,7 +261,7 @@ export class Timeline {
   outline({ method, lengths = [], spent = [] }, place, unit, floor) {
     const { axis } = this;
     let at = 0;
-    let d = `M${LEFT + axis.x(0)},${floor - unit * lengths[0]}`;
+    let d = `M${LEFT + axis.x(0)},${floor - unit * (lengths[0] ?? 0)}`;
     lengths.forEach((tokens, index) => {
       d += `V${floor - unit * tokens}`;
       at += axis.byTime ? spent[index] : 1;

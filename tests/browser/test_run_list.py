@@ -30,6 +30,9 @@ def test_a_run_is_in_the_list_after_a_reload_and_with_a_star_when_the_server_has
     page.locator(".cs-star[aria-pressed=true]").wait_for()
     kept.locator(".cs-run-open").click()
     page.wait_for_function(f"{RUN} === '{name}' && {STAGE}.rounds.length === {rounds}")
+    page.evaluate("Canopy.parts.runs.store((runs) => [...runs, { ...runs[0], run: 'forgotten' }])")
+    page.evaluate("Canopy.parts.runs.tick('forgotten', true)")
+    page.wait_for_function("document.querySelectorAll('.cp-budget-pin').length === 2")
     page.evaluate(f"Canopy.parts.runs.open({{ run: 'gone', options: {STAGE}.header.options }})")  # no file, but options
     page.get_by_role("button", name="Run it again").wait_for()
     page.evaluate(f"localStorage.setItem('canopy-run-file:gone', localStorage.getItem('canopy-run-file:{name}'))")
