@@ -187,19 +187,14 @@ export interface ElsewhereView {
   device: string;
 }
 
-/** What a run predicts is there: of which run, how many places the target would choose otherwise, how long it took. */
+/** What a run predicts is there: of which run, how many places the target would choose otherwise. */
 export interface Replayed {
   what_if: string;
   departures: number;
-  seconds: number;
 }
 
 /** A race; ``seconds`` are those of the longest track. */
 export interface RaceView {
-  prompt: string;
-  repeats: number;
-  dtype: string;
-  greedy: boolean;
   seconds: number;
   tracks: TrackView[];
 }

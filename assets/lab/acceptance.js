@@ -32,8 +32,6 @@ export class Acceptance extends Tool {
       trees: ["Other trees of the same drafts", "Chain, wider chain and trees, replayed at the same places of the known text."],
     }, this.pays);
     this.lists = OF_A_RUN.map(([name, topics]) => ({ topics, list: html("ul", "lab-words", this.parts[name].box) }));
-    const [whole, parts] = pane.querySelectorAll(".lab-grid");
-    this.grids = { whole, parts };
   }
 
   choices() {
@@ -63,7 +61,7 @@ export class Acceptance extends Tool {
     this.choices();
     const { progress, runRig, stage } = this.lab;
     const source = this.source.value;
-    for (const grid of Object.values(this.grids)) grid.classList.toggle("is-other-rig", Boolean(source === "run" ? runRig : source && progress.other_rig));
+    this.pane.classList.toggle("is-other-rig", Boolean(source === "run" ? runRig : source && progress.other_rig));
     const wanted = source === "run" ? { run: stage.value.run } : { sweep: progress.sweep, nodes: this.budget.value, line: this.method.value };
     const answer = source ? await this.lab.ask("lab_acceptance", wanted) : {};
     /** @type {AcceptanceView} */

@@ -130,8 +130,13 @@ export class Sweep {
 
   twice() {
     this.limit.value = String(Math.min(Number(this.limit.max), Math.max(12, 2 * Number(this.limit.value))));
+    this.show(this.limit);
+  }
+
+  // Where one may still choose before Measure is pressed.
+  show(/** @type {HTMLElement | undefined} */ field) {
     this.details.open = true;
-    this.limit.focus();
+    field?.focus();
     this.count();
   }
 
@@ -146,9 +151,7 @@ export class Sweep {
 
   several() {
     this.concurrency.values = SEVERAL;
-    this.details.open = true;
-    this.concurrency.inputs.get(1)?.focus();
-    this.count();
+    this.show(this.concurrency.inputs.get(1));
   }
 
   async begin() {

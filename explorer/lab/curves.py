@@ -22,7 +22,6 @@ from explorer.lab.style import (
     figure,
     label_of,
     look,
-    method_look,
     range_text,
 )
 
@@ -156,14 +155,14 @@ def _traces(points: list[CurvePoint], place: Callable[[CurvePoint], float], acro
 
 def _trace(plot: str, points: Sequence[CurvePoint], x: Sequence[float], **more: Any) -> Part:
     first = points[0]
-    seen: Part = method_look(first.setting.method, 1.4 if first.predicted else 2.6, MARKER)
-    if first.predicted:
-        seen["line"]["dash"] = "dot"
+    seen, predicted = look(first.setting.method), first.predicted
+    line = {"color": seen.color, "dash": "dot" if predicted else seen.dash, "width": 1.4 if predicted else 2.6}
     return curve(
-        first.setting.line, x, [getattr(point, plot).median for point in points], "%{customdata[2]}",
-        legendgroup=first.setting.line, meta="predicted" if first.predicted else "swept", customdata=[
+        first.setting.line, x, [getattr(point, plot).median for point in points], "%{customdata[2]}", line,
+        marker={"symbol": seen.symbol, "size": MARKER, "color": seen.color}, legendgroup=first.setting.line,
+        meta="predicted" if predicted else "swept", customdata=[
             [point.setting.budget, point.setting.method, point.words(plot), point.setting.pace] for point in points],
-        **{"mode": "lines" if first.predicted else "lines+markers", **seen, **PLOTS[plot], **more})
+        **{"mode": "lines" if predicted else "lines+markers", **PLOTS[plot], **more})
 
 
 def _running(plot: str) -> Part:

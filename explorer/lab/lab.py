@@ -89,12 +89,10 @@ class LabConcurrency(ConcurrencyView):
 
 
 class Replayed(TypedDict):
-    """What a run predicts is there: of which run, how many places the target would choose otherwise, how long it
-    took."""
+    """What a run predicts is there: of which run, how many places the target would choose otherwise."""
 
     what_if: str
     departures: int
-    seconds: float
 
 
 class Begun(TypedDict):
@@ -259,7 +257,7 @@ class Lab:
                 job.message = "Measuring what a pass costs, then replaying the text …"
                 forecast = self._rig.instruments.what_if(trace, Progress(job.report))
                 self._predictions[self._key(name)] = forecast
-            return {"what_if": name, "departures": forecast.departures, "seconds": forecast.seconds}
+            return {"what_if": name, "departures": forecast.departures}
         return {"job": self._jobs.start(work)}
 
     def forecast(self, run: object) -> WhatIf | None:

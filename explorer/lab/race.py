@@ -34,10 +34,6 @@ class TrackView(TypedDict):
 class RaceView(TypedDict):
     """A race; ``seconds`` are those of the longest track."""
 
-    prompt: str
-    repeats: int
-    dtype: str
-    greedy: bool
     seconds: float
     tracks: list[TrackView]
 
@@ -51,9 +47,7 @@ def run(laboratory: Laboratory, plan: SweepPlan, job: Job) -> RaceView:
         job.done, job.share, job.message = len(results), len(results) / len(plan), ""
     race = tracks(plan, results, laboratory)
     views = [track_view(track, race.pieces) for track in race.tracks]
-    return {"prompt": plan.prompts[0].text, "repeats": plan.repeats, "dtype": plan.dtype,
-            "greedy": all(setting.temperature == 0 for setting in plan.settings),
-            "seconds": max((view["seconds"][-1] for view in views if view["end"]), default=0.0), "tracks": views}
+    return {"seconds": max((view["seconds"][-1] for view in views if view["end"]), default=0.0), "tracks": views}
 
 
 def track_view(track: Track, pieces: Mapping[int, Piece]) -> TrackView:

@@ -100,13 +100,6 @@ def curve(name: str, x: Iterable[Any], y: Iterable[float | None], hover: str, li
             "hovertemplate": f"{hover}<extra></extra>", **more}
 
 
-def method_look(method: str, width: float = 2.2, size: int = 7) -> Part:
-    """A method's line and markers."""
-    color, dash, symbol = look(method).color, look(method).dash, look(method).symbol
-    return {"line": {"color": color, "dash": dash, "width": width},
-            "marker": {"symbol": symbol, "size": size, "color": color}}
-
-
 def span(value: Interval) -> tuple[float, float, float]:
     """A figure between the ends of its 95 % interval; with too few values for one, of what was seen."""
     middle = (value.median if isinstance(value, Estimate) else
