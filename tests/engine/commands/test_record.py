@@ -1,13 +1,16 @@
 """The curve of a recording: its prompt at several budgets, each timed beside plain decoding."""
 
+import json
+from argparse import Namespace
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from engine.commands.record import CURVE_BUDGETS, LessonPlan, measure_curve
+from engine.commands.record import CURVE_BUDGETS, LessonPlan, measure_curve, run
 from engine.records import PromptRequest, Round
 from engine.trace import gather
 from tests.explorer.scripted import ScriptedSource, going_on
@@ -39,3 +42,14 @@ def test_a_curve_has_a_point_at_every_budget_that_nothing_disturbed(busy: int) -
     assert {point.budget for point in curve} == {*CURVE_BUDGETS, 12} - {busy}
     assert all(point.ratio == pytest.approx(point.tau / 1.5, rel=0.1) for point in curve)
     assert all(point.low <= round(point.ratio, 2) <= point.high for point in curve)
+
+
+def test_a_film_round_that_the_text_does_not_have_is_named_and_the_recording_kept(
+        tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    source: Any = ScriptedSource()
+    source.drafters_for = lambda method, drafters: {}
+    monkeypatch.setattr("engine.commands.record.open_rig", lambda name, dtype: source)
+    lessons = tmp_path / "lessons.json"
+    lessons.write_text(json.dumps([{**PLAN, "method": "ddtree", "budget": 12, "film_round": 999}]))
+    outcome = run(Namespace(lessons=lessons, rig="scripted", dtype="auto", out=tmp_path))
+    assert "999" in outcome.text and (tmp_path / "one.jsonl.gz").is_file()
