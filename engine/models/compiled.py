@@ -7,12 +7,14 @@ by value with the same roundings. Functions get the addresses of tensors, since 
 than the work on it.
 """
 
+import ctypes
 from collections.abc import Callable, Sequence
 from math import exp, inf, isnan, sqrt
 from typing import Any, TypeVar
 
 import numpy as np
 import torch
+from llvmlite import ir
 from numba import carray, njit, types
 from numba.core import cgutils
 from numba.core.caching import FunctionCache
@@ -25,6 +27,9 @@ from engine.models.rows import PassPart
 
 BITS, F32, F64 = np.uint16, np.float32, np.float64
 BYTES = 2  # of a bfloat16
+I32, I64 = ir.IntType(32), ir.IntType(64)
+# torch's own OpenMP, so that both share their threads; None if it is not GNU's
+GOMP_PARALLEL = ctypes.cast(getattr(ctypes.CDLL(torch._C.__file__), "GOMP_parallel", 0), ctypes.c_void_p).value
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
@@ -50,6 +55,27 @@ def _pointer(_context: Any, address: Any) -> Any:
 
 
 pointer = intrinsic(_pointer)  # of an address
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def next_item(_context: Any, counter: Any) -> Any:
+    """The number at an address, which is then one higher for whichever thread asks next."""
+    def generate(_context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
+        place = builder.inttoptr(arguments[0], I64.as_pointer())
+        return builder.atomic_rmw("add", place, I64(1), "monotonic")
+    return types.int64(counter), generate
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def run_on_threads(_context: Any, start: Any, task: Any, argument: Any, threads: Any) -> Any:
+    """Call GNU's OpenMP, whose ``GOMP_parallel`` is at ``start``: each thread calls the task with the argument."""
+    def generate(context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
+        start, task, argument, threads = arguments
+        kind = ir.FunctionType(ir.VoidType(), [I64, I64, I32, I32])
+        builder.call(builder.inttoptr(start, kind.as_pointer()),
+                     [task, argument, builder.trunc(threads, I32), I32(0)])
+        return context.get_dummy_value()
+    return types.void(start, task, argument, threads), generate
 
 
 @compiled("f4(u2)")

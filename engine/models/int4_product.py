@@ -11,7 +11,6 @@ processor has. The threads are those of torch's OpenMP, and each takes the next 
 one.
 """
 
-import ctypes
 from typing import Any
 
 import numpy as np
@@ -23,7 +22,19 @@ from numba.extending import intrinsic
 from torch import Tensor
 from torch.nn.functional import pad
 
-from engine.models.compiled import BITS, F32, compiled, pointer, rounded, widened
+from engine.models.compiled import (
+    BITS,
+    F32,
+    GOMP_PARALLEL,
+    I32,
+    I64,
+    compiled,
+    next_item,
+    pointer,
+    rounded,
+    run_on_threads,
+    widened,
+)
 from engine.models.packed_linear import GROUP, LANES, MIDDLE, Levels
 
 TILE = 3  # vectors of outputs that a thread computes together; with four rows, their sums fill most registers
@@ -37,13 +48,13 @@ MAX_BITS = 0x7F80  # of infinity in bfloat16: the exponent's bits
 NAN_BITS = 0x7FC00000
 MIN_EXPONENT = 15  # of a group's shared power of two, as it is stored: with a lower one, powers would not be finite
 
-I16, I32, I64, FLOAT = ir.IntType(16), ir.IntType(32), ir.IntType(64), ir.FloatType()
+I16, FLOAT = ir.IntType(16), ir.FloatType()
 PAIRS, HALVES = ir.VectorType(I16, 2 * LANES), ir.VectorType(I16, LANES)
 PRODUCTS, INTEGERS = ir.VectorType(I32, 2 * LANES), ir.VectorType(I32, LANES)
 FLOATS = ir.VectorType(FLOAT, LANES)
 
-# torch's own OpenMP, so that both share their threads
-GOMP_PARALLEL = ctypes.cast(ctypes.CDLL(torch._C.__file__).GOMP_parallel, ctypes.c_void_p).value
+if GOMP_PARALLEL is None:
+    raise ImportError("torch's OpenMP is not GNU's.")
 
 
 def load(builder: Any, address: Any, offset: int, kind: Any) -> Any:
@@ -114,27 +125,6 @@ def add_group(rows: int) -> Any:
 add_one_row, add_two_rows, add_three_rows, add_four_rows = (add_group(rows) for rows in (1, 2, 3, 4))
 
 
-@intrinsic  # type: ignore[untyped-decorator]
-def next_tile(_context: Any, counter: Any) -> Any:
-    """The number at an address, which is then one higher for whichever thread asks next."""
-    def generate(_context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
-        place = builder.inttoptr(arguments[0], I64.as_pointer())
-        return builder.atomic_rmw("add", place, I64(1), "monotonic")
-    return types.int64(counter), generate
-
-
-@intrinsic  # type: ignore[untyped-decorator]
-def run_on_threads(_context: Any, start: Any, task: Any, argument: Any, threads: Any) -> Any:
-    """Call GNU's OpenMP, whose ``GOMP_parallel`` is at ``start``: each thread calls the task with the argument."""
-    def generate(context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
-        start, task, argument, threads = arguments
-        kind = ir.FunctionType(ir.VoidType(), [I64, I64, I32, I32])
-        builder.call(builder.inttoptr(start, kind.as_pointer()),
-                     [task, argument, builder.trunc(threads, I32), I32(0)])
-        return context.get_dummy_value()
-    return types.void(start, task, argument, threads), generate
-
-
 @cfunc("void(intp)", cache=True)  # type: ignore[untyped-decorator]
 def compute_tiles(arguments: Any) -> None:
     """Compute tiles of outputs until none is left. At the address stand a counter of tiles and ``multiply``'s numbers,
@@ -146,7 +136,7 @@ def compute_tiles(arguments: Any) -> None:
     sums, nearest = np.empty((4, width), F32), np.empty(width, BITS)
     address = sums.ctypes.data
     input_bytes, scale_bytes = 2 * GROUP * groups, 8 * groups
-    tile = next_tile(arguments)
+    tile = next_item(arguments)
     while tile * width < outputs:
         first, weight = tile * width, weights + BLOCK * TILE * groups * tile
         for row in range(0, rows, 4):
@@ -169,7 +159,7 @@ def compute_tiles(arguments: Any) -> None:
                     nearest[d] = rounded(sums[i, d])
                 for d in range(min(width, outputs - first)):
                     result[row + i, first + d] = nearest[d]
-        tile = next_tile(arguments)
+        tile = next_item(arguments)
 
 
 @compiled("void(i8, i8, i8, i8, i8, UniTuple(i8, 3), i8)")
