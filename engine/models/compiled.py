@@ -9,13 +9,13 @@ than the work on it.
 
 import ctypes
 from collections.abc import Callable, Sequence
-from math import exp, inf, isnan, sqrt
+from math import factorial, inf, isnan, log, sqrt
 from typing import Any, TypeVar
 
 import numpy as np
 import torch
 from llvmlite import ir
-from numba import carray, njit, types
+from numba import carray, cfunc, njit, types
 from numba.core import cgutils
 from numba.core.caching import FunctionCache
 from numba.extending import intrinsic
@@ -30,6 +30,15 @@ BYTES = 2  # of a bfloat16
 I32, I64 = ir.IntType(32), ir.IntType(64)
 # torch's own OpenMP, so that both share their threads; None if it is not GNU's
 GOMP_PARALLEL = ctypes.cast(getattr(ctypes.CDLL(torch._C.__file__), "GOMP_parallel", 0), ctypes.c_void_p).value
+ITEM_ROWS = 4  # that a thread attends for together: it widens each key and value once for all of them
+MIN_THREADED_SCORES = 512  # rows × slots: for fewer, threads save less than waiting for them may cost
+
+LOG2_E, LN2 = 1 / log(2), log(2)
+LN2_HIGH = LN2 - LN2 % 2.0**-32  # exact if multiplied by a power of two's exponent
+LN2_LOW = 1.9082149292705877e-10  # the rest of ln 2
+INTEGER_SHIFT = 1.5 * 2.0**52  # added to a number, it rounds to integers
+EXPONENTIAL = tuple(1 / factorial(n) for n in range(13, -1, -1))  # the series' coefficients, enough up to ln 2 ÷ 2
+MIN_EXPONENT = -700  # e to the power of less counts as 0
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
@@ -145,80 +154,139 @@ def rotate(states: Any, cosines: Any, sines: Any, heads: Any) -> None:
                 states[i, h, e] = rounded(widened(turned[1]) + left * widened(sines[i, e]))
 
 
-@compiled("void(f8[:, :, ::1], u2[:, ::1], i8, u1[:, ::1], i8, f8[:, :, ::1])", fastmath={"contract"})
-def weigh(queries: Any, keys: Any, committed: Any, seen: Any, causal: Any, weights: Any) -> None:
-    """Write the weights (rows, groups, keys) by which queries (rows, groups, size) attend to keys: the committed ones,
-    then those of the rows that each row sees."""
-    rows, groups, size = queries.shape
-    end, wide = committed + rows, np.empty(size, F64)
-    for k in range(end):
-        for d in range(size):
-            wide[d] = widened(keys[k, d])
-        for i in range(rows):
-            sees = k < committed or (k - committed <= i if causal else seen[i, k - committed])
-            for g in range(groups):
-                weights[i, g, k] = dot(queries[i, g], wide) if sees else -inf
-    for i in range(rows):
-        for g in range(groups):
-            largest, total = -inf, 0.0
-            for k in range(end):
-                largest = max(largest, weights[i, g, k])
-            for k in range(end):
-                weights[i, g, k] = exp(weights[i, g, k] - largest)
-                total += weights[i, g, k]
-            for k in range(end):
-                weights[i, g, k] /= total
+@compiled("f8(f8)", fastmath={"contract"})
+def exponential(number: Any) -> Any:
+    """Raise e to the power of a number of at most 0, without branches, so that LLVM computes several at once."""
+    shifted = number * LOG2_E + INTEGER_SHIFT  # its lowest bits are the nearest integer
+    twos = shifted - INTEGER_SHIFT
+    rest, power = (number - twos * LN2_HIGH) - twos * LN2_LOW, 0.0
+    for coefficient in EXPONENTIAL:
+        power = power * rest + coefficient
+    bits = F64(power).view(np.int64) + (F64(shifted).view(np.int64) << 52)
+    return 0.0 if number < MIN_EXPONENT else np.int64(bits).view(F64)
 
 
-@compiled("void(f8[:, :, ::1], u2[:, ::1], i8, f8[:, :, ::1])", fastmath={"contract"})
+@compiled("f8(f8[::1])", fastmath={"reassoc", "contract", "nnan", "nsz"})
+def largest_of(numbers: Any) -> Any:
+    """The largest number, in any order."""
+    largest = -inf
+    for i in range(len(numbers)):
+        largest = max(largest, numbers[i])
+    return largest
+
+
+@compiled("f8(f8[::1])", fastmath={"reassoc", "contract"})
+def exponentiate(scores: Any) -> Any:
+    """Replace scores by weights, of which the largest is 1, and return the weights' sum."""
+    largest, total = largest_of(scores), 0.0
+    for k in range(len(scores)):
+        scores[k] = exponential(scores[k] - largest)
+        total += scores[k]
+    return total
+
+
+@compiled("void(u2[:, ::1], i8, i8, f8[:, ::1])")
+def widen_four(slots: Any, first: Any, last: Any, wide: Any) -> None:
+    """Write the numbers of four slots. The last slot stands for those behind it, which may hold NaN."""
+    for j in range(4):
+        for d in range(slots.shape[1]):
+            wide[j, d] = widened(slots[min(first + j, last), d])
+
+
+@compiled("void(f8[:, ::1], u2[:, ::1], i8, f8[:, ::1])", fastmath={"reassoc", "contract"})
+def score(queries: Any, keys: Any, last: Any, scores: Any) -> None:
+    """Write the products (queries, keys) of queries and keys, four keys at a time."""
+    wide = np.empty((4, queries.shape[1]), F64)
+    for k in range(0, scores.shape[1], 4):
+        widen_four(keys, k, last, wide)
+        for q in range(len(queries)):
+            a = b = c = e = 0.0
+            for d in range(queries.shape[1]):
+                a += queries[q, d] * wide[0, d]
+                b += queries[q, d] * wide[1, d]
+                c += queries[q, d] * wide[2, d]
+                e += queries[q, d] * wide[3, d]
+            scores[q, k], scores[q, k + 1], scores[q, k + 2], scores[q, k + 3] = a, b, c, e
+
+
+@compiled("void(f8[:, ::1], u2[:, ::1], i8, f8[:, ::1])", fastmath={"contract"})
 def mix(weights: Any, values: Any, last: Any, mixed: Any) -> None:
-    """Write the weighted sums (rows, groups, size) of values, four at a time. Behind the last one, weights are 0: its
-    value stands for others there, which may be NaN."""
-    rows, groups, end = weights.shape
-    size = values.shape[1]
-    wide = np.empty((4, size), F64)
+    """Write the weighted sums (queries, size) of values, four at a time."""
+    wide = np.empty((4, mixed.shape[1]), F64)
     mixed[:] = 0
-    for k in range(0, end, 4):
-        for j in range(4):
+    for k in range(0, weights.shape[1], 4):
+        widen_four(values, k, last, wide)
+        for q in range(len(mixed)):
+            a, b, c, e = weights[q, k], weights[q, k + 1], weights[q, k + 2], weights[q, k + 3]
+            for d in range(mixed.shape[1]):
+                first = (mixed[q, d] + a * wide[0, d]) + b * wide[1, d]
+                mixed[q, d] = (first + c * wide[2, d]) + e * wide[3, d]
+
+
+@compiled("void(i8)")
+def attend_items(arguments: Any) -> None:
+    """Attend for a key and value head and up to ``ITEM_ROWS`` rows, one such item after another, until none is left. At
+    the address stand a counter of items and what ``attend`` is given."""
+    numbers = carray(pointer(arguments), (11,), np.int64)
+    rows, query_heads, kv_heads, size, capacity = numbers[5], numbers[6], numbers[7], numbers[8], numbers[9]
+    committed, groups, end = numbers[10], query_heads // kv_heads, numbers[10] + rows
+    x = carray(pointer(numbers[1]), (rows, query_heads + 2 * kv_heads, size), BITS)
+    cache = carray(pointer(numbers[2]), (2, kv_heads, capacity, size), BITS)
+    sees = carray(pointer(numbers[3]), (rows, rows), np.uint8)
+    result = carray(pointer(numbers[4]), (rows, query_heads, size), BITS)
+    item = next_item(arguments)
+    while item < kv_heads * -(-rows // ITEM_ROWS):
+        first, head = item // kv_heads * ITEM_ROWS, item % kv_heads
+        count = min(rows - first, ITEM_ROWS) * groups
+        queries, mixed = np.empty((count, size), F64), np.empty((count, size), F64)
+        weights, totals = np.empty((count, -(-end // 4) * 4), F64), np.empty(count, F64)
+        for q in range(count):
             for d in range(size):
-                wide[j, d] = widened(values[min(k + j, last), d])
-        for i in range(rows):
-            for g in range(groups):
-                a, b, c, e = weights[i, g, k], weights[i, g, k + 1], weights[i, g, k + 2], weights[i, g, k + 3]
-                for d in range(size):
-                    first = (mixed[i, g, d] + a * wide[0, d]) + b * wide[1, d]
-                    mixed[i, g, d] = (first + c * wide[2, d]) + e * wide[3, d]
+                queries[q, d] = widened(x[first + q // groups, head * groups + q % groups, d]) / sqrt(size)
+        score(queries, cache[0, head], end - 1, weights)
+        for q in range(count):
+            i = first + q // groups
+            for j in range(weights.shape[1] - committed):
+                if j >= rows or not (sees[i, j] if numbers[3] else j <= i):
+                    weights[q, committed + j] = -inf
+            totals[q] = exponentiate(weights[q])
+        mix(weights, cache[1, head], end - 1, mixed)
+        for q in range(count):
+            for d in range(size):
+                result[first + q // groups, head * groups + q % groups, d] = rounded(F32(mixed[q, d] / totals[q]))
+        item = next_item(arguments)
 
 
-@compiled("void(i8, i8, i8, i8, i8, i8, UniTuple(i8, 6))")
-def attend(states: Any, cosines: Any, sines: Any, slots: Any, seen: Any, results: Any, shape: Any) -> None:
+@cfunc("void(intp)", cache=True)  # type: ignore[untyped-decorator]
+def attend_on_thread(arguments: Any) -> None:
+    """``attend_items``, as OpenMP calls it."""
+    attend_items(arguments)
+
+
+@compiled("void(UniTuple(i8, 6), UniTuple(i8, 6), UniTuple(i8, 3))")
+def attend(tensors: Any, shape: Any, openmp: Any) -> None:
     """Rotate queries and keys of states (rows, heads, size), write keys and values into the cache's slots behind the
     committed ones, and attend to these and to the rows that each row sees: all up to itself if ``seen`` is 0."""
+    states, cosines, sines, slots, seen, results = tensors
     rows, query_heads, kv_heads, size, capacity, committed = shape
-    groups, end = query_heads // kv_heads, committed + rows
-    if end > capacity:
+    start, task, threads = openmp
+    if committed + rows > capacity:
         raise IndexError("The cache has too few slots.")
     x = carray(pointer(states), (rows, query_heads + 2 * kv_heads, size), BITS)
     cache = carray(pointer(slots), (2, kv_heads, capacity, size), BITS)
-    result = carray(pointer(results), (rows, query_heads, size), BITS)
-    sees = carray(pointer(seen), (rows, rows), np.uint8)
     rotate(x, carray(pointer(cosines), (rows, size), BITS), carray(pointer(sines), (rows, size), BITS),
            query_heads + kv_heads)
-    queries, mixed = np.empty((rows, groups, size), F64), np.empty((rows, groups, size), F64)
-    weights = np.zeros((rows, groups, -(-end // 4) * 4), F64)
-    for h in range(kv_heads):
-        for i in range(rows):
+    for i in range(rows):
+        for h in range(kv_heads):
             for d in range(size):
                 cache[0, h, committed + i, d] = x[i, query_heads + h, d]
                 cache[1, h, committed + i, d] = x[i, query_heads + kv_heads + h, d]
-                for g in range(groups):
-                    queries[i, g, d] = widened(x[i, h * groups + g, d]) / sqrt(size)
-        weigh(queries, cache[0, h], committed, sees, seen == 0, weights)
-        mix(weights, cache[1, h], end - 1, mixed)
-        for i in range(rows):
-            for g in range(groups):
-                for d in range(size):
-                    result[i, h * groups + g, d] = rounded(F32(mixed[i, g, d]))
+    arguments = np.array([0, states, slots, seen, results, rows, query_heads, kv_heads, size, capacity, committed])
+    if threads > 1 and rows * (committed + rows) >= MIN_THREADED_SCORES:
+        run_on_threads(start, task, arguments.ctypes.data, threads)
+    else:
+        attend_items(arguments.ctypes.data)
+    arguments[0] = 0  # numba frees an array when it is used for the last time
 
 
 class CompiledLayers:
@@ -242,14 +310,16 @@ class CompiledLayers:
             normalize(0, address, self._head_scales[number].data_ptr(), layer.head_norm.offset, address,
                       (rows, width, heads, layer.size))
         mixed = states.new_empty(rows, outputs)
+        openmp = (GOMP_PARALLEL, attend_on_thread.address, torch.get_num_threads()) if GOMP_PARALLEL else (0, 0, 1)
         first = 0
         for part in parts:
             slots, seen, count = part.cache.slots, part.rows.seen, len(part.rows.tokens)
-            attend(states.data_ptr() + BYTES * first * width, cosines.data_ptr() + BYTES * first * layer.size,
-                   sines.data_ptr() + BYTES * first * layer.size,
-                   slots.data_ptr() + BYTES * number * slots.stride(0), 0 if seen is None else seen.data_ptr(),
-                   mixed.data_ptr() + BYTES * first * outputs,
-                   (count, layer.query_heads, layer.kv_heads, layer.size, slots.shape[-2], part.cache.length))
+            tensors = (states.data_ptr() + BYTES * first * width, cosines.data_ptr() + BYTES * first * layer.size,
+                       sines.data_ptr() + BYTES * first * layer.size,
+                       slots.data_ptr() + BYTES * number * slots.stride(0), 0 if seen is None else seen.data_ptr(),
+                       mixed.data_ptr() + BYTES * first * outputs)
+            shape = (count, layer.query_heads, layer.kv_heads, layer.size, slots.shape[-2], part.cache.length)
+            attend(tensors, shape, openmp)
             first += count
         after = layer.out(mixed)
         assert isinstance(layer.mlp, GatedMlp)

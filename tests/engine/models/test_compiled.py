@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from math import nan
 from pathlib import Path
 from runpy import run_path
@@ -26,7 +27,7 @@ CONFIGS = {
     "qwen2, with biases": Qwen2Config(**SIZES),
     "qwen3, with norms of heads": Qwen3Config(**SIZES, head_dim=48, attention_bias=True),
 }
-PREFIXES = (70, 0)  # committed positions of each text
+PREFIXES = (110, 0)  # committed positions of each text
 SEEN = torch.tensor([[1, 0, 0, 0, 0], [1, 1, 0, 0, 0], [1, 0, 1, 0, 0], [1, 1, 0, 1, 0], [1, 0, 1, 0, 1]]).bool()
 POSITIONS = torch.tensor([0, 1, 1, 2, 2])
 
@@ -41,9 +42,8 @@ def int4_pass(config: PretrainedConfig) -> FusedPass:
     return fused
 
 
-def outputs_of(fused: FusedPass, spare: int = 30, stale: float = 9.0) -> list[torch.Tensor]:
-    """Logits, taps and cache of a pass over a tree of one text and a single row of another, with a stale number in the
-    spare slots behind them."""
+def parts_of(fused: FusedPass, spare: int = 30, stale: float = 9.0) -> list[PassPart]:
+    """A tree of one text and a single row of another, with a stale number in the spare slots behind them."""
     torch.manual_seed(4)
     parts = []
     for prefix, seen in zip(PREFIXES, (SEEN, None), strict=True):
@@ -53,6 +53,13 @@ def outputs_of(fused: FusedPass, spare: int = 30, stale: float = 9.0) -> list[to
         cache.slots[..., prefix + rows:, :] = stale
         cache.length = prefix
         parts.append(PassPart(PassRows(torch.randint(0, 64, (rows,)), prefix + POSITIONS[:rows], seen), cache))
+    return parts
+
+
+@torch.inference_mode()
+def outputs_of(fused: FusedPass, parts: list[PassPart] | None = None) -> list[torch.Tensor]:
+    """Logits, taps and cache of a pass."""
+    parts = parts or parts_of(fused)
     return [value for output, part in zip(fused(parts), parts, strict=True)
             for value in (*output, part.cache.slots[..., :part.end, :])]
 
@@ -69,7 +76,7 @@ def test_compiled_layers_give_the_bits_of_torchs(name: str, monkeypatch: pytest.
 
 
 @pytest.mark.parametrize(("limit", "unused"), [
-    (5 * 75 + 1, "engine.models.layers.Layer.run"), (5 * 75, "engine.models.compiled.CompiledLayers.run")])
+    (5 * 115 + 1, "engine.models.layers.Layer.run"), (5 * 115, "engine.models.compiled.CompiledLayers.run")])
 @torch.inference_mode()
 def test_a_long_context_is_left_to_torch(limit: int, unused: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("engine.models.passes.MAX_COMPILED_SCORES", limit)
@@ -113,14 +120,32 @@ def test_a_stored_result_that_is_damaged_is_compiled_anew(ending: str, size: int
 
 @torch.inference_mode()
 def test_compiled_layers_write_nothing_behind_a_cache() -> None:
+    fused = int4_pass(CONFIGS["llama"])
     with pytest.raises(IndexError, match="slots"):
-        outputs_of(int4_pass(CONFIGS["llama"]), spare=-1)
+        outputs_of(fused, parts_of(fused, spare=-1))
 
 
 @torch.inference_mode()
 def test_compiled_layers_read_nothing_behind_the_rows() -> None:
     fused = int4_pass(CONFIGS["llama"])
-    assert all(torch.equal(*pair) for pair in zip(outputs_of(fused, stale=nan), outputs_of(fused), strict=True))
+    stale = parts_of(fused, stale=nan)
+    assert all(torch.equal(*pair) for pair in zip(outputs_of(fused, stale), outputs_of(fused), strict=True))
+
+
+@torch.inference_mode()
+def test_any_number_of_threads_gives_the_same_bits_and_two_passes_run_at_once() -> None:
+    fused, threads = int4_pass(CONFIGS["llama"]), torch.get_num_threads()
+    passes = [parts_of(fused) for _ in range(60)]
+    expected = outputs_of(fused)
+    try:
+        for count in range(1, 5):
+            torch.set_num_threads(count)
+            outputs = [outputs_of(fused)]
+            with ThreadPoolExecutor(2) as callers:
+                outputs += callers.map(lambda parts: outputs_of(fused, parts), passes[15 * count - 15:15 * count])
+            assert all(torch.equal(*pair) for output in outputs for pair in zip(output, expected, strict=True))
+    finally:
+        torch.set_num_threads(threads)
 
 
 def test_other_threads_run_beside_a_compiled_function() -> None:
