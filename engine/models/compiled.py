@@ -4,7 +4,7 @@ A pass of one row over a small model spends more time in calls to torch than in 
 takes torch about forty calls a layer. They give the bits that ``layers.py`` gives, so either may read a text that the
 other goes on with: sums are in float64, whose order does not show once they are rounded, and all else is computed value
 by value with the same roundings. Functions get the addresses of tensors, since a tensor as a numpy array costs more
-than the work on it.
+than the work on it. Attention runs on the threads of torch's OpenMP, the rest on one.
 """
 
 import ctypes

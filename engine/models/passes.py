@@ -27,10 +27,7 @@ Result = TypeVar("Result")
 KNOWN = frozenset({"llama", "mistral", "qwen2", "qwen3", "qwen3_moe"})  # pre-norm, rotary, gated SiLU, nothing else
 # A tree's pass reads a multiple of this many slots: fused attention on a CPU compiles a kernel for each new number.
 SLOT_MULTIPLE = 32
-MAX_COMPILED_ROWS = 8  # of a pass; with more, torch on several threads is as fast as compiled layers on one
-# Rows × the slots that each may attend to: compiled attention has one thread, so over a long context with many cores it
-# would take longer than torch's, and than all that compiling saves.
-MAX_COMPILED_SCORES = 16_384
+MAX_COMPILED_ROWS = 8  # of a pass; with more, torch on several threads is as fast as compiled norms and gates on one
 STEADY_ROPES = frozenset({"default", "linear", "llama3", "yarn"})  # whose angles do not depend on the text's length
 
 
@@ -162,9 +159,7 @@ class FusedPass(nn.Module):
         hidden = embedding(concat_texts([part.rows.tokens for part in parts]), self.base.embed_tokens.weight)
         positions = concat_texts([part.rows.positions for part in parts])
         rotation = self.rotations.at(positions, max([part.end for part in parts]))
-        scores = sum(count * part.end for count, part in zip(rows, parts, strict=True))
-        few = sum(rows) <= MAX_COMPILED_ROWS and scores <= MAX_COMPILED_SCORES
-        compiled = self._compiled if few else None
+        compiled = self._compiled if sum(rows) <= MAX_COMPILED_ROWS else None
         seen_by = [] if compiled else [self._seen_by(part) for part in parts]
         outputs, interrupts = [], [part.interrupt for part in parts if part.interrupt]
         for number, layer in enumerate(self.layers):

@@ -75,15 +75,6 @@ def test_compiled_layers_give_the_bits_of_torchs(name: str, monkeypatch: pytest.
     assert all(torch.equal(*pair) for pair in zip(compiled, outputs_of(fused), strict=True))
 
 
-@pytest.mark.parametrize(("limit", "unused"), [
-    (5 * 115 + 1, "engine.models.layers.Layer.run"), (5 * 115, "engine.models.compiled.CompiledLayers.run")])
-@torch.inference_mode()
-def test_a_long_context_is_left_to_torch(limit: int, unused: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("engine.models.passes.MAX_COMPILED_SCORES", limit)
-    monkeypatch.setattr(unused, None)
-    outputs_of(int4_pass(CONFIGS["llama"]))
-
-
 NOT_COMPILED: dict[str, Callable[[pytest.MonkeyPatch], None]] = {
     "no numba": lambda patch: patch.setitem(sys.modules, "numba", None),
     "a stored file that cannot be read": lambda patch: patch.setattr("numba.core.caching.pickle.load",
