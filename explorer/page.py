@@ -271,7 +271,8 @@ def _update_bar(page: gr.Blocks, controls: Controls, stage: gr.HTML, rig: Curren
     chosen = controls.preset.input(
         bar_call(filled), controls.preset, outputs, preprocess=False,
         js="(name) => Canopy.controls.picked = [name]", **QUIET)
-    chosen.then(None, js="() => { if (Canopy.controls.picked[0]) Canopy.controls.runPreset(); }", **QUIET)
+    # taken once: a click in the list sends its value twice
+    chosen.then(None, js="() => { if (Canopy.controls.picked.pop()) Canopy.controls.runPreset(); }", **QUIET)
     controls.method.change(bar_call(fitted), fitted_by, controls.drafters, preprocess=False, **QUIET)
     stage.adopt(bar_call(adopted), None, controls.asked(), **QUIET)
 

@@ -55,7 +55,7 @@ window.addEventListener("keydown", (event) => {
 }, true);
 
 export const controls = {
-  picked: /** @type {[string | null]} */ ([null]), // the preset that was chosen last; null if the list was left without a choice
+  picked: /** @type {(string | null)[]} */ ([]), // a chosen preset that has not run yet; null if the list was left without a choice
   parts: /** @type {Parts | null} */ (null), // of the page, once it is put together
   waits: false, // whether a preset runs once the present run has ended
   turns: handed.turns || [], // before the prompt: they go along with the next run

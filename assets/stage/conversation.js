@@ -37,7 +37,7 @@ export class Conversation {
     stage.on("state", () => { // in the story a turn is over when its run has ended; what is typed meanwhile is the next prompt
       if (!this.asked || stage.busy || !["done", "stopped"].includes(stage.value.state)) return;
       this.asked = false;
-      if (stage.mode === "story") this.advance();
+      if (stage.mode === "story" && !controls.waits) this.advance();
     });
     stage.on("state mode", () => this.draw());
     stage.on("edit", ({ turns, prompt }) => this.ask(turns, prompt));

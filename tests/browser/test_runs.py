@@ -133,6 +133,21 @@ def test_a_preset_that_is_chosen_during_a_run_waits_for_its_end(watched: Watched
     page.wait_for_function(f"{STAGE}.header.prompt.includes('sky blue') && {STAGE}.rounds.length > 0")
 
 
+def test_a_preset_that_is_clicked_runs_once_and_the_same_one_again(watched: Watched, address: str) -> None:
+    page = watched.open(f"{address}#mode=story")
+    page.evaluate(f"window.asked = 0; {STAGE}.on('asked', () => {{ window.asked += 1; }})")
+    for times in (1, 2):
+        choose(page, "canopy-preset", "Explain: why is the sky blue?")
+        page.wait_for_function(f"window.asked === {times} && !{STAGE}.busy && {STAGE}.value.state === 'done'")
+        page.wait_for_timeout(500)  # a second run would have begun by then
+        assert page.evaluate(f"[window.asked, {STAGE}.refusal]") == [times, ""]
+    choose(page, "canopy-preset", "Explain: why is the sky blue?")
+    page.wait_for_function(f"window.asked === 3 && {STAGE}.busy")
+    choose(page, "canopy-preset", "Explain: why is the sky blue?")  # during its own run
+    page.wait_for_function(f"window.asked === 4 && !{STAGE}.busy && {STAGE}.value.state === 'done'")
+    assert page.evaluate(f"{STAGE}.refusal") == ""
+
+
 def test_a_long_run_arrives_whole_and_a_link_leads_to_any_of_its_rounds(watched: Watched, address: str) -> None:
     sound = recorded(scripted_trace("ddtree", 4), "Long", "", "2026-11-20")
     entries = (sound.entries * LONG_ROUNDS)[:LONG_ROUNDS]
