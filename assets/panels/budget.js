@@ -10,7 +10,6 @@ const EDGE = { left: 38, right: 14, top: 8, bottom: 20, between: 14 };
 const TICKS = [0, 1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024];
 const TICK_ROOM = 27; // pixels between two numbers of the axis
 const UNIT_ROOM = 86; // pixels at its right end, for the last number with its unit
-const TRAIL = 64; // pixels of the line that shows how the run's own figure came about, two a round until it is so long
 const EIGHT_IN_TEN = 1.28; // standard deviations
 const FONT = "10.5px system-ui, sans-serif";
 const LOOK_MS = 900; // between two looks at a run in progress
@@ -49,19 +48,24 @@ export function fastestOf(forecast) {
   return { budget: budgets[at], mean: speed.mean[at], low: speed.low[at], high: speed.high[at], pays: speed.mean[at] > plain };
 }
 
-/** How a run's τ and speed came about: their values after each round, and the range of τ.
+/** How a run's τ and speed came about: the least and the most of each after a round, and the range of τ.
  *  @param {Round[]} rounds */
 function historyOf(rounds) {
   let [tokens, seconds] = [0, 0];
-  const running = rounds.map(({ keep, spent }, place) => {
+  /** @type {Record<Plot["name"], number[]>} */
+  const running = { tau: [], speed: [] };
+  for (const { keep, spent } of rounds) {
     tokens += keep.length;
     seconds += spent;
-    return { tau: tokens / (place + 1), speed: seconds ? tokens / seconds : 0 };
-  });
+    running.tau.push(tokens / (running.tau.length + 1));
+    if (seconds) running.speed.push(tokens / seconds);
+  }
   const tau = tokens / Math.max(1, rounds.length);
   const spread = rounds.reduce((sum, { keep }) => sum + (keep.length - tau) ** 2, 0);
   const off = rounds.length > 1 ? EIGHT_IN_TEN * Math.sqrt(spread / rounds.length / (rounds.length - 1)) : 0;
-  return { running, low: Math.max(1, tau - off), high: tau + off };
+  /** @param {number[]} values */
+  const span = (values) => (values.length ? [Math.min(...values), Math.max(...values)] : []);
+  return { tau: span(running.tau), speed: span(running.speed), low: Math.max(1, tau - off), high: tau + off };
 }
 
 // What the budget that is tried out changes in the round that is shown.
@@ -200,10 +204,10 @@ class BudgetPanel extends DrawnPanel {
     if (!best) return;
     const [mean, low, high] = [best.mean, best.low, best.high].map(rateText);
     const { measured } = this.forecast ?? {};
-    const over = measured && (measured.prompts > 1 ? `Over ${measured.prompts} prompts` : "For this prompt");
-    write(this.best, best.pays ? `${over ?? "Predicted"}: ${counted(best.budget, "node")} fastest, ${mean} tokens/s (${low} to ${high})`
+    const over = measured && (measured.prompts > 1 ? `Lab, ${measured.prompts} prompts` : "For this prompt");
+    write(this.best, best.pays ? `${over ?? "Predicted"}: ${counted(best.budget, "node")} fastest, ${mean} tokens/s`
       : `${over ?? "Predicted"}: plain decoding fastest, ${rateText(measured?.plain ?? this.plainSpeed())} tokens/s`);
-    put(this.best, { title: measured ? `Measured: ${measured.where}, ${measured.date}` : "Predicted" });
+    put(this.best, { title: `${measured ? `Measured: ${measured.where}, ${measured.date}` : "Predicted"}: ${low} to ${high} tokens/s` });
   }
 
   plainSpeed() {
@@ -221,7 +225,7 @@ class BudgetPanel extends DrawnPanel {
     const tall = (this.height - this.top - EDGE.bottom - EDGE.between - EDGE.top) / 2;
     const low = this.top + EDGE.top + tall + place * (tall + EDGE.between);
     const { [name]: curve, budgets = [], measured } = this.forecast ?? {};
-    const most = 1.06 * Math.max(...points.map((point) => point[name] || 0), plain, ...(curve?.mean ?? []), ...(measured?.[name].high ?? []));
+    const most = 1.06 * Math.max(...points.map((point) => point[name] || 0), plain, ...(this.stage.withheld ? [] : this.history[name]), ...(curve?.mean ?? []), ...(measured?.[name].high ?? []));
     const axis = this.budgetAxis(low, place === 1);
     const title = place ? text("cp-budget-title is-end", label, this.width - EDGE.right, low - tall + 4)
       : text("cp-budget-title", label, EDGE.left + 4, low - tall + 4);
@@ -281,12 +285,11 @@ class BudgetPanel extends DrawnPanel {
       [["title", {}, words]]]];
     if (pin) marks.push(text("cp-budget-pin", pin, x + 6, down - 5));
     if (run !== this.stage.value.run) return marks;
-    const { running, low, high } = this.history;
-    const room = x - EDGE.left > TRAIL / 2 ? Math.min(TRAIL, x - EDGE.left) : -TRAIL; // left of the mark, or right of it
-    const step = room / Math.max(TRAIL / 2, running.length);
-    const trail = `M${running.map((one, place) => `${(x - step * (running.length - 1 - place)).toFixed(1)},${y(one[name]).toFixed(1)}`).join("L")}`;
-    const range = name === "tau" ? `M${x.toFixed(1)},${y(low).toFixed(1)}V${y(high).toFixed(1)}` : "";
-    return [path("cp-budget-trail", trail, { style }), path("cp-budget-range", range, { style }), ...marks];
+    const { low, high, [name]: soFar } = this.history;
+    const upright = (/** @type {number[]} */ [from, to]) => `M${x.toFixed(1)},${y(from).toFixed(1)}V${y(to).toFixed(1)}`;
+    if (name === "tau") marks.unshift(path("cp-budget-range", upright([low, high]), { style }));
+    if (soFar.length && speed) marks.unshift(path("cp-budget-trail", upright(soFar), { style }));
+    return marks;
   }
 
   get top() {
@@ -316,7 +319,7 @@ define({
   place: { row: "upper", share: 0.72 },
   caption: "Click or drag to try one.",
   legend: [
-    { glyph: "●○", label: "runs", title: "Measured: filled, the run that is shown, its τ with the range that holds eight times in ten; the line that ends there is its figures after each round. Hollow: your earlier runs, a mark and a colour for each method" },
+    { glyph: "●○", label: "runs, so far", title: "Measured: filled, the run that is shown, its τ with the range that holds eight times in ten; the thin line through it goes from the least to the most it was after a round. Hollow: your earlier runs, a mark and a colour for each method" },
     { glyph: "╌", label: "predicted", title: "What the drafts of this run would have kept at every budget, with the range that holds eight times in ten. Speed follows from what a pass costs here" },
     { glyph: "┿", label: "measured", title: "Measured at other budgets on this machine: by the lab over its prompts, or with the recording for its own, with the range that holds the figure at 95 %" },
     { glyph: "─", label: "plain", title: "Plain decoding" },

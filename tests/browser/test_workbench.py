@@ -147,6 +147,8 @@ def test_a_budget_is_tried_out_on_the_shown_round_and_then_run_in_full(watched: 
     tried = page.evaluate(f"{STAGE}.trial.budget")
     assert tried > 32 and page.evaluate(f"{STAGE}.round.keep.length") > kept
     page.wait_for_function(f"{BUDGET_INPUT} === '{tried}'")
+    assert slider.evaluate("slider => getComputedStyle(slider).outlineStyle") == "none", "a click frames nothing"
+    assert page.locator(".cp-budget-trail").first.evaluate("mark => mark.getBBox().width") == 0, "at its own budget"
     assert f"At {tried} nodes predicted τ" in page.locator(".cp-budget-head p").first.inner_text()
     slider.press("ArrowLeft")
     page.wait_for_function(f"{STAGE}.trial.round.budget === {tried // 2} && {BUDGET_INPUT} === '{tried // 2}'")
