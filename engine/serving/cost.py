@@ -93,7 +93,9 @@ class CostBook:
         if known and _octaves(case.context, known) <= MAX_OCTAVES_OFF:
             if not again:
                 return known
-            self._curves = {kind: curve for kind, curve in self._curves.items() if curve is not known}
+            curve = self.measure(case, QUICK, interrupt=interrupt)
+            self._curves = {kind: other for kind, other in self._curves.items() if other is not known}
+            self._curves[case.kind, QUICK] = curve
         return self._measured(case, QUICK, interrupt)
 
     def nearest(self, context: int, *drawings: str) -> CostCurve | None:

@@ -3,12 +3,13 @@
 from collections.abc import Generator, Sequence
 from dataclasses import replace
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
 from engine.budget.cost import CostCurve
 from engine.decoding.tree import depths
-from engine.errors import RequestError
+from engine.errors import CancellationError, RequestError
 from engine.measure.whatif import text_of_run, what_if
 from engine.records import PromptRequest, Sampling
 from engine.requests.prompts import read_prompts
@@ -123,6 +124,11 @@ def test_a_run_that_waits_goes_by_a_curve_of_about_its_length(monkeypatch: pytes
     assert book.curve(250, Sampling()).context == 256 and asked[-1] == (256, 0.0, FULL)
     assert book.quick_curve(250, Sampling()).context == 256 and len(asked) == 3
     assert book.quick_curve(250, Sampling(), again=True).context == 256 and asked[3:] == [(256, 0.0, QUICK)]
+    known = book.nearest(250)
+    monkeypatch.setattr(CostBook, "measure", Mock(side_effect=CancellationError))
+    with pytest.raises(CancellationError):
+        book.quick_curve(250, Sampling(), again=True)
+    assert book.quick_curve(250, Sampling()) is known, "a measurement that was stopped replaces nothing"
 
 
 def test_one_delayed_pass_does_not_end_a_curve(monkeypatch: pytest.MonkeyPatch) -> None:
