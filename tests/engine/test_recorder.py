@@ -255,7 +255,7 @@ def test_a_full_queue_drops_rounds_and_counts_them(tmp_path: Path, monkeypatch: 
 
 @pytest.mark.parametrize("about", [{"every": 0}, {"every": "x"}, {"most_waiting": 0}, {"methods": "x"}])
 def test_a_recorder_that_cannot_be_says_so_at_once(about: dict[str, Any], tmp_path: Path) -> None:
-    with pytest.raises(RecorderError):
+    with pytest.raises(RecorderError, match=next(iter(about))):
         Recorder(tmp_path / "run.jsonl.gz", **about)
     with pytest.raises(RecorderError, match=f"run.jsonl .* '{tmp_path / 'nowhere'}'"):
         Recorder(tmp_path / "nowhere" / "run.jsonl")
@@ -270,7 +270,7 @@ def test_a_recorder_that_cannot_be_says_so_at_once(about: dict[str, Any], tmp_pa
 def test_only_an_ordinary_file_is_recorded_to(place: str, tmp_path: Path) -> None:
     for name in ("pipe", "pipe.gz"):
         os.mkfifo(tmp_path / name)
-    with at_most(20), pytest.raises(RecorderError):
+    with at_most(20), pytest.raises(RecorderError, match="ordinary"):
         Recorder(tmp_path / place)  # of which "/dev/zero" is that device
 
 

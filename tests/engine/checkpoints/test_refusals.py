@@ -285,7 +285,7 @@ def test_a_model_that_counts_rows_for_positions_is_found_out(sound: Path, monkey
     assert target_module.largest_difference_nats(rig.target) < 1e-3
     monkeypatch.setattr(target_module, "pack", lambda tree, start: replace(
         pack(tree, start), positions=start + np.arange(len(tree), dtype=np.int32)))
-    with pytest.raises(RigError):
+    with pytest.raises(RigError, match="tree"):
         target_module.must_verify_trees(rig.target)
 
 

@@ -124,10 +124,11 @@ def test_a_measurement_waits_for_the_rig_and_does_not_count_the_waiting(laborato
 
 def test_what_cannot_be_served_leaves_the_rig_free(laboratory: LiveLaboratory) -> None:
     long = replace(an_ask(), prompt="word " * 5000)
-    for ask in (PromptRequest(" "), long, an_ask(drafters=("nobody",)), an_ask(budget=-1)):
-        with pytest.raises(RequestError):
+    for ask, named in ((PromptRequest(" "), "prompt"), (long, "tokens"), (an_ask(drafters=("nobody",)), "nobody"),
+                       (an_ask(budget=-1), "budget")):
+        with pytest.raises(RequestError, match=named):
             laboratory.measure(ask)
-    with pytest.raises(RequestError):
+    with pytest.raises(RequestError, match="tokens"):
         laboratory.measure_concurrent(an_ask(), [long], 2)
     assert laboratory.measure(an_ask("dflash")).token_ids
 

@@ -365,7 +365,7 @@ def test_one_thread_that_reads_two_answers_in_turns_is_told_what_to_do() -> None
     live = demo_live()
     first, second = (live.generate(MATH, max_tokens=6) for _ in range(2))
     next(first)
-    with pytest.raises(RequestError):
+    with pytest.raises(RequestError, match="close"):
         next(second)
     rounds = 1 + len(list(first))
     assert len(list(live.generate(MATH, max_tokens=6))) == rounds, "the rig is free again"
