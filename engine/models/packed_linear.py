@@ -10,10 +10,11 @@ On request, weights of 4 bits are multiplied as such. Many files store each outp
 group's on at most 16 evenly spaced levels (as in Q4_0, Q4_1 and Q4_K of GGUF files). A pass over a few rows spends its
 time reading weights, and 4 bits are a quarter of bfloat16's bytes. The levels are found in the weights themselves,
 whatever file they came from. Inputs and steps are in bfloat16, sums in float32. The product is that of
-``int4_product.py`` or torch's. Either adds up each row in one order, so a row gives the same bits whatever rows are
-computed with it, and the text is exactly plain decoding's. bfloat16 kernels add up in other orders for other numbers of
-rows, so a file's finer weights and the output head are multiplied in blocks of a fixed number of rows
-(``PackedLinear.make_batch_invariant``). Figures: ``LOG.md``.
+``level_product.py`` or torch's. Either adds up each row in one order, so a row gives the same bits whatever rows are
+computed with it, and the text is exactly plain decoding's. If numba compiles, so it is with weights on 8-bit levels (as
+in Q8_0, in which files often keep the output head). bfloat16 kernels add up in other orders for other numbers of rows,
+so all other weights are multiplied in blocks of a fixed number of rows (``PackedLinear.make_batch_invariant``).
+Figures: ``LOG.md``.
 """
 
 from collections.abc import Callable, Sequence
@@ -48,18 +49,19 @@ class PackedLinear:
         self.weight, self.bias = weight, bias
         self._laid_out = (
             lay_out(weight) if weight.nbytes <= LAID_OUT_BYTES and has_bfloat16_kernels(weight) else None)
-        self._four_bits: Callable[[Tensor], Tensor] | None = None
+        self._by_levels: Callable[[Tensor], Tensor] | None = None
         self._block_rows: int | None = None
 
-    def enable_int4(self, rule: "LevelsRule | None" = None, product: "Int4Product | None" = None) -> bool:
+    def enable_levels(self, rule: "LevelsRule | None" = None, product: "LevelsProduct | None" = None) -> bool:
         """Multiply with the weight as 4 bits if it is in bfloat16 and the rule, by default ``levels_of``, gives it 16
-        levels, and return whether it does. ``weight`` then takes on the values that are multiplied with. The product
-        is by default torch's."""
+        levels, or as 8 bits by a rule for those; return whether it does. ``weight`` then takes on the values that are
+        multiplied with, rounded. The product is by default torch's, of 4 bits."""
         levels = (rule or levels_of)(self.weight)
         if levels is None:
             return False
-        self._four_bits, self._laid_out = (product or PackedInt4)(levels), None
-        self.weight.copy_(levels.dense())
+        self._by_levels, self._laid_out = (product or PackedInt4)(levels), None
+        if levels.bits == 4:  # of 8, levels give the weight back
+            self.weight.copy_(levels.dense())
         return True
 
     def make_batch_invariant(self, block_rows: int | None = None) -> None:
@@ -90,8 +92,8 @@ class PackedLinear:
         return torch.cat(products).view(*inputs.shape[:-1], -1)
 
     def _multiplied(self, inputs: Tensor) -> Tensor:
-        if self._four_bits is not None:
-            product = self._four_bits(inputs)
+        if self._by_levels is not None:
+            product = self._by_levels(inputs)
             return product if self.bias is None else product.add_(self.bias)
         if self._laid_out is None:
             return linear(inputs, self.weight, self.bias)
@@ -109,11 +111,13 @@ class PackedHead(PackedLinear):
         self._alone = is_cpu_float32(self.weight)
         faster = self._alone or has_bfloat16_kernels(self.weight)
         self._laid_out = lay_out(self.weight) if faster and self.weight.nbytes <= VOCABULARY_BYTES else None
-        self._four_bits = self._block_rows = None
+        self._by_levels = self._block_rows = None
 
     def _multiplied(self, inputs: Tensor) -> Tensor:
         if self._alone and inputs.shape[:-1].numel() == 1:  # for a single row the original layout is faster
             return linear(inputs, self.weight, self.bias)
+        if self._by_levels is not None:
+            return super()._multiplied(inputs.flatten(0, -2)).view(*inputs.shape[:-1], -1)
         return super()._multiplied(inputs)
 
 
@@ -174,20 +178,22 @@ def biases(projections: Sequence[nn.Linear]) -> Tensor | None:
 
 
 class Levels(NamedTuple):
-    """A weight (outputs, inputs) as middle + (number − 8) × step: numbers (outputs, groups, 32) float32, whole, from 0
-    to 15; scales (outputs, groups, 2) bfloat16, each group's step and middle."""
+    """A weight (outputs, inputs) as middle + (number − 8) × step: numbers (outputs, groups, 32), whole, from 0 to 15;
+    scales (outputs, groups, 2) bfloat16, each group's step and middle. Of 8 bits it is (number − 128) × step: numbers
+    from 1 to 255; scales (outputs, groups, 1) float32."""
 
     numbers: Tensor
     scales: Tensor
+    bits: int = 4
 
     def dense(self) -> Tensor:
-        """The weight (outputs, inputs), rounded to bfloat16."""
+        """The weight (outputs, inputs) of 4 bits, rounded to bfloat16."""
         steps, middle = self.scales.float().split(1, -1)
         return torch.addcmul(middle, self.numbers - MIDDLE, steps).flatten(1).to(torch.bfloat16)
 
 
 LevelsRule = Callable[[Tensor], Levels | None]
-Int4Product = Callable[[Levels], Callable[[Tensor], Tensor]]
+LevelsProduct = Callable[[Levels], Callable[[Tensor], Tensor]]
 
 
 class PackedInt4:

@@ -19,7 +19,7 @@ from engine.models.attention import EAGER, FUSED
 from engine.models.cache import LayeredCache, TreeCache, cache_argument
 from engine.models.device import gpus_of
 from engine.models.layers import Experts, Layer, Rotations, View, additive, folded_groups, norm_of
-from engine.models.packed_linear import ATTENTION_DTYPE, GROUP, Int4Product, Levels, LevelsRule, PackedHead
+from engine.models.packed_linear import ATTENTION_DTYPE, GROUP, Levels, LevelsRule, PackedHead
 from engine.models.rows import PassPart, PassRows
 
 log = logging.getLogger("canopy.passes")
@@ -122,12 +122,13 @@ class FusedPass(nn.Module):
         if any(isinstance(layer.mlp, Experts) for layer in self.layers):
             return False
         products = [product for layer in self.layers for product in layer.linears()]
-        int4 = compiled_int4()
-        finer = [product for product in products if not product.enable_int4(rule, int4)]
+        compiled = compiled_product()
+        finer = [product for product in products if not product.enable_levels(rule, compiled)]
         if 2 * sum(product.weight.numel() for product in finer) >= sum(product.weight.numel() for product in products):
             return False
         for product in (*finer, self.head):
-            product.make_batch_invariant()
+            if not (compiled and product.enable_levels(compiled.levels_of, compiled)):
+                product.make_batch_invariant()
         self.attention_dtype = ATTENTION_DTYPE
         self._compiled = compiled_layers(self.layers)
         return True
@@ -189,14 +190,14 @@ def compiled_layers(layers: Sequence[Layer]) -> Any:
     return unless_numba_fails(make)
 
 
-def compiled_int4() -> Int4Product | None:
-    """The compiled product with weights of 4 bits (``int4_product.CompiledInt4``); None if numba cannot compile it, or
-    if torch's OpenMP is not GNU's."""
-    def make() -> Int4Product:
-        from engine.models.int4_product import CompiledInt4  # noqa: PLC0415  # it compiles when it is imported
+def compiled_product() -> Any:
+    """The compiled product with weights of 4 or 8 bits (``level_product.CompiledProduct``); None if numba cannot
+    compile it, or if torch's OpenMP is not GNU's."""
+    def make() -> Any:
+        from engine.models.level_product import CompiledProduct  # noqa: PLC0415  # it compiles when it is imported
         zeros = torch.zeros(1, 1, GROUP, dtype=torch.bfloat16)
-        CompiledInt4(Levels(zeros, zeros[..., :2]))(zeros[0])  # raises here
-        return CompiledInt4
+        CompiledProduct(Levels(zeros, zeros[..., :2]))(zeros[0])  # raises here
+        return CompiledProduct
     return unless_numba_fails(make)
 
 

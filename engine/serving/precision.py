@@ -29,7 +29,7 @@ from engine.errors import FileError, RigError
 from engine.machine.files import kept_files, replace_file
 from engine.models.device import hardware
 from engine.models.packed_linear import GROUP, levels_of, rounded_levels
-from engine.models.passes import compiled_int4, compiled_layers
+from engine.models.passes import compiled_layers, compiled_product
 from engine.models.target import TorchTarget
 from engine.records import Precision, Sampling
 from engine.requests.rig_names import AUTO_DTYPE, EXACTNESS, FOUR_BITS
@@ -66,7 +66,7 @@ def precision(wanted: str, folder: Path, device: torch.device, opening: Opening,
         why = "on a GPU" if device.type != "cpu" else "for a target too large to try several"
         return Precision(DEFAULT_DTYPE, f"{DEFAULT_DTYPE}, as usual {why}; {EXACTNESS[DEFAULT_DTYPE]}.")
     names = tuple(name for name in DTYPES if name != FOUR_BITS or in_four_bits(folder))
-    compiled = FOUR_BITS in names and (compiled_layers(()) is not None, compiled_int4() is not None)
+    compiled = FOUR_BITS in names and (compiled_layers(()) is not None, compiled_product() is not None)
     key = sha256("|".join([text.to_json_string(), hardware(device), str(torch.get_num_threads()), torch.__version__,
                            str(PASS_VERSION), str(compiled), *names]).encode()).hexdigest()
     times = remembered(key)

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 # What a process holds a family to is read when it first computes: until then one process may import for all of them.
 import engine.models.compiled
 import engine.models.passes  # noqa: F401
-from engine.models.int4_product import CompiledInt4
+from engine.models.level_product import CompiledProduct
 from engine.models.packed_linear import GROUP, HIGHEST, Levels, PackedHead, PackedInt4, PackedLinear
 
 # The instructions that oneDNN and torch may use, and how many rows a block has on such a processor.
@@ -45,10 +45,16 @@ def random_levels(outputs: int, inputs: int) -> Levels:
     return Levels(numbers, torch.randn(outputs, inputs // GROUP, 2).bfloat16())
 
 
+def random_levels_of_8(outputs: int, inputs: int) -> Levels:
+    numbers = torch.randint(1, 256, (outputs, inputs // GROUP, GROUP), dtype=torch.uint8)
+    return Levels(numbers, torch.rand(outputs, inputs // GROUP, 1), 8)
+
+
 def digest() -> str:
     """A digest of what compiled products give for random weights and inputs."""
     torch.manual_seed(0)
-    products = [CompiledInt4(random_levels(*shape))(torch.randn(7, shape[1]).bfloat16()) for shape in LAYERS]
+    levels = [*(random_levels(*shape) for shape in LAYERS), random_levels_of_8(*HEADS[1])]
+    products = [CompiledProduct(one)(torch.randn(7, one.numbers[0].numel()).bfloat16()) for one in levels]
     return sha256(b"".join(product.view(torch.int16).numpy().tobytes() for product in products)).hexdigest()
 
 
@@ -113,13 +119,15 @@ def compare_family(family: str, each: int, counts: Sequence[int]) -> None:
     torch.manual_seed(0)
     for number, (outputs, inputs) in enumerate(LAYERS):
         threads = threads_of(number, each)
-        for kind in (PackedInt4, CompiledInt4):
+        for kind in (PackedInt4, CompiledProduct):
             product = kind(random_levels(outputs, inputs))
             compare(f"{family}: {kind.__name__} {outputs}", product, inputs, counts, threads)
         compare(f"{family}: finer {outputs}", finer_product(outputs, inputs, block_rows), inputs, counts, threads)
     for number, (outputs, inputs) in enumerate(HEADS):
-        compare(f"{family}: head {outputs}", head_product(outputs, inputs, block_rows), inputs, counts,
-                threads_of(number, each))
+        heads: dict[str, Product] = {"bfloat16": head_product(outputs, inputs, block_rows),
+                                     "8-bit": CompiledProduct(random_levels_of_8(outputs, inputs))}
+        for name, head in heads.items():
+            compare(f"{family}: {name} head {outputs}", head, inputs, counts, threads_of(number, each))
 
 
 def main(each: int, *counts: int) -> None:

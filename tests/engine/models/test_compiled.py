@@ -87,10 +87,10 @@ NOT_COMPILED: dict[str, Callable[[pytest.MonkeyPatch], None]] = {
 @torch.inference_mode()
 def test_torch_computes_the_same_if_numba_cannot_compile(reason: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Bit for bit if its own product is beside compiled layers too."""
-    monkeypatch.setattr("engine.models.passes.compiled_int4", lambda: None)
+    monkeypatch.setattr("engine.models.passes.compiled_product", lambda: None)
     expected = outputs_of(int4_pass(CONFIGS["llama"]))
     monkeypatch.undo()
-    for name in ("compiled", "int4_product"):
+    for name in ("compiled", "level_product"):
         monkeypatch.delitem(sys.modules, f"engine.models.{name}", raising=False)
     NOT_COMPILED[reason](monkeypatch)
     assert all(torch.equal(*pair) for pair in zip(outputs_of(int4_pass(CONFIGS["llama"])), expected, strict=True))

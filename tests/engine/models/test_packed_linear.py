@@ -11,13 +11,13 @@ from torch.nn.functional import linear
 from transformers import Qwen3ForCausalLM, Qwen3MoeConfig, Qwen3MoeForCausalLM
 
 from engine.decoding.tree import pack, path_to
-from engine.models.int4_product import CompiledInt4
+from engine.models.level_product import CompiledProduct
 from engine.models.packed_linear import (
     GROUP,
     LANES,
     PACKED_BYTES,
-    Int4Product,
     Levels,
+    LevelsProduct,
     PackedHead,
     PackedInt4,
     PackedLinear,
@@ -104,7 +104,7 @@ def test_other_weights_have_none(weight: Tensor) -> None:
     assert levels_of(weight) is None
 
 
-PRODUCTS: dict[str, Int4Product] = {"torch": PackedInt4, "compiled": CompiledInt4}
+PRODUCTS: dict[str, LevelsProduct] = {"torch": PackedInt4, "compiled": CompiledProduct}
 
 
 @pytest.mark.parametrize("kind", PRODUCTS)
@@ -139,15 +139,54 @@ def test_the_compiled_product_is_nearer_than_bfloat16_rounds() -> None:
     steps, middles = levels.scales.double().split(1, -1)
     weight, inputs = (middles + (numbers - 8) * steps).flatten(1), torch.randn(9, 20 * GROUP).bfloat16()
     exact = linear(inputs.double(), weight)
-    off = (CompiledInt4(levels)(inputs).double() - exact).abs() - 2.0**-8 * exact.abs()
+    off = (CompiledProduct(levels)(inputs).double() - exact).abs() - 2.0**-8 * exact.abs()
     assert bool((off <= 2.0**-17 * linear(inputs.double().abs(), weight.abs())).all())
+
+
+def on_eight_bit_levels(outputs: int = OUTPUTS, inputs: int = INPUTS) -> Tensor:
+    """A weight in bfloat16 as of Q8_0, with one group of zeros."""
+    torch.manual_seed(0)
+    numbers = torch.randint(-127, 128, (outputs, inputs // GROUP, GROUP))
+    numbers[..., 5] = 127 * (-1) ** torch.arange(outputs)[:, None]
+    numbers[3, 0] = 0
+    steps = (torch.rand(outputs, inputs // GROUP, 1) * 0.05 + 0.0001).half().float()
+    return (numbers * steps).flatten(1).bfloat16()
+
+
+def test_a_weight_of_eight_bits_is_given_back_and_multiplied_nearer_than_bfloat16_rounds() -> None:
+    weight = on_eight_bit_levels(outputs=OUTPUTS + LANES)
+    levels = CompiledProduct.levels_of(weight)
+    assert levels is not None
+    exact_weight = ((levels.numbers.double() - 128) * levels.scales.double()).flatten(1)
+    assert torch.equal(exact_weight.bfloat16(), weight)
+    product, inputs = CompiledProduct(levels), torch.randn(17, INPUTS) * torch.logspace(-25, 25, 17)[:, None]
+    inputs[3], inputs[5, :40] = 0, 0
+    inputs = inputs.bfloat16()
+    outputs, exact = product(inputs), linear(inputs.double(), exact_weight)
+    off = (outputs.double() - exact).abs() - 2.0**-8 * exact.abs()
+    assert bool((off <= 2.0**-13 * linear(inputs.double().abs(), exact_weight.abs())).all())
+    assert all(torch.equal(product(inputs[first:first + rows]), outputs[first:first + rows])
+               for rows in range(1, 17) for first in range(18 - rows))
+
+
+@pytest.mark.parametrize("weight", [
+    pytest.param(torch.randn(OUTPUTS, INPUTS).bfloat16(), id="normal"),
+    pytest.param(on_levels(), id="four bits"),
+    pytest.param((on_eight_bit_levels() + 0.02 * torch.eye(OUTPUTS, INPUTS)).bfloat16(), id="some off their levels"),
+    pytest.param(on_eight_bit_levels().float(), id="float32"),
+    pytest.param(on_eight_bit_levels()[:, :-16].contiguous(), id="no whole groups"),
+    pytest.param(on_eight_bit_levels().index_fill(0, torch.tensor([3]), torch.nan), id="not a number"),
+    pytest.param(on_eight_bit_levels().index_fill(0, torch.tensor([3]), torch.inf), id="infinite"),
+])
+def test_other_weights_have_no_eight_bits(weight: Tensor) -> None:
+    assert CompiledProduct.levels_of(weight) is None
 
 
 @pytest.mark.parametrize("number", [torch.nan, torch.inf])
 def test_a_row_that_is_no_number_stays_none_and_alone(number: float) -> None:
     levels = levels_of(on_levels())
     assert levels is not None
-    product, inputs = CompiledInt4(levels), torch.randn(4, INPUTS).bfloat16()
+    product, inputs = CompiledProduct(levels), torch.randn(4, INPUTS).bfloat16()
     expected = product(inputs)
     inputs[1, 40] = number
     outputs = product(inputs)
@@ -158,7 +197,7 @@ def test_threads_multiply_at_once() -> None:
     """Each with a team of its own, and several products."""
     levels = levels_of(on_levels(outputs=960, inputs=576))
     assert levels is not None
-    product, inputs = CompiledInt4(levels), torch.randn(5, 576).bfloat16()
+    product, inputs = CompiledProduct(levels), torch.randn(5, 576).bfloat16()
     expected = product(inputs)
     with ThreadPoolExecutor(3) as threads:
         equal = list(threads.map(lambda _: torch.equal(product(inputs), expected), range(300)))
@@ -169,9 +208,9 @@ def test_threads_multiply_at_once() -> None:
 def test_a_product_takes_on_the_weight_that_it_multiplies_with() -> None:
     weight, bias, inputs = on_levels(), torch.randn(OUTPUTS).bfloat16(), torch.randn(40, INPUTS).bfloat16()
     product = PackedLinear(weight, bias)
-    assert product.enable_int4()
+    assert product.enable_levels()
     torch.testing.assert_close(product(inputs), linear(inputs, weight, bias), atol=3e-2, rtol=2e-2)
-    assert not PackedLinear(torch.randn(OUTPUTS, INPUTS).bfloat16()).enable_int4()
+    assert not PackedLinear(torch.randn(OUTPUTS, INPUTS).bfloat16()).enable_levels()
 
 
 @torch.inference_mode()
@@ -186,7 +225,7 @@ def test_other_weights_are_rounded_to_the_nearest_of_sixteen_levels() -> None:
     assert bool((off <= 0.5 * steps + 2.0**-6 * weight.float().abs().max()).all())
     assert bool((levels.dense()[4] == 0).all()) and levels.numbers.unique().tolist() == list(range(16))
     product = PackedLinear(weight.clone())
-    assert product.enable_int4(rounded_levels) and torch.equal(product.weight, levels.dense())
+    assert product.enable_levels(rounded_levels) and torch.equal(product.weight, levels.dense())
     torch.testing.assert_close(product(inputs), linear(inputs, levels.dense()), atol=6e-2, rtol=2e-2)
 
 
@@ -227,7 +266,7 @@ def test_a_mixture_of_experts_is_never_one() -> None:
     assert not TorchTarget(model, ()).enable_int4()
 
 
-@pytest.mark.parametrize("finer", [(), ("v_proj", "layers.1.mlp.down_proj")], ids=["all of 4 bits", "mixed"])
+@pytest.mark.parametrize("finer", [(), ("lm_head", "v_proj", "layers.1.mlp.down_proj")], ids=["on levels", "mixed"])
 @torch.inference_mode()
 def test_a_tree_says_bit_for_bit_what_its_paths_say_alone(finer: Sequence[str]) -> None:
     target = target_of_four_bits(finer)
@@ -247,7 +286,8 @@ def test_a_tree_says_bit_for_bit_what_its_paths_say_alone(finer: Sequence[str]) 
 
 
 def target_of_four_bits(finer: Sequence[str] = (), taps: Sequence[int] = ()) -> TorchTarget:
-    """A random target whose layers' weights lie on 16 levels, but for these; most sums are of many inputs."""
+    """A random target whose layers' weights lie on 16 levels, and its output head on 255, but for these; most sums are
+    of many inputs."""
     torch.manual_seed(0)
     config = small_config()
     config.hidden_size, config.head_dim, config.intermediate_size = 64, 16, 2048
@@ -255,6 +295,8 @@ def target_of_four_bits(finer: Sequence[str] = (), taps: Sequence[int] = ()) -> 
     for name, value in model.named_parameters():
         if value.ndim == 2 and not any(part in name for part in finer):
             value.data.copy_(on_levels(lowest=-0.25, outputs=value.shape[0], inputs=value.shape[1]))
+    if "lm_head" not in finer:
+        model.lm_head.weight = nn.Parameter(on_eight_bit_levels(*model.lm_head.weight.shape))
     target = TorchTarget(model, taps)
     assert target.enable_int4() and target.dtype == FOUR_BITS
     return target

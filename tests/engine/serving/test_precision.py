@@ -135,7 +135,7 @@ def test_it_is_measured_again_if_a_pass_is_computed_in_another_way(
     monkeypatch.setattr(precision, "in_four_bits", Mock(return_value=True))
     assert [dtype_chosen(), dtype_chosen()] == ["int4"] * 2 and measured.call_count == 1
     for calls, (name, other) in enumerate({"compiled_layers": Mock(return_value=None),
-                                           "compiled_int4": Mock(return_value=None),
+                                           "compiled_product": Mock(return_value=None),
                                            "PASS_VERSION": precision.PASS_VERSION + 1}.items(), start=2):
         monkeypatch.setattr(precision, name, other)
         assert dtype_chosen() == "int4" and measured.call_count == calls
