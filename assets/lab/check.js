@@ -16,7 +16,7 @@ export class Check extends Tool {
     super(lab, pane);
     this.begin = new Begin(this, { label: "Examine the rig", title: "Runs every drafter as configured and with each common mistake in its configuration; can take minutes", act: () => this.examine() });
     this.box = html("section", { class: "lab-card lab-findings", tabIndex: 0, "aria-label": "Findings" }, pane);
-    html("p", "lab-note", this.box, "Why is τ low? This checks taps, mask token, slot 0, RoPE, dtype, vocabulary, chat template and the acceptance at every position, each with a figure.");
+    html("p", "lab-note", this.box, "Is a drafter set up as it was trained? This runs each with its configuration and with common mistakes in it, and names what is wrong (one to some minutes).");
   }
 
   async examine() {

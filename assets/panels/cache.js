@@ -161,8 +161,9 @@ class CachePanel extends DrawnPanel {
     const y = low.y + low.height + 39;
     const wide = this.uneven && this.width > 330 ? ", the kept ones drawn wider" : "";
     const { rows, replayed } = rowWords(round, stage.header?.recurrent_layers || 0);
-    const sums = `${rows}: ${round.start + kept} slots`;
-    const told = textWidth(sums + replayed, SIZE_FONT) < right - LEFT ? sums + replayed : sums;
+    const slots = `${round.start + kept} slots`;
+    const sums = `${rows}: ${slots}`;
+    const told = [sums + replayed, sums, rows].find((words) => textWidth(words, SIZE_FONT) < right - LEFT) ?? slots;
     const bonus = clip(round.show(round.bonus), 90, SIZE_FONT);
     const last = stage.run.end?.reason === "stop" && round === stage.rounds.at(-1);
     const next = last ? "ends the text: no slot" : "has no slot yet: it is the next root";

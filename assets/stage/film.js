@@ -10,9 +10,9 @@ import { figuresOf } from "../shared/round.js";
 
 const PLAIN_MS = 3000; // for all passes of plain decoding's scene
 const PASS_MS = 600; // for one of them at most
-const RACE_MS = 5000; // how long the slower text takes on the screen
+const RACE_MS = 4000; // how long the slower text takes on the screen
 /** @type {Record<string, number>} */
-const SCENE_MS = { plain: PLAIN_MS + 600, guess: 3800, verify: 4600, race: RACE_MS + 500, same: 2500 }; // 20 s in all
+const SCENE_MS = { plain: PLAIN_MS + 600, guess: 3600, verify: 4400, race: RACE_MS + 500, same: 2000 }; // 18 s in all, and the page opens within 2
 const WORD = /^( \p{L}{2}|\p{Lu}\p{Ll}|\p{Lo}| ?\d)/u; // a token that begins a word or number, so that anybody can read it
 const MAX_FORKS = 4; // of the path: more make a round no better to show
 const FIELD = "#canopy-prompt textarea, .cs-opening textarea";

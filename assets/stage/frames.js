@@ -219,7 +219,7 @@ function legend(stage, frame, entries) {
       const drafter = ["drafter1", "drafter2"].indexOf(origin ?? "");
       if (drafter < 0) continue;
       const name = header?.drafters[drafter];
-      write(words, name || label);
+      write(words, name && header.drafters.length === 1 ? `drafter ${name}` : name || label);
       item.title = name ? `${name}, ${label} of this run` : label;
     }
   });

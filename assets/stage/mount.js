@@ -30,7 +30,7 @@ import { Timeline } from "./timeline.js";
 import { Tour } from "./tour.js";
 
 const TEXT = {
-  title: "Text", caption: "By guesser.",
+  title: "Text", caption: "Coloured by who guessed.",
   legend: /** @type {LegendEntry[]} */ ([
     { glyph: "■", label: "target", color: "--target", title: "The target's own tokens" },
     { glyph: "■", label: "drafter 1", color: "--drafter1", origin: "drafter1" },

@@ -42,6 +42,8 @@ def test_its_scenes_wait_for_a_key_if_motion_is_reduced_and_show_the_recordings_
     assert str(nodes[best]) in headlines[1] and str(lengths[best]) in headlines[2]
     assert f"{len(lengths)} passes instead of {len(plain)}" in headlines[4]
     assert headlines[5].startswith(f"{sum(lengths)} tokens in {len(lengths)} passes, ")
+    page.set_viewport_size({"width": 1280, "height": 720})
+    assert len({bar.bounding_box()["x"] for bar in page.locator(".cs-ends i").all()}) == 1, "lengths can be compared"
     page.get_by_role("button", name="Your turn").click()
     assert page.evaluate("document.activeElement.closest('#canopy-prompt') !== null")
 
