@@ -9,7 +9,9 @@ than the work on it. Attention runs on the threads of torch's OpenMP, the rest o
 
 import ctypes
 from collections.abc import Callable, Sequence
+from hashlib import sha256
 from math import factorial, inf, isnan, log, sqrt
+from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
@@ -39,22 +41,29 @@ LN2_LOW = 1.9082149292705877e-10  # the rest of ln 2
 INTEGER_SHIFT = 1.5 * 2.0**52  # added to a number, it rounds to integers
 EXPONENTIAL = tuple(1 / factorial(n) for n in range(13, -1, -1))  # the series' coefficients, enough up to ln 2 ÷ 2
 MIN_EXPONENT = -700  # e to the power of less counts as 0
+# The files whose functions and constants compiled functions of other files contain.
+COMPILED_IN = tuple(Path(__file__).with_name(name) for name in ("compiled.py", "level_product.py", "packed_linear.py"))
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
-def compiled(signature: str, **options: Any) -> Callable[[Function], Function]:
-    """Compile a function when it is defined, or load it from where an earlier process left it. Other threads of Python
-    run beside it."""
-    compile_or_load: Callable[[Function], Function] = njit(
-        signature, cache=True, nogil=True, error_model="numpy", **options)
-
-    def decorator(function: Function) -> Function:
+def stored(compile_or_load: Callable[[Function], Any]) -> Callable[[Function], Any]:
+    """Apply a decorator of numba that compiles a function when it is defined, or loads it from where an earlier process
+    left it."""
+    def decorator(function: Function) -> Any:
+        # The name under which it is stored: numba notices changes of the function's own file, but not of these.
+        digest = sha256(b"".join(file.read_bytes() for file in COMPILED_IN)).hexdigest()
+        function.__qualname__ += f"_{digest[:16]}"
         try:
             return compile_or_load(function)
         except Exception:  # a stored result that is damaged raises whatever pickle, LLVM or numba then does
             FunctionCache(function).flush()
             return compile_or_load(function)
     return decorator
+
+
+def compiled(signature: str, **options: Any) -> Callable[[Function], Function]:
+    """``stored``, for a function that other threads of Python run beside."""
+    return stored(njit(signature, cache=True, nogil=True, error_model="numpy", **options))
 
 
 def _pointer(_context: Any, address: Any) -> Any:
@@ -257,7 +266,7 @@ def attend_items(arguments: Any) -> None:
         item = next_item(arguments)
 
 
-@cfunc("void(intp)", cache=True)  # type: ignore[untyped-decorator]
+@stored(cfunc("void(intp)", cache=True))
 def attend_on_thread(arguments: Any) -> None:
     """``attend_items``, as OpenMP calls it."""
     attend_items(arguments)

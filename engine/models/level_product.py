@@ -34,6 +34,7 @@ from engine.models.compiled import (
     pointer,
     rounded,
     run_on_threads,
+    stored,
     widened,
 )
 from engine.models.packed_linear import GROUP, LANES, ROUNDING, Levels
@@ -145,7 +146,7 @@ def add_group(_context: Any, case: Any, weights: Any, inputs: Any, scales: Any, 
     return types.void(case, weights, inputs, scales, sums, groups), generate
 
 
-@cfunc("void(intp)", cache=True)  # type: ignore[untyped-decorator]
+@stored(cfunc("void(intp)", cache=True))
 def compute_tiles(arguments: Any) -> None:
     """Compute tiles of outputs until none is left. At the address stand a counter of tiles and ``multiply``'s numbers,
     the integers' address and the scales'."""
@@ -259,6 +260,9 @@ class CompiledProduct:
 
     def __call__(self, inputs: Tensor) -> Tensor:
         """The product with inputs (rows, inputs) bfloat16: (rows, outputs) bfloat16."""
+        if inputs.dtype != torch.bfloat16 or inputs.shape[1:] != (GROUP * self._groups,):
+            raise RuntimeError(f"The inputs are {inputs.dtype} of shape {tuple(inputs.shape)}; allowed is "
+                               f"torch.bfloat16 of shape (rows, {GROUP * self._groups}).")
         inputs = inputs.contiguous()
         results = inputs.new_empty(len(inputs), self._outputs)
         multiply(GOMP_PARALLEL, compute_tiles.address, inputs.data_ptr(), self._packed.data_ptr(), results.data_ptr(),

@@ -194,6 +194,9 @@ def compiled_product() -> Any:
     """The compiled product with weights of 4 or 8 bits (``level_product.CompiledProduct``); None if numba cannot
     compile it, or if torch's OpenMP is not GNU's."""
     def make() -> Any:
+        from engine.models.compiled import GOMP_PARALLEL  # noqa: PLC0415  # it compiles when it is imported
+        if GOMP_PARALLEL is None:
+            return None
         from engine.models.level_product import CompiledProduct  # noqa: PLC0415  # it compiles when it is imported
         zeros = torch.zeros(1, 1, GROUP, dtype=torch.bfloat16)
         CompiledProduct(Levels(zeros, zeros[..., :2]))(zeros[0])  # raises here

@@ -66,6 +66,7 @@ def precision(wanted: str, folder: Path, device: torch.device, opening: Opening,
         why = "on a GPU" if device.type != "cpu" else "for a target too large to try several"
         return Precision(DEFAULT_DTYPE, f"{DEFAULT_DTYPE}, as usual {why}; {EXACTNESS[DEFAULT_DTYPE]}.")
     names = tuple(name for name in DTYPES if name != FOUR_BITS or in_four_bits(folder))
+    opening.report(f"Choosing the precision of {display_name(folder)} …", None)
     compiled = FOUR_BITS in names and (compiled_layers(()) is not None, compiled_product() is not None)
     key = sha256("|".join([text.to_json_string(), hardware(device), str(torch.get_num_threads()), torch.__version__,
                            str(PASS_VERSION), str(compiled), *names]).encode()).hexdigest()

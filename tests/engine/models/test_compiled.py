@@ -17,7 +17,7 @@ from transformers import AutoModelForCausalLM, LlamaConfig, PretrainedConfig, Qw
 from engine.models.cache import TreeCache
 from engine.models.compiled import gate
 from engine.models.packed_linear import rounded_levels
-from engine.models.passes import FusedPass
+from engine.models.passes import FusedPass, compiled_product
 from engine.models.rows import PassPart, PassRows
 
 SIZES = {"vocab_size": 64, "hidden_size": 192, "intermediate_size": 320, "num_hidden_layers": 3,
@@ -96,17 +96,45 @@ def test_torch_computes_the_same_if_numba_cannot_compile(reason: str, monkeypatc
     assert all(torch.equal(*pair) for pair in zip(outputs_of(int4_pass(CONFIGS["llama"])), expected, strict=True))
 
 
+SCALED = """from ctypes import CFUNCTYPE, c_int64
+from numba import cfunc
+from engine.models.compiled import compiled, stored
+
+@compiled('i8(i8)')
+def scaled(number):
+    return FACTOR * number
+"""
+AS_C_FUNCTION = SCALED.replace("compiled('i8(i8)')", "stored(cfunc('i8(i8)', cache=True))") + (
+    "scaled = CFUNCTYPE(c_int64, c_int64)((kept := scaled).address)\n")
+
+
+@pytest.mark.parametrize("text", [SCALED, AS_C_FUNCTION])
 @pytest.mark.parametrize("ending", ["nbi", "nbc"])
 @pytest.mark.parametrize("size", [0, 100])
-def test_a_stored_result_that_is_damaged_is_compiled_anew(ending: str, size: int, tmp_path: Path) -> None:
-    source = tmp_path / "doubling.py"
-    source.write_text("from engine.models.compiled import compiled\n\n\n"
-                      "@compiled('i8(i8)')\ndef double(number):\n    return 2 * number\n")
-    assert run_path(str(source))["double"](21) == 42
+def test_a_stored_result_that_is_damaged_is_compiled_anew(ending: str, size: int, text: str, tmp_path: Path) -> None:
+    source = tmp_path / "scaled.py"
+    source.write_text(text)
+    assert run_path(str(source), {"FACTOR": 2})["scaled"](21) == 42
     (stored,) = tmp_path.glob(f"__pycache__/*.{ending}")
     stored.write_bytes(damaged := stored.read_bytes()[:size])
-    assert run_path(str(source))["double"](21) == 42
+    assert run_path(str(source), {"FACTOR": 2})["scaled"](21) == 42
     assert stored.read_bytes() != damaged
+
+
+def test_a_change_of_a_file_whose_numbers_are_compiled_in_compiles_anew(
+        tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    source, other = tmp_path / "scaled.py", tmp_path / "factor.py"
+    source.write_text(SCALED)
+    monkeypatch.setattr(sys.modules["engine.models.compiled"], "COMPILED_IN", (other,))
+    for factor in (2, 3):
+        other.write_text(f"FACTOR = {factor}")
+        assert run_path(str(source), {"FACTOR": factor})["scaled"](21) == 21 * factor
+
+
+def test_without_gnus_openmp_the_product_is_torchs_and_nothing_failed(
+        monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    monkeypatch.setattr(sys.modules["engine.models.compiled"], "GOMP_PARALLEL", None)
+    assert compiled_product() is None and not caplog.records
 
 
 @torch.inference_mode()

@@ -133,6 +133,15 @@ def test_the_product_is_the_dense_ones_and_a_row_the_same_beside_any_others(kind
                for rows in range(1, 17) for first in range(18 - rows))
 
 
+@pytest.mark.parametrize("inputs", [torch.zeros(2, INPUTS), torch.zeros(INPUTS).bfloat16(),
+                                    torch.zeros(2, INPUTS - GROUP).bfloat16()])
+def test_the_compiled_product_refuses_inputs_of_another_dtype_or_shape(inputs: Tensor) -> None:
+    levels = levels_of(on_levels())
+    assert levels is not None
+    with pytest.raises(RuntimeError, match=f"rows, {INPUTS}"):
+        CompiledProduct(levels)(inputs)
+
+
 def test_the_compiled_product_is_nearer_than_bfloat16_rounds() -> None:
     numbers = torch.randint(0, 16, (OUTPUTS, 20, GROUP)).float()
     levels = Levels(numbers, torch.randn(OUTPUTS, 20, 2).bfloat16())

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from engine.checkpoints.memory import ALONE
+from engine.checkpoints.memory import ALONE, Opening
 from engine.errors import RigError
 from engine.records import PromptRequest, Request, Sampling
 from engine.requests.rig_names import AUTO_DTYPE
@@ -127,6 +127,15 @@ def test_it_is_measured_once_and_again_where_nothing_can_be_read_or_written(
     kept.unlink()
     kept.mkdir()  # where the file should be
     assert [dtype_chosen(), dtype_chosen()] == ["bfloat16"] * 2 and measured.call_count == 5
+
+
+def test_something_is_told_before_products_are_compiled(kept: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    stand_in(monkeypatch, PROCESSORS["AVX-512 with bfloat16"][0])
+    steps = Mock()
+    monkeypatch.setattr(precision, "in_four_bits", Mock(return_value=True))
+    monkeypatch.setattr(precision, "compiled_layers", steps.compile)
+    precision.precision(AUTO_DTYPE, DEMO_TARGET, torch.device("cpu"), Opening(steps.report), DEMO)
+    assert [step[0] for step in steps.method_calls][:2] == ["report", "compile"]
 
 
 def test_it_is_measured_again_if_a_pass_is_computed_in_another_way(
