@@ -238,7 +238,7 @@ export interface Entry {
   texts?: Record<string, string | number[]>;
 }
 
-/** Return a run's last line. */
+/** The last line of a run. */
 export interface EndLine {
   end: End;
 }

@@ -113,7 +113,7 @@ class Budgets:
         if measured.get("withheld"):
             view["withheld"] = measured["withheld"]
         elif cost and (own := run_speed(trace, cost)) is None:
-            view["withheld"] = "Every round was shared with other runs, so no speed is predicted."
+            view["withheld"] = "No round was timed alone, so no speed is predicted."
         elif cost and own:
             view["withheld"] = own.misfit(measured.get("ratio", 0.0))
             speed = float(measured["speed"]) if measured else own.measured

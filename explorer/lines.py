@@ -24,7 +24,7 @@ class HeaderLine(TypedDict):
 
 
 class EndLine(TypedDict):
-    """Return a run's last line."""
+    """The last line of a run."""
 
     end: End
 

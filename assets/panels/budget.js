@@ -172,7 +172,7 @@ class BudgetPanel extends DrawnPanel {
     this.head.hidden = !known;
     if (!known || !header || !this.width) return;
     if (this.forecast?.run !== stage.value.run) this.forecast = null;
-    if (!this.forecast) this.look();
+    if (!this.forecast || !stage.live) this.look(); // what it was made from may have changed while nobody saw it
     const own = this.own(header);
     const ticked = stage.ticked.map((point, place) => ({ ...point, pin: letterOf(place) }));
     const others = stage.kept.filter(({ run, machine }) => machine === own.machine && run !== own.run && !ticked.some((one) => one.run === run));

@@ -318,7 +318,7 @@ export class TreePanel extends DrawnPanel {
     const dragged = this.grip && this.grip.moved;
     this.grip = null;
     if (dragged || event.button !== 0) return;
-    if (this.clicks.count > 1) this.stage.pin(this.clicks.node);
+    if (event.pointerType === "mouse" && this.clicks.count > 1) this.stage.pin(this.clicks.node);
     else this.press(event);
   }
 

@@ -171,6 +171,20 @@ def test_a_prediction_is_drawn_while_the_run_goes_on(watched: Watched, address: 
     page.click("#canopy-stop")
 
 
+def test_a_prediction_is_asked_for_again_if_something_was_measured_while_it_was_hidden(page: Any) -> None:
+    predicted(page, "tau")
+    assert page.evaluate(f"""(() => {{
+      const [stage, panel] = [{STAGE}, {BUDGET}];
+      let asked = 0;
+      stage.server.budgets = () => {{ asked += 1; return new Promise(() => {{}}); }};
+      panel.draw(stage.round);
+      const before = asked;
+      stage.comparison = {{ ...stage.comparison, speed: {{ ...stage.comparison.speed, plain_speed: "7" }} }};
+      panel.draw(stage.round);
+      return [before, asked];
+    }})()""") == [0, 1]
+
+
 def test_a_run_branches_off_at_a_refused_node_and_leads_back(watched: Watched, address: str) -> None:
     page = watched.open(f"{address}#mode=workbench&method=ddtree&budget=16")
     page.wait_for_function(f"{BUDGET_INPUT} === '16'")

@@ -51,7 +51,7 @@ def test_the_lab_opens_on_the_recorded_sweep_of_the_rig_that_is_loaded(tmp_path:
     assert shown["recorded"]["rig"] == HERE and len(shown["rows"]) == 2
     rows = lab_of(tmp_path, THERE).concurrency({"sweep": 0})["rows"]
     assert rows[-1]["concurrency"] == 1, "several requests were measured HERE"
-    with pytest.raises(RequestError):
+    with pytest.raises(RequestError, match="recorded"):
         here.delete({"sweep": -2})
 
 

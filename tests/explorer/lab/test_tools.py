@@ -94,7 +94,7 @@ def test_a_failing_job_says_so_and_gives_its_place_up(caplog: pytest.LogCaptureF
     assert "ZeroDivisionError" in message and "hidden detail" not in message
     after = {"job": jobs.start(lambda job: 1)}
     until(lambda: jobs.look(after)["state"] == "done")
-    with pytest.raises(RequestError):
+    with pytest.raises(RequestError, match="gone"):
         jobs.look({"job": "nobody"})
 
 
