@@ -289,12 +289,12 @@ export class TreePanel extends DrawnPanel {
     return [round.show(round.tokens[node]), ...factsOf(round, node, this.earned).map((fact) => fact.join(" "))];
   }
 
-  // The path to the node, too.
+  // The path to the node, and the kept path with its words.
   explained() {
     const { node } = this.stage.selection;
-    const steps = node === null ? [] : this.round.path(node);
+    const steps = node === null ? [] : [...new Set([...this.round.path(node), ...this.round.keep])];
     const places = steps.map((step) => this.marks.at(step).map((place) => place * this.scale));
-    return [...super.explained(), ...places.map(([x, y]) => ({ x: x - 12, y: y - 10, width: 24, height: 20 }))];
+    return [...super.explained(), ...places.map(([x, y]) => ({ x: x - 20, y: y - 26, width: 40, height: 36 }))];
   }
 
   point(/** @type {MouseEvent} */ event) {

@@ -104,6 +104,19 @@ def test_a_panel_fills_the_window_until_a_second_click_or_back(onlooker: Watched
     assert page.evaluate(f"[{STAGE}.current, {STAGE}.mode]") == [2, "workbench"]
 
 
+def test_a_tip_covers_no_word_of_the_accepted_path(onlooker: Watched) -> None:
+    page = shown(onlooker, "#trace=merged&mode=workbench&round=3", LAPTOP)
+    page.wait_for_function(f"{RUN} === 'merged'")
+    tip, words = page.locator("[data-panel=tree] .cp-tip"), page.locator("[data-panel=tree] .cp-label.is-path")
+    for item in page.locator("[data-panel=tree] .cp-item").all()[1::4]:
+        item.hover(force=True)
+        tip.wait_for()
+        over = tip.bounding_box()
+        for box in [word.bounding_box() for word in words.all()]:
+            assert over["y"] >= box["y"] + box["height"] or over["y"] + over["height"] <= box["y"] or (
+                over["x"] >= box["x"] + box["width"] or over["x"] + over["width"] <= box["x"])
+
+
 def test_legends_name_the_drafters_of_the_run(watched: Watched, address: str) -> None:
     page = watched.open(f"{address}#mode=workbench&round=3")
     upload(page, "one.jsonl", dumps(scripted_trace("ddtree", 20)))
