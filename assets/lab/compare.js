@@ -178,7 +178,7 @@ export class Compare {
     write(this.common, [machine, prompt].filter(Boolean).join(" · "));
     this.grid.classList.toggle("lab-one-prompt", Boolean(prompt));
     this.slider.max = String(Math.max(0, ...shown.map((side) => side.length - 1)));
-    write(this.status, shown.length > 1 ? this.relation(shown) : "Choose two runs.");
+    write(this.status, shown.length > 1 ? this.relation(shown) : "Choose two runs that the server still holds.");
     this.go(Math.min(Number(this.slider.value), Number(this.slider.max)));
     this.hold(shown);
   }
