@@ -11,7 +11,7 @@ import { DrawnPanel, placeIn, zoomOf } from "./panel.js";
 import { standOf, TreeMarks } from "./tree_marks.js";
 import { define } from "../shared/define.js";
 
-const SWIFT = { grow: 250, walk: 150 }; // milliseconds
+const SWIFT = { grow: 190, walk: 110 }; // milliseconds; a round that follows within these does not grow
 /** @type {Record<string, { grow: number, walk: number }>} */
 const SCENES = { guess: { grow: 2600, walk: 0 }, verify: { grow: 0, walk: 1600 } }; // of the film: one after the other
 const ICICLE_NODES = 256; // drafted nodes from which the tree is an icicle, until a person chooses
@@ -32,6 +32,7 @@ export class TreePanel extends DrawnPanel {
   limit = /** @type {number | null} */ (null); // how many nodes of that order are drawn so far; null: all
   lit = Infinity; // how many of the kept path the walk has reached
   frame = 0;
+  begun = -Infinity; // when the round that is shown was drawn first, in milliseconds
   asIcicle = /** @type {boolean | null} */ (null); // what a person chose
   grip = /** @type {{ x: number, y: number, moved: boolean, id: number } | null} */ (null); // what the pointer drags
   clicks = { count: 0, node: /** @type {number | null} */ (null) }; // and what the first of several clicks was at: the drawing may move
@@ -73,10 +74,11 @@ export class TreePanel extends DrawnPanel {
       this.marks.clearItems();
       return;
     }
+    const hurried = performance.now() - this.begun < SWIFT.grow + SWIFT.walk;
     if (fresh) this.start(round);
     this.chooseMarks();
     this.arrange();
-    const moves = (fresh || scene) && this.stage.animate && !this.stage.reducedMotion && round.n > 1;
+    const moves = (scene || (fresh && !hurried)) && this.stage.animate && !this.stage.reducedMotion && round.n > 1;
     if (moves) this.grow(scene || SWIFT);
     else this.paint(null, scene && !scene.walk ? 1 : Infinity);
   }
@@ -98,6 +100,7 @@ export class TreePanel extends DrawnPanel {
   start(/** @type {Round} */ round) {
     this.folded.clear();
     this.focus = 0;
+    this.begun = performance.now();
     this.marks.widen();
     const kept = round.keep.length - 1;
     put(this.canvas, { "aria-label": `Draft tree of round ${round.index + 1}: ${round.n - 1} drafted nodes, ${kept} accepted, `

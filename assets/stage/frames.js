@@ -9,13 +9,14 @@ const MIN_SHARE = 0.12; // of a row, for a panel that a divider squeezes
 /** @type {Record<string, [width: number, height: number]>} */
 const USUAL_SIZES = { tree: [780, 300] }; // pixels of a panel whose type has its usual size
 const USUAL_SIZE = [430, 270];
+const FRAME_MS = 8; // of a frame, for drawing
 const MAX_ZOOM = 2.2;
 const PRESENTED_ZOOM = 1.25;
 /** @type {Record<string, number>} */
 const STEPS = { ArrowLeft: -24, ArrowUp: -24, ArrowRight: 24, ArrowDown: 24 }; // pixels that a key moves a divider
 
-/** A panel in its frame. `stale`: the turn of drawing from which on it waits to be drawn anew; 0 if it does not.
- *  @typedef {{ frame: HTMLElement, body: HTMLElement, about: PanelDefinition, stale: number, panel: PanelView }} Entry */
+/** A panel in its frame. `stale`: whether it waits to be drawn anew.
+ *  @typedef {{ frame: HTMLElement, body: HTMLElement, about: PanelDefinition, stale: boolean, panel: PanelView }} Entry */
 
 /** What dividers were dragged to; nothing if what is kept cannot be read. @returns {Record<string, number>} */
 function keptSizes() {
@@ -34,7 +35,9 @@ export class Frames {
     this.sizes = keptSizes();
     this.filling = /** @type {string | null} */ (null); // the panel that fills the window
     this.planned = 0; // an animation frame
-    this.turn = 0; // of drawing
+    this.round = /** @type {Round | null} */ (null); // that all panels show
+    this.drawing = false; // whether some of them do not show it yet
+    this.behind = false; // whether there is something newer to show
     this.area = html("div", "cs-area", parent);
     this.upper = html("div", "cs-row cs-upper", this.area);
     this.lower = html("div", "cs-row cs-lower", this.area);
@@ -68,7 +71,7 @@ export class Frames {
     if (!about) return;
     const { frame, body, tools } = this.frame(row, name, grow, about);
     this.guard(frame, () => {
-      this.entries.set(name, { frame, body, about, stale: 1, panel: about.create(body, this.stage) });
+      this.entries.set(name, { frame, body, about, stale: true, panel: about.create(body, this.stage) });
       tools.prepend(...body.querySelectorAll(".cp-tools.is-low"));
       this.watch.observe(body);
     });
@@ -81,7 +84,7 @@ export class Frames {
   }
 
   plan() {
-    for (const entry of this.entries.values()) entry.stale ||= this.turn + 1;
+    this.behind = true;
     this.later();
   }
 
@@ -89,10 +92,9 @@ export class Frames {
     this.planned ||= requestAnimationFrame(() => this.draw());
   }
 
-  // The first panel at once, of the others one a frame, so that no frame is long: the one that has waited longest.
+  // A panel a frame, more if they are quick, so that no frame is long. All of them have a round before the next one is taken.
   draw() {
     this.planned = 0;
-    this.turn++;
     const { stage, stage: { trial } } = this;
     for (const { frame, about } of this.entries.values()) {
       if (!about.when) continue; // else it leaves its room to the others until it has something to show
@@ -101,16 +103,24 @@ export class Frames {
     }
     this.area.classList.toggle("is-tried", Boolean(trial.round));
     if (trial.round) this.area.style.setProperty("--tried", `"predicted: this round at ${counted(trial.budget ?? 0, "node")}"`);
+    if (this.behind && !this.drawing) {
+      this.behind = false;
+      this.round = stage.round;
+      for (const entry of this.entries.values()) entry.stale = true;
+    }
     const waiting = Array.from(this.entries.values()).filter((entry) => entry.stale && this.shown(entry));
-    const [first] = this.entries.values();
-    const [next] = waiting.filter((entry) => entry !== first && entry.stale < this.turn).sort((one, other) => one.stale - other.stale);
-    for (const entry of [first, next]) if (waiting.includes(entry)) this.drawPanel(entry);
-    if (waiting.some(({ stale }) => stale)) this.later();
+    const end = performance.now() + FRAME_MS;
+    for (const entry of waiting) {
+      this.drawPanel(entry);
+      if (performance.now() > end) break;
+    }
+    this.drawing = waiting.some(({ stale }) => stale);
+    if (this.drawing || this.behind) this.later();
   }
 
   drawPanel(/** @type {Entry} */ entry) {
-    entry.stale = 0;
-    this.guard(entry.frame, () => entry.panel.draw(this.stage.round));
+    entry.stale = false;
+    this.guard(entry.frame, () => entry.panel.draw(this.round));
   }
 
   /** One panel that fails says so in its place and leaves the others alone. @param {HTMLElement} frame @param {() => void} act */

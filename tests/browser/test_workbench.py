@@ -62,6 +62,23 @@ def test_an_icicle_zooms_into_a_subtree_and_back(page: Any) -> None:
     assert page.evaluate(wide) == whole
 
 
+def test_rounds_in_quick_succession_are_whole_trees_and_one_round_in_all_panels(page: Any) -> None:
+    page.emulate_media(reduced_motion="no-preference")
+    partial, apart = page.evaluate("""async () => {
+        const { stage, frames } = Canopy.parts;
+        const shown = () => [...frames.entries.values()].filter((entry) => frames.shown(entry)).map(({ panel }) => panel.round);
+        let [partial, apart] = [0, 0];
+        for (let index = 0; index < stage.rounds.length; index++) {
+            stage.go(index, { animate: true });
+            for (let frame = 0; frame < 2; frame++) await new Promise(requestAnimationFrame);
+            partial += Number(index > 1 && frames.entries.get("tree").panel.limit !== null);
+            apart += Number(new Set(shown()).size > 2);  // one round takes the place of another
+        }
+        return [partial, apart];
+    }""")
+    assert partial == apart == 0
+
+
 def test_a_lens_magnifies_the_mask_away_from_the_pointer(page: Any) -> None:
     page.set_viewport_size({"width": 760, "height": 760})
     page.locator("[data-panel=mask] .cs-full").click()
