@@ -27,6 +27,15 @@ export function bestOf(/** @type {Round[]} */ rounds) {
   return worth.indexOf(Math.max(...worth));
 }
 
+// The same of a person's own run, of which nobody has chosen a round: one that kept most, of these one with most branches.
+export function fullestOf(/** @type {Round[]} */ rounds) {
+  const worth = rounds.map(({ keep, children }) => {
+    const branches = keep.reduce((sum, node) => sum + children[node].length, 0);
+    return keep.length + branches / (branches + 1);
+  });
+  return worth.indexOf(Math.max(...worth));
+}
+
 // The scenes that a run has. Plain decoding's shows the words that the run wrote too, so they have to be the same.
 export function scenesOf(/** @type {Pick<Stage, "comparison" | "fresh">} */ { comparison, fresh }) {
   const race = Boolean(comparison && comparison.state !== "measuring" && comparison.tracks.texts);
@@ -73,7 +82,8 @@ export class Film {
   }
 
   get best() {
-    return bestOf(this.stage.fresh);
+    const { recorded, fresh } = this.stage;
+    return recorded ? bestOf(fresh) : fullestOf(fresh);
   }
 
   get scenes() {

@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { bestOf, scenesOf } from "../../assets/stage/film.js";
+import { bestOf, fullestOf, scenesOf } from "../../assets/stage/film.js";
 import { Stage } from "../../assets/stage/stage.js";
 import { header, line, round } from "./rounds.js";
 
@@ -159,6 +159,8 @@ test("the film shows the round with most words in path and branches, and is sile
   assert.equal(bestOf([...rounds, chain(20, 16)]), 4, "but not more than sixteen");
   assert.equal(bestOf([chain(4, 4), saying(" word", [-1, 0, 0, 1], [0, 1, 3])]), 1, "a fork shows more than a line");
   assert.equal(bestOf([saying("[:", [-1, 0, 0, 0, 1, 2], [0, 1, 4]), chain(3, 3)]), 1, "words show more than signs");
+  const own = [saying(" word", [-1, 0, 0, 1], [0, 1]), chain(4, 3), saying(" word", [-1, 0, 1, 1, 0], [0, 1, 2]), chain(4, 3)];
+  assert.equal(fullestOf(own), 2, "of a person's own run the longest kept path, and of these the one with most branches");
   const film = (verdict, more) => scenesOf({ fresh: rounds, comparison: { state: "ended", tracks: { texts: ["a"] }, text: { verdict }, ...more } });
   assert.deepEqual(film("same"), ["plain", "guess", "verify", "race", "same", "card"]);
   assert.deepEqual(film("parted"), ["guess", "verify", "race", "card"]);
