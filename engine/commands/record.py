@@ -35,7 +35,7 @@ from engine.serving.rig import Rig
 from engine.trace import MeasuredBudget, Trace, dump, gather, recorded, tau
 
 TRACES = RIGS_FOLDER / "traces"
-MIN_BRANCHES, MIN_REFUSED = 3, 6  # of the round that the film shows
+MIN_BRANCHES, MIN_REFUSED = 3, 5  # of the round that the film shows
 CURVE_BUDGETS = (1, 2, 3, 4, 6, 8, 16, 32, 64)
 CURVE_REPEATS = 3
 

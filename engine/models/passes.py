@@ -27,7 +27,7 @@ Result = TypeVar("Result")
 KNOWN = frozenset({"llama", "mistral", "qwen2", "qwen3", "qwen3_moe"})  # pre-norm, rotary, gated SiLU, nothing else
 # A tree's pass reads a multiple of this many slots: fused attention on a CPU compiles a kernel for each new number.
 SLOT_MULTIPLE = 32
-MAX_COMPILED_ROWS = 8  # of a pass; with more, torch on several threads is as fast as compiled norms and gates on one
+MAX_COMPILED_ROWS = 16  # of a pass; with more, torch on several threads is as fast as compiled norms and gates on one
 STEADY_ROPES = frozenset({"default", "linear", "llama3", "yarn"})  # whose angles do not depend on the text's length
 
 
