@@ -1,5 +1,6 @@
 """Flags to paste, by the drafter's own kind, worked out by hand."""
 
+import gzip
 import json
 import shlex
 from dataclasses import replace
@@ -62,8 +63,12 @@ def test_no_other_engine_runs_phrases() -> None:
     assert only.flags == "" and "phrases" in only.expected
 
 
-def test_a_recording_without_kinds_opens_and_its_flags_say_so() -> None:
-    trace = load(Path("assets/traces/arithmetic.jsonl.gz"))
+def test_a_recording_without_kinds_opens_and_its_flags_say_so(tmp_path: Path) -> None:
+    header, *rounds = gzip.decompress(Path("assets/traces/arithmetic.jsonl.gz").read_bytes()).decode().splitlines()
+    fields = json.loads(header)
+    assert fields["header"].pop("drafter_kinds")
+    (tmp_path / "former.jsonl").write_text("\n".join([json.dumps(fields), *rounds]), "utf8")
+    trace = load(tmp_path / "former.jsonl")
     assert trace.header.drafter_kinds == ()
     rows = flags_of_run(anatomy([trace]), FLAT)
     assert rows and all("not known" in row.expected for row in rows if row.engine != "Canopy")
