@@ -59,6 +59,7 @@ const REST_MS = 90;
 // What follows once a drawing rests, a piece a frame while `act` says that there is more: nobody can read what is scrubbed past,
 // and a thousand elements in one frame would be felt.
 export class Rest {
+  static unfinished = /** @type {Set<Rest>} */ (new Set());
   timer = 0;
   frame = 0;
 
@@ -68,14 +69,17 @@ export class Rest {
 
   begin() {
     this.end();
+    Rest.unfinished.add(this);
     this.timer = setTimeout(() => this.step(), REST_MS);
   }
 
   step() {
     if (this.act()) this.frame = requestAnimationFrame(() => this.step());
+    else Rest.unfinished.delete(this);
   }
 
   end() {
+    Rest.unfinished.delete(this);
     clearTimeout(this.timer);
     cancelAnimationFrame(this.frame);
   }

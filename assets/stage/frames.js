@@ -1,5 +1,6 @@
 // The frames in which panels stand: title, caption, legend, dividers that drag, one panel over the whole window.
 
+import { Rest } from "../panels/panel.js";
 import { panels } from "../shared/define.js";
 import { button, html, put, write } from "../shared/ink.js";
 import { counted } from "../shared/round.js";
@@ -86,6 +87,11 @@ export class Frames {
   plan() {
     this.behind = true;
     this.later();
+  }
+
+  // Whether all that is shown is drawn.
+  get settled() {
+    return !this.planned && !Rest.unfinished.size;
   }
 
   later() {

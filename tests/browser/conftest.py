@@ -78,7 +78,7 @@ class Watched:
             for (const region of document.querySelectorAll("*")) region.scrollTop = 0;
             for (let frame = 0; frame < 2; frame += 1) await new Promise(requestAnimationFrame);
         }""", view)
-        self.page.wait_for_function("!Canopy.parts.frames.planned")
+        self.page.wait_for_function("Canopy.parts.frames.settled")
         return self.page
 
 

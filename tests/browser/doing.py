@@ -90,4 +90,4 @@ def show_as(page: Any, run: str, /, header: Any = None, about: Any = None) -> No
 def go(page: Any, index: int) -> None:
     """Show a round, and wait until the panels have drawn it."""
     page.evaluate(f"Canopy.parts.player.go({index}, {{}})")
-    page.wait_for_function(f"!Canopy.parts.frames.planned && {STAGE}.current === {index}")
+    page.wait_for_function(f"Canopy.parts.frames.settled && {STAGE}.current === {index}")

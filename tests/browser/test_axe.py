@@ -35,7 +35,7 @@ def test_axe_finds_nothing(onlooker: Watched, mode: str, sizes: tuple[tuple[int,
     page = onlooker.show(f"#trace=merged&mode={mode}&round=4")
     for width, height in sizes:
         page.set_viewport_size({"width": width, "height": height})
-        page.wait_for_function("!Canopy.parts.frames.planned")
+        page.wait_for_function("Canopy.parts.frames.settled")
         page.wait_for_function(f"'{mode}' === 'lab' || document.querySelector('[role=tree] [role=treeitem]')")
         check_axe(page)
 

@@ -54,7 +54,7 @@ def saved(page: Any, label: str, note: str) -> tuple[str, bytes]:
 def opened(watched: Watched, address: str, trace: str, number: int) -> Any:
     """The page on a round of a recording, drawn."""
     page = watched.open(f"{address}#trace={trace}&mode=workbench&round={number}")
-    page.wait_for_function(f"{RUN} === '{trace}' && {STAGE}.current === {number - 1} && !Canopy.parts.frames.planned")
+    page.wait_for_function(f"{RUN} === '{trace}' && {STAGE}.current === {number - 1} && Canopy.parts.frames.settled")
     return page
 
 

@@ -27,7 +27,7 @@ def test_its_scenes_wait_for_a_key_if_motion_is_reduced_and_show_the_recordings_
     flags, headlines = page.locator(".cs-track-flag"), []
     page.set_viewport_size({"width": 390, "height": 844})
     for scene in SCENES:
-        page.wait_for_function(f"{SCENE} === '{scene}' && !Canopy.parts.frames.planned")
+        page.wait_for_function(f"{SCENE} === '{scene}' && Canopy.parts.frames.settled")
         headlines.append(page.locator(".cs-headline").inner_text())
         assert page.evaluate("document.documentElement.scrollHeight") <= 844, f"{scene} fits a phone's screen"
         if scene == "plain":

@@ -35,7 +35,7 @@ EXTENT = """() => {
 def shown(onlooker: Watched, view: str, size: tuple[int, int]) -> Any:
     page = onlooker.show(view)
     page.set_viewport_size({"width": size[0], "height": size[1]})
-    page.wait_for_function("!Canopy.parts.frames.planned")
+    page.wait_for_function("Canopy.parts.frames.settled")
     return page
 
 

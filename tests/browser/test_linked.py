@@ -41,7 +41,7 @@ PLACES = """(node) => {
 def page(onlooker: Watched) -> Any:
     """The page on a round of the merged recording whose second kept node stands in every panel."""
     page = onlooker.show("#trace=merged&mode=workbench&round=4")
-    page.wait_for_function(f"{STAGE}.current === 3 && !Canopy.parts.frames.planned")
+    page.wait_for_function(f"{STAGE}.current === 3 && Canopy.parts.frames.settled")
     page.wait_for_function("document.querySelectorAll('[data-panel=tree] [data-node]').length > 1")
     return page
 
@@ -74,7 +74,7 @@ def test_a_node_is_lit_in_all_parts_by_pointer_click_and_focus(page: Any) -> Non
 
 def test_panels_scroll_to_a_node_that_is_chosen_elsewhere(page: Any) -> None:
     page.set_viewport_size({"width": 1280, "height": 720})
-    page.wait_for_function("!Canopy.parts.frames.planned")
+    page.wait_for_function("Canopy.parts.frames.settled")
     node = page.evaluate(f"{STAGE}.round.keep.at(-1)")
     page.evaluate(f"{STAGE}.pin({node})")
     for region, mark in ((".cp-scroll", ".cp-verifier .is-selected"), (".cp-marginals", ".cp-cell-ring")):
@@ -109,7 +109,7 @@ def overlap(one: Any, other: Any) -> bool:
 def test_row_numbers_of_the_cache_never_run_together(onlooker: Watched, size: tuple[int, int]) -> None:
     page = onlooker.show("#trace=wide&mode=workbench&round=1")
     page.set_viewport_size({"width": size[0], "height": size[1]})
-    page.wait_for_function("!Canopy.parts.frames.planned")
+    page.wait_for_function("Canopy.parts.frames.settled")
     numbers = [mark.bounding_box() for mark in page.locator("[data-panel=cache] .cp-slot-number").all()]
     assert len(numbers) > 8
     assert not any(overlap(one, other) for place, one in enumerate(numbers) for other in numbers[:place])
