@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 from playwright.sync_api import Dialog, sync_playwright
 from playwright.sync_api import Error as PlaywrightError
 
-from engine.errors import TraceError
-from engine.trace import dumps, loads
+from engine.trace import dumps
 from tests.attack.area import Area, BrokenError, Case, check_sentence
 from tests.attack.traces import hostile
 from tests.browser.conftest import CHROMIUM, PORT, Watched, new_context, served, watch_page
@@ -33,17 +32,9 @@ LOOK = """async ([mode, round]) => {
 }"""
 
 
-def _readable(data: bytes) -> bool:
-    try:
-        loads(data, "run.jsonl")
-    except TraceError:
-        return False
-    return True
-
-
 class Attack(Area):
     cases = st.fixed_dictionaries({
-        "trace": st.one_of([hostile().filter(_readable)] * 9 + [hostile()]).map(base64.b64encode).map(bytes.decode),
+        "trace": hostile().map(base64.b64encode).map(bytes.decode),
         "mode": st.sampled_from(("story", "workbench", "lab")), "round": st.integers(0, 3)})
 
     def __init__(self) -> None:

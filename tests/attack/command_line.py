@@ -9,7 +9,7 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Callable, Mapping
-from contextlib import redirect_stderr, redirect_stdout, suppress
+from contextlib import redirect_stderr, redirect_stdout
 from functools import cache
 from pathlib import Path
 from types import MappingProxyType, ModuleType
@@ -22,9 +22,8 @@ import app
 from engine.commands import VERBS, bench, generate, program, sweep
 from engine.commands.program import USAGE_ERROR, UsageError
 from engine.commands.record import lessons_of, read_lessons
-from engine.errors import CanopyError, ResultsError
-from engine.lab.settings import check, file_of, measuring_order, prompt_set
-from engine.lab.store import Store
+from engine.errors import CanopyError
+from engine.lab.settings import check, measuring_order, prompt_set
 from engine.measure.whatif import text_of_run
 from engine.requests.rig_names import rig_names
 from engine.serving.rig import Rig
@@ -35,7 +34,6 @@ from tests.attack.area import Area, BrokenError, Case, check_sentence
 from tests.engine.commands.test_words import HOSTILE, NO_PATHS, PAGE, kind, parser_of
 
 SOUND_RIGS = {"demo", "assets/demo", *rig_names()}  # which may be here, and take long to load
-TABLE = "a table"
 SOUND: Mapping[str, tuple[str, ...]] = MappingProxyType({  # by the name of a flag's type
     "number": ("0", "1", "7", "64", "+3", "0.5", "1e0", ".3", "1,2", "1:2, 3:-4"),
     "budget_or_auto": ("auto", "0", "64"),
@@ -88,11 +86,6 @@ def command_lines(draw: Callable[..., Any]) -> list[str]:
     return words if draw(st.integers(0, 19)) else [*words[:2], draw(WORDS), *words[2:]]
 
 
-CLASHES = st.lists(st.sampled_from([  # files of a sweep that may be the same one
-    (flag, file) for flag in ("--prompts", "--out", "--csv", "--runs-csv", "--report")
-    for file in ("@file", "@new", "@beside")]), min_size=2, max_size=2, unique_by=lambda pair: pair[0]).map(
-        lambda pairs: {"words": ["sweep", *pairs[0], *pairs[1]], "file": '{"prompt":"hi"}\n'})
-
 
 @cache
 def live() -> Rig:
@@ -107,7 +100,8 @@ def before_a_model(verb: ModuleType, choice: argparse.Namespace) -> int:
         load_rig(choice.rig, "bfloat16")
     match name:
         case "sweep":
-            check_sweep(choice)
+            plan = sweep.latest(choice.out)[1] if choice.resume else sweep.plan_of(choice)
+            check(plan, live().methods, tuple(live().drafters))
         case "bench":
             plan = bench.plan_of(choice)
             for cell in list(measuring_order(plan))[:len(plan.settings)]:
@@ -123,26 +117,9 @@ def before_a_model(verb: ModuleType, choice: argparse.Namespace) -> int:
     return 0
 
 
-def check_sweep(choice: argparse.Namespace) -> None:
-    """Plan it and write its tables: no file that is read, or another one to write, may be written over."""
-    sweep.must_differ(choice)
-    plan = sweep.latest(choice.out)[1] if choice.resume else sweep.plan_of(choice)
-    check(plan, live().methods, tuple(live().drafters))
-    ours = [path for path in (choice.csv, choice.runs_csv, choice.report, choice.out)
-            if path and path.is_relative_to(tempfile.gettempdir())]
-    wanted = {path: TABLE.encode() for path in ours if path != choice.out}
-    if not choice.resume:
-        wanted[file_of(choice.prompts)] = file_of(choice.prompts).read_bytes()
-    for path in ours:
-        with suppress(ResultsError):
-            Store(path).close() if path == choice.out else sweep.write(path, TABLE)
-    if any(not path.exists() or path.read_bytes() != content for path, content in wanted.items()):
-        raise BrokenError("A file that is read, or another one to write, was written over.")
-
-
 class Attack(Area):
-    cases = st.integers(0, 99).flatmap(lambda number: CLASHES if not number else st.fixed_dictionaries({
-        "words": command_lines(), "file": CONTENTS.map(lambda data: data.decode("latin1"))}))
+    cases = st.fixed_dictionaries({
+        "words": command_lines(), "file": CONTENTS.map(lambda data: data.decode("latin1"))})
 
     def __init__(self) -> None:
         live()

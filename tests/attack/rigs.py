@@ -1,12 +1,10 @@
 """Rig folders that somebody sent: cards, tokenizers, chat templates and tables of phrases that lie, JSON files with
 values that nobody expects, safetensors and GGUF files that are cut off or damaged. Each is opened; one that opens
-answers prompts, or says in a sentence why not. None runs a package's code."""
+answers prompts, or says in a sentence why not."""
 
-import io
 import json
 import os
 import shutil
-import tarfile
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -20,55 +18,42 @@ from engine.errors import CanopyError
 from engine.serving.rigs import load_rig
 from engine.texts import process
 from recipes.own_answers.phrases import export, orders_of
-from tests.attack.area import Area, BrokenError, Case, check_sentence
+from tests.attack.area import Area, Case, check_sentence
 from tests.attack.strategies import ODD, bent, bent_json, often
 from tests.engine.checkpoints.test_gguf import small_llama, write_gguf
 from tests.engine.drafters.test_phrases import shard
 from tests.engine.published import write_short
-from tests.engine.serving.test_sent_rig import BACKEND, PROJECT
 
 CARD: dict[str, Any] = {
     "title": "sent", "good_at": "Sums.", "drafters": ["phrases"], "defaults": {"0": [], "1": ["phrases"]},
     "familiar": ["ab"], "familiar_nats": 0.5, "revisions": {"target": "1"}, "acceptance_lengths": {"1": 1.4}}
-PACKAGE = {"name": "evil", "version": "1.0", "wheel_sha256": "0" * 64, "file": "a/b.gguf", "file_sha256": "0" * 64}
-PLANTED = ("..", "../sound", "/etc/passwd", "-r", "--no-binary=:all:", "{folder}/evil-1.0.tar.gz", "x" * 10_000,
-           "http://127.0.0.1:9/x", "evil @ file://{folder}/evil-1.0.tar.gz#", "1.0.tar.gz", "a\nb", "a\0b",
-           "(x+x+)+y", "(", "(?L)")
-PATTERNS = st.sampled_from((".", "", "x", "(x+x+)+y", "(x|x)*y", "(?=x)", "(", "\\p{L}+", "[^a]", "^", "$"))
+IN_CARDS = st.sampled_from(("..", "../sound", "/etc/passwd", "x" * 10_000, "a\nb", "a\0b", "(x+x+)+y", "(?L)")) | ODD
+REGEXES = st.sampled_from((".", "", "x", "(x+x+)+y", "(?=x)", "(", "\\p{L}+", "^"))
 CONTENTS = st.sampled_from(("", "x", "yy", "y" * 1000, "y" * 100_000, "\0", "🌳", "▁"))
-SIZES = st.sampled_from((0, 1, 10**9))
 FRAGMENTS = st.sampled_from((
     "{% for m in messages %}{{ m.content }}{% endfor %}", "{{ messages }}", "{{ messages[0].content * 1000 }}",
     "{% for a in range(100000) %}{% for b in range(100000) %}{% endfor %}{% endfor %}", "{{ 'x' * 3000000000 }}",
-    "{{ 'x' * 9999999 }}", "{% macro f(x) %}{{ f(x) }}{% endmacro %}{{ f(1) }}", "{{ raise_exception('no\nsir') }}",
-    "{{ '%999999999d' % 1 }}", "{{ 9 ** 9 ** 9 }}", "{{ 1 / 0 }}", "{{ ''.__class__.__mro__ }}", "{{ undefined.x }}",
-    "{% set x = namespace(y='z') %}{% for i in range(60) %}{% set x.y = x.y ~ x.y %}{% endfor %}{{ x.y }}",
-    "{{ messages | tojson(indent=4) }}", "{{ 'a' | center(10 ** 10) }}", "{{ range(10 ** 12) | list }}", "{% if %}",
-    "{% generation %}x{% endgeneration %}", "{{ strftime_now('%Y' * 99999) }}", "<|im_start|>", "{% include 'x' %}",
-    "{{ ('x' * 40) | replace('x', 'y' * 99999) | replace('y', 'z' * 999) }}", "{{ lipsum(n=100000) }}", "\0", "\ufeff"))
-STEPS = st.fixed_dictionaries({  # parts of a tokenizer that may loop, swell or be nothing at all
-    "type": st.sampled_from(("Replace", "Replace", "Replace", "Prepend", "Strip", "Split", "NFKD", "Fuse", "Metaspace",
-                             "ByteFallback", "TemplateProcessing", "Digits", "Truncate")),
-    "pattern": st.dictionaries(st.sampled_from(("Regex", "Regex", "String")), PATTERNS, min_size=1, max_size=1),
-    "content": CONTENTS, "prepend": CONTENTS, "start": SIZES, "stop": SIZES, "strip_left": st.just(True),
-    "strip_right": st.just(True), "behavior": st.just("Isolated"), "invert": st.just(False),
-    "replacement": st.just("▁"), "prepend_scheme": st.just("always"), "individual_digits": st.just(True),
-    "single": st.sampled_from((1, 100)).map(lambda count: [{"SpecialToken": {"id": "A", "type_id": 0}}] * count + [
-        {"Sequence": {"id": "A", "type_id": 0}}]), "pair": st.just([]),
-    "special_tokens": st.sampled_from((1, 2**31)).map(
-        lambda token: {"A": {"id": "A", "ids": [token] * 3, "tokens": ["a"] * 3}})})
+    "{% macro f(x) %}{{ f(x) }}{% endmacro %}{{ f(1) }}", "{{ raise_exception('no\nsir') }}", "{{ 9 ** 9 ** 9 }}",
+    "{{ ''.__class__.__mro__ }}", "{{ undefined.x }}", "{{ range(10 ** 12) | list }}", "{% if %}", "{% include 'x' %}",
+    "{% set x = namespace(y='z') %}{% for i in range(60) %}{% set x.y = x.y ~ x.y %}{% endfor %}{{ x.y }}", "\0"))
+STEPS = st.one_of(  # of a tokenizer, that may loop, swell or be nothing at all
+    st.builds(lambda regex, content: {"type": "Replace", "pattern": {"Regex": regex}, "content": content}, REGEXES,
+              CONTENTS),
+    st.builds(lambda regex: {"type": "Split", "pattern": {"Regex": regex}, "behavior": "Isolated", "invert": False},
+              REGEXES),
+    st.builds(lambda content: {"type": "Prepend", "prepend": content}, CONTENTS),
+    st.builds(lambda start: {"type": "Strip", "content": "x", "start": start, "stop": 0}, st.sampled_from((0, 10**9))),
+    st.sampled_from(("Fuse", "ByteFallback", "NFKD")).map(lambda kind: {"type": kind}))
 CHAINS = st.tuples(
-    st.sampled_from((("normalizer", "normalizers"), ("pre_tokenizer", "pretokenizers"), ("decoder", "decoders"),
-                     ("post_processor", "processors"))),
+    st.sampled_from((("normalizer", "normalizers"), ("pre_tokenizer", "pretokenizers"), ("decoder", "decoders"))),
     st.lists(STEPS | STEPS.flatmap(bent), min_size=1, max_size=3)).map(
         lambda made: {made[0][0]: {"type": "Sequence", made[0][1]: made[1]}})
 ADDED = st.fixed_dictionaries({
-    "id": st.sampled_from((1, 399, 400, 1535, 1536, 2**31)), "content": CONTENTS | PATTERNS, "lstrip": st.just(True),
+    "id": st.sampled_from((1, 399, 400, 1535, 1536, 2**31)), "content": CONTENTS, "lstrip": st.just(True),
     "rstrip": st.just(True), "single_word": st.just(False), "normalized": st.booleans(), "special": st.booleans()})
 PHRASES = st.fixed_dictionaries({
     "phrases": st.builds(str.__add__, st.sampled_from(("keys", "ends", "tokens", "codes")), st.sampled_from("123")),
-    "lie": st.builds(list.__mul__, st.lists(st.sampled_from((
-        0, 1, 5, 1535, 1536, 2**21, 2**31, 2**32 - 1, 2**63)) | st.integers(0, 2**16), max_size=7), often(1, 2000)),
+    "lie": st.lists(st.integers(0, 2**16) | st.integers(0, 2**63 - 1), max_size=7),
     "dtype": st.sampled_from(("uint8", "uint16", "uint32", "uint64", "int64"))})
 TEXTS = st.sampled_from(("", "{", "[]", "null", "3", '"x"', "[" * 100_000, '{"a":' * 100_000, '{"a":1e999}', "9" * 5000,
                          "\ud800"))
@@ -81,23 +66,20 @@ class Attack(Area):
         process.TEXT_SECONDS = 1  # for a text
         self._folder = tempfile.TemporaryDirectory()
         place = Path(self._folder.name)
-        self._rig, self._sound, self._proof = place / "rig", place / "sound", place / "proof"
-        os.environ.update(CANOPY_CACHE=str(place / "kept"), PIP_NO_INDEX="1", PIP_FIND_LINKS=str(place))
+        self._rig, self._sound = place / "rig", place / "sound"
+        os.environ["CANOPY_CACHE"] = str(place / "kept")
         target = write_short(self._sound / "target", "Qwen3-8B", num_hidden_layers=1)
         make_small(target / "tokenizer.json")
         write_gguf(self._sound / "model.gguf", small_llama())
         (self._sound / "phrases").mkdir()
         export(orders_of([shard([1, 2, 3, 4, 2, 3, 5], 1)]), self._sound / "phrases", 1536, {})
-        self._pack(place / "evil-1.0.tar.gz")
-        odd = st.sampled_from([text.format(folder=place) for text in PLANTED]) | ODD
         values = {f"target/{path.name}": json.loads(path.read_text("utf8")) for path in sorted(target.glob("*.json"))}
         self._tokenizer = values["target/tokenizer.json"]
         added = ADDED.flatmap(lambda token: bent([*self._tokenizer["added_tokens"], token])).map(
             lambda tokens: {"added_tokens": tokens})
         self.cases = st.one_of(
             st.lists(FRAGMENTS, min_size=1, max_size=4).map(lambda parts: {"template": "".join(parts)}), PHRASES,
-            st.sampled_from((CARD, {**CARD, "package": PACKAGE})).flatmap(lambda card: bent_json(card, odd=odd)).map(
-                lambda card: {"card": card}),
+            bent_json(CARD, odd=IN_CARDS).map(lambda card: {"card": card}),
             (CHAINS | added).map(lambda tokenizer: {"tokenizer": tokenizer}),
             st.sampled_from(sorted(values)).flatmap(lambda name: st.fixed_dictionaries({
                 "file": st.just(name), "text": bent_json(values[name], odd=VALUES).map(json.dumps) | TEXTS})),
@@ -122,27 +104,15 @@ class Attack(Area):
                 answer.text.encode("utf8", "surrogatepass")
         except CanopyError as error:
             check_sentence(error, 900)
-        if self._proof.exists():
-            raise BrokenError("A package's build ran.")
 
     def close(self) -> None:
         self._folder.cleanup()
 
-    def _pack(self, path: Path) -> None:
-        """A source package whose build leaves a proof."""
-        with tarfile.open(path, "w:gz") as archive:
-            for name, text in (("pyproject.toml", PROJECT), ("backend.py", BACKEND.format(proof=str(self._proof)))):
-                member = tarfile.TarInfo(f"evil-1.0/{name}")
-                member.size = len(text)
-                archive.addfile(member, io.BytesIO(text.encode()))
-
     def _write(self, case: Case) -> None:
         shutil.rmtree(self._rig, ignore_errors=True)
         shutil.copytree(self._sound, self._rig)
-        card, target = case.get("card", CARD), self._rig / "target"
-        files = {self._rig / "rig.json": json.dumps(card)}
-        if isinstance(card, dict) and card.get("package"):
-            shutil.rmtree(target)
+        target = self._rig / "target"
+        files = {self._rig / "rig.json": json.dumps(case.get("card", CARD))}
         if "template" in case:
             files[target / "chat_template.jinja"] = case["template"]
         if "tokenizer" in case:
@@ -158,7 +128,7 @@ class Attack(Area):
             path.write_bytes(data[:case["left"] or len(data)])
         if "phrases" in case:
             file = self._rig / "phrases" / "model.safetensors"
-            lie = np.array([number % 2**63 for number in case["lie"]], np.int64).astype(case["dtype"])
+            lie = np.array(case["lie"], np.int64).astype(case["dtype"])
             save_file({**load_file(file), case["phrases"]: lie}, file)
 
 

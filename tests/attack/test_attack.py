@@ -8,10 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.commands import VERBS
 from tests.attack.area import KEPT, Area, area_named, attack
-from tests.attack.command_line import flags_of, sound
-from tests.engine.commands.test_words import PAGE
 
 
 @pytest.fixture(scope="module")
@@ -39,9 +36,3 @@ def test_hostile_cases_are_answered(name: str, count: int, tmp_path: Path) -> No
     area.check_all()
     area.close()
     assert not report, kept.read_text("utf8")
-
-
-@pytest.mark.parametrize("verb", [*VERBS, PAGE])
-def test_every_flag_has_words_that_it_takes(verb: str) -> None:
-    takers = [action for action in flags_of(verb) if action.nargs != 0]
-    assert all(sound(action) for action in takers) and takers
