@@ -182,10 +182,8 @@ def recorded_curve(header: Header, plain_speed: float) -> MeasuredCurve:
 
 
 def _intervals(estimates: Sequence[Estimate]) -> Band:
-    """Of too few prompts for an interval, the extremes."""
-    return {"mean": [one.median for one in estimates],
-            "low": [one.least if one.low is None else one.low for one in estimates],
-            "high": [one.most if one.high is None else one.high for one in estimates]}
+    low, high = zip(*(one.span for one in estimates), strict=True)
+    return {"mean": [one.median for one in estimates], "low": list(low), "high": list(high)}
 
 
 def _band(curves: tuple[Figures, Figures, Figures]) -> Band:

@@ -17,7 +17,7 @@ import numpy as np
 from engine.decoding.methods import METHODS
 from engine.lab.reading import Reading
 from engine.lab.speed import SpeedRecord, rate_text, speed_record
-from engine.lab.statistics import bootstrap_interval
+from engine.lab.statistics import Estimate, bootstrap_interval
 from engine.records import Request, Round
 
 # How far rounding moves the gap between the target's two best tokens, if the same text is verified among more rows.
@@ -168,12 +168,13 @@ def rounding_nats(dtype: str) -> float:
     return FINE_ROUNDING_NATS if dtype in FINE_DTYPES else COARSE_ROUNDING_NATS
 
 
-MAX_STEADY_SPREAD = 0.35  # a larger (max − min) / median of plain decoding's speeds shows a busy machine
+MAX_STEADY_SPREAD = 0.35  # fraction of the median; plain decoding's speeds hardly depend on the prompt
 
 
-def unsteady(least: float, median: float, most: float) -> bool:
-    """Whether plain decoding's speeds, which do not depend on the prompt, show a busy machine."""
-    return most - least > MAX_STEADY_SPREAD * median
+def unsteady(plain: Estimate) -> bool:
+    """Whether the span of plain decoding's speeds shows a busy machine. One slow prompt among many does not."""
+    low, high = plain.span
+    return high - low > MAX_STEADY_SPREAD * plain.median
 
 
 BUSY = "Other programs used this machine meanwhile, so no speed-up is said."

@@ -75,6 +75,11 @@ class Estimate:
     most: float
     prompts: int
 
+    @property
+    def span(self) -> tuple[float, float]:
+        """The interval, or the extremes if there are too few prompts for one."""
+        return (self.least, self.most) if self.low is None or self.high is None else (self.low, self.high)
+
 
 def estimate(values: Sequence[float]) -> Estimate:
     """The median of one value per prompt, with its interval between two order statistics.

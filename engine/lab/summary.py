@@ -120,9 +120,8 @@ def _row(setting: Setting, asked: int, runs: Runs, plain: Runs, alone: Runs) -> 
         ratio = total.median / plain_total.median
         if setting != setting.baseline:
             drafted = sum(rows > 1 for reading in runs.values() for rows in reading.rows)
-            busy = unsteady(plain_total.least, plain_total.median, plain_total.most)
             rounds = sum(reading.rounds for reading in runs.values())
-            withheld = speedup_withheld(tau.median, ratio, drafted, rounds, busy)
+            withheld = speedup_withheld(tau.median, ratio, drafted, rounds, unsteady(plain_total))
         if not withheld:
             speedup = replace(ratios, median=ratio)
         if speedup and setting.drafts:

@@ -102,16 +102,16 @@ def curve(name: str, x: Iterable[Any], y: Iterable[float | None], hover: str, li
 
 def span(value: Interval) -> tuple[float, float, float]:
     """A figure between the ends of its 95 % interval; with too few values for one, of what was seen."""
-    middle = (value.median if isinstance(value, Estimate) else
-              value.realised if isinstance(value, CalibrationBin) else value.value)
-    if value.low is None or value.high is None:
-        return (value.least, middle, value.most) if isinstance(value, Estimate) else (middle, middle, middle)
-    return value.low, middle, value.high
+    if isinstance(value, Estimate):
+        low, high = value.span
+        return low, value.median, high
+    middle = value.realised if isinstance(value, CalibrationBin) else value.value
+    return (middle if value.low is None else value.low), middle, (middle if value.high is None else value.high)
 
 
 def range_text(value: Estimate, digits: int) -> str:
     """The ends of its span in words."""
-    low, _, high = span(value)
+    low, high = value.span
     return f"{low:,.{digits}f} to {high:,.{digits}f}"
 
 

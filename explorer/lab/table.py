@@ -10,7 +10,7 @@ from engine.lab.settings import Setting
 from engine.lab.speed import SpeedRecord
 from engine.lab.statistics import Estimate
 from engine.lab.summary import Row, Summary
-from explorer.lab.style import label_of
+from explorer.lab.style import label_of, range_text
 
 WITHIN = 0.95  # of the fastest setting's median: what comes so near is named
 MAX_NAMED = 3
@@ -99,8 +99,8 @@ def remark(summary: Summary) -> str:
     prompts = best.total.prompts
     words = [f"Over {prompts} prompt{'s' if prompts > 1 else ''}{_lead(summary, best)}"]
     plain = next((row.total for row in summary.rows if row.setting == row.setting.baseline), None)
-    if plain and unsteady(plain.least, plain.median, plain.most):
-        words.append(f"Plain decoding alone ran at {plain.least:,.0f} to {plain.most:,.0f} tokens/s, so other programs "
+    if plain and unsteady(plain):
+        words.append(f"Plain decoding alone ran at {range_text(plain, 0)} tokens/s, so other programs "
                      "were using this machine, and no speed-up is said: measure again when it is quiet.")
     elif best.withheld:
         words.insert(1, best.withheld)

@@ -25,7 +25,9 @@ from engine.lab.against_plain import (
     speed_beside_plain,
     text_of,
     turn_pairs,
+    unsteady,
 )
+from engine.lab.statistics import estimate
 from engine.records import Acceptance, DraftTree, Request, Round, Sampling, Verification
 
 LENGTHS = (3, 1, 4, 2, 2, 3, 1, 2) * 6  # tokens of each round
@@ -101,6 +103,12 @@ def test_a_ratio_that_cannot_be_true_or_says_nothing_is_withheld(
         run: list[Round], plain_seconds: float, busy: bool, reason: str) -> None:
     turns = turn_pairs(RUN[:6] if reason == TOO_SHORT else RUN, plain_rounds([plain_seconds] * TOKENS))
     assert reason in speed_beside_plain(turns, run, busy=busy).withheld
+
+
+@pytest.mark.parametrize(("prompts", "slow", "busy"), [(13, 1, False), (13, 6, True), (5, 1, True)])
+def test_one_slow_prompt_shows_a_busy_machine_only_among_few(prompts: int, slow: int, busy: bool) -> None:
+    speeds = [100.0] * (prompts - slow) + [60.0] * slow
+    assert unsteady(estimate(speeds)) == busy
 
 
 def asked(temperature: float = 0.0, method: str = "ddtree", **sampling: Any) -> Request:
