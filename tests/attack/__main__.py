@@ -1,4 +1,4 @@
-"""The standing attack: more than 100,000 cases over command lines, traces, HTTP, attached servers and a browser.
+"""The standing attack: more than 100,000 cases over command lines, rig folders, traces, HTTP and a browser.
 
     python -m tests.attack                                        # all of it, from the fixed seed and a fresh one
     python -m tests.attack --areas traces --seeds 7 --cases 5000 --minutes 10

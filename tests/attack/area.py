@@ -26,8 +26,7 @@ MAX_BROKEN = 3  # portions, after which an area ends
 SECONDS_PER_CASE = 240  # on a busy machine, on which a new process takes a minute
 AREAS: Mapping[str, tuple[int, int]] = MappingProxyType({  # by their modules: cases of the standing attack, and GiB of
     # address space (0: any), most of which libraries map and never touch
-    "command_line": (50_000, 8), "rigs": (6_000, 8), "traces": (42_000, 3), "http": (12_000, 4), "servers": (6_000, 3),
-    "browser": (240, 0)})
+    "command_line": (50_000, 8), "rigs": (6_000, 8), "traces": (42_000, 3), "http": (12_000, 4), "browser": (240, 0)})
 
 
 class BrokenError(Exception):
