@@ -80,35 +80,6 @@ def test_a_drafter_rests_while_it_does_not_pay_and_is_tried_again() -> None:
     assert later[first:].count(False) <= EXPLORATION * 400 + 1, "once it pays, most rounds draft"
 
 
-@pytest.mark.parametrize("draft_ms", [0.1, 1.0, 4.0])
-@pytest.mark.parametrize("chances", [(0.95,) * 12, (0.5,) * 12])
-def test_a_drafter_that_promises_what_never_comes_true_costs_four_percent_at_most(
-        draft_ms: float, chances: tuple[float, ...]) -> None:
-    dear = replace(STAIRS, draft_ms=(draft_ms,) * 5)
-    policy, tree, spent, tokens = AutoBudget(dear), chain_tree(*chances), 0.0, 400
-    for _ in range(tokens):
-        drafters, _ = policy.plan(1, 16)
-        verified = policy.cut(tree if drafters else prefix(tree, 0))
-        policy.learn(verified, Acceptance(np.zeros(1, np.int32), 0))
-        spent += dear.round_ms(len(verified), len(tree) - 1, drafters)
-    assert spent <= 1.04 * tokens * dear.plain_ms
-
-
-def test_a_plain_round_is_due_after_many_that_drafted_and_shows_what_drafting_costs() -> None:
-    """The curve says that drafting takes half a plain round more; in truth it takes a whole one."""
-    policy = AutoBudget(replace(STAIRS, draft_ms=(2.0,) * 5, verify_low_ms=(4.0, 4.0, 4.0, 4.0, 4.0)))
-    plain = 0
-    for _ in range(1500):
-        drafters, _ = policy.plan(1, 16)
-        tree = chain_tree(*(0.95,) * 8)
-        verified = policy.cut(tree if drafters else prefix(tree, 0))
-        policy.learn(verified, Acceptance(np.arange(len(verified), dtype=np.int32), 0))
-        policy.record_timing({"draft": 0.003 if drafters else 0.0, "verify": 0.006 if drafters else 0.0045})
-        plain += not drafters
-    assert 0.8 * 1500 * EXPLORATION < plain < 1.2 * 1500 * EXPLORATION
-    assert policy.history.factor == pytest.approx(2.0, abs=0.5)
-
-
 def test_rounds_without_a_draft_are_plain_ones() -> None:
     target = ToyTarget()
     rounds = list(decode(Request((1, 2, 3), method="joint", budget=32, max_tokens=40, pace="auto"), target,

@@ -36,15 +36,6 @@ def test_at_working_sizes_they_are_the_best_prefixes_too(nodes: int, width: int)
     assert are_the_best(prefixes(best_first(lattice, 0, nodes)), lattice, nodes)
 
 
-def test_best_first_with_certain_and_impossible_tokens() -> None:
-    certain = np.asarray([[[0.0, -np.inf, -np.inf]]] * 4, np.float32)
-    tokens = np.tile(np.arange(3, dtype=np.int32), (4, 1, 1))
-    lattice = Lattice(tokens, certain, np.zeros_like(tokens))
-    assert prefixes(best_first(lattice, 1, 50)) == [(0.0, (0,) * depth) for depth in range(1, 5)]
-    impossible = Lattice(tokens, np.full_like(certain, -np.inf), np.zeros_like(tokens))
-    assert [len(build(impossible, 1, 50)) for build in BUILDERS] == [1] * len(BUILDERS)
-
-
 @pytest.mark.parametrize("build", BUILDERS)
 def test_an_empty_lattice_and_no_nodes_give_the_bare_root(build: Builder) -> None:
     lattice = sharp_lattice(3, 4, seed=0)

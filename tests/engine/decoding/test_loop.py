@@ -56,13 +56,6 @@ def test_rounds_follow_one_another(target: ToyTarget, method: str) -> None:
             start, root = start + len(round_.acceptance.keep), round_.acceptance.bonus
 
 
-@pytest.mark.parametrize(("split", "sizes"), [("total", [4, 3]), ("each", [7, 7])])
-def test_merged_splits_the_budget_or_gives_it_to_both(target: ToyTarget, split: str, sizes: list[int]) -> None:
-    request = Request(PROMPT, method="merged", budget=7, max_tokens=1, split=split)
-    round_, = run(request, target, drafters_of("merged", target))
-    assert [len(tree) - 1 for tree in round_.candidates] == sizes and len(round_.tree) - 1 == sum(sizes)
-
-
 @pytest.mark.parametrize("method", LOSSLESS)
 def test_a_stop_token_anywhere_ends_the_text_before_it(target: ToyTarget, method: str) -> None:
     from_the_end = set()  # of a round: 1, the bonus itself; 2, the last kept token; …

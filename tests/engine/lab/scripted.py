@@ -33,13 +33,14 @@ ROWS = (1, 3, 5, 9, 17, 33, 65, 129, 257)
 PASSES_MS = tuple(1e3 * (ROUND_SECONDS + ROW_SECONDS * rows) for rows in ROWS)
 CURVE = CostCurve("toy", "no hardware", "float32", "greedy", 64, 5, ROWS, PASSES_MS, PASSES_MS, PASSES_MS,
                   (0.0,) * len(ROWS), 0.0, PASSES_MS[0])
+REFUSED_PROMPT = "The prompt is empty; write at least one character."
 WALKERS = ("autoregressive", "dflash", "ddtree", "routed", "merged", "joint")
 
 
 def run_of(ask: PromptRequest, target: ToyTarget) -> Run:
     """An ask as the toy answers it."""
     if not ask.prompt.strip("!"):
-        raise RequestError("The prompt is empty; write at least one character.")
+        raise RequestError(REFUSED_PROMPT)
     prompt = [1 + ord(sign) % (VOCABULARY - 1) for sign in ask.prompt]
     request = Request(tuple(prompt), **ask.shared())
     policy = AutoBudget(CURVE, pools_rows=False) if ask.pace == AUTO else None
@@ -89,6 +90,7 @@ class ScriptedLaboratory:
                        stage_seconds={"verify": sum(spent)})
 
     def cost(self, ask: PromptRequest) -> CostCurve:
+        run_of(ask, ToyTarget(VOCABULARY))  # as the live one, it refuses what cannot be answered
         return CURVE
 
     def pieces(self, token_ids: Sequence[int]) -> Mapping[int, Piece]:
