@@ -12,7 +12,7 @@ from engine.budget.cost import CostCurve
 from engine.decoding.budget_policy import FIXED
 from engine.decoding.options import check_option
 from engine.errors import RequestError
-from engine.lab.redraft import BUDGETS, BudgetCurve, Figures, Redrafting, run_speed
+from engine.lab.redraft import BUDGETS, BudgetCurve, Figures, Redrafting, modelled_speed
 from engine.lab.repetition import repetition_in, rounds_within
 from engine.lab.statistics import Estimate
 from engine.lab.summary import Row
@@ -112,10 +112,10 @@ class Budgets:
         view["tau"], (cost, view["withheld"]) = _band(curve.tau), self._cost(trace)
         if measured.get("withheld"):
             view["withheld"] = measured["withheld"]
-        elif cost and (own := run_speed(trace, cost)) is None:
+        elif cost and (own := modelled_speed(trace, cost)) is None:
             view["withheld"] = "No round was timed alone, so no speed is predicted."
         elif cost and own:
-            view["withheld"] = own.misfit(measured.get("ratio", 0.0))
+            view["withheld"] = own.curve_problem(measured.get("ratio", 0.0))
             speed = float(measured["speed"]) if measured else own.measured
             view["plain"] = float(measured["plain_speed"]) if measured else own.predicted_plain * speed / own.predicted
             view["speed"] = None if view["withheld"] else _band(curve.speed(cost, speed / own.predicted))

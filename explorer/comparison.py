@@ -15,7 +15,7 @@ from engine.lab.against_plain import (
     InterleavedTiming,
     speed_beside_plain,
 )
-from engine.lab.redraft import run_speed
+from engine.lab.redraft import modelled_speed
 from engine.lab.settings import BASELINE
 from engine.lab.speed import SLOWER
 from engine.machine.threads import BUSY_THRESHOLD
@@ -93,8 +93,8 @@ class Comparison:
     def _misfits(self, trace: Trace, speed: Mapping[str, Any]) -> bool:
         """Whether the known cost curve, measured at another time, does not fit the run beside plain decoding."""
         cost = self._rig.instruments.known_cost(trace)
-        own = run_speed(trace, cost) if cost else None
-        return bool(cost and (cost.disorder or (own and own.misfit(speed["ratio"]))))
+        own = modelled_speed(trace, cost) if cost else None
+        return bool(cost and (cost.disorder or (own and own.curve_problem(speed["ratio"]))))
 
     def _beside_plain(self, run: str, comparison: RunComparison, ask: PromptRequest, job: Job) -> RunComparison:
         """Time the request interleaved with plain decoding until both texts end or it is interrupted."""
@@ -103,7 +103,7 @@ class Comparison:
             state: State = "measuring"
             while state == "measuring":
                 try:
-                    state = "measuring" if taking.turn() else "ended"
+                    state = "measuring" if taking.advance() else "ended"
                 except CancellationError:
                     if not taking.plain:
                         raise
@@ -139,7 +139,7 @@ class Comparison:
 
     def _time(self, ask: PromptRequest, until: float, job: Job, other: Instruments | None = None) -> InterleavedTiming:
         with self._interleaved(ask, self._interrupt(job), other) as taking:
-            while monotonic() < until and taking.turn():
+            while monotonic() < until and taking.advance():
                 pass
         return taking
 

@@ -38,8 +38,8 @@ from engine.measure.bench import (
     LONE,
     OFF,
     ON,
-    PLAIN,
-    PLAIN_TREE,
+    PUBLISHED_LOOP,
+    PUBLISHED_METHOD,
     SAME,
     SHARED,
     BenchPlan,
@@ -47,7 +47,7 @@ from engine.measure.bench import (
     Tally,
     can_run,
     measure_cells,
-    plain_rounds,
+    published_rounds,
 )
 from engine.measure.pretended_gpu import KERNEL, KINDS, calls_per_round, pretended_gpu
 from engine.records import STAGES
@@ -59,7 +59,7 @@ from engine.trace import mean_length
 
 BUDGETS = TRIED_BUDGETS[3:7]  # 16 to 128 nodes
 CONCURRENT_BUDGETS = TRIED_BUDGETS[1:6]  # 4 to 64 nodes for each request
-DEFAULT_METHODS, DEFAULT_CONCURRENT = ("autoregressive", "dflash", "ddtree", PLAIN), ("ddtree",)
+DEFAULT_METHODS, DEFAULT_CONCURRENT = ("autoregressive", "dflash", "ddtree", PUBLISHED_LOOP), ("ddtree",)
 COLUMNS = {"method": "method", "budget": "budget", "rec": "recording", "tau": "tau", "tok/s": "tokens_per_second",
            "x plain": "times_plain", "ms/round": "ms_per_round", "forward": "forward_ms"}
 CONCURRENT_COLUMNS = {"way": "label", "at once": "concurrency", "tok/s": "tokens_per_second",
@@ -68,7 +68,7 @@ Row = dict[str, Any]
 
 
 def add(parser: argparse.ArgumentParser) -> None:
-    names = (*METHODS, PLAIN)
+    names = (*METHODS, PUBLISHED_LOOP)
     add_flags(parser, "--rig", "--dtype")
     add_flags(parser, "--methods", type=flags.one_of(*names), help=f"of {', '.join(names)} (default: those "
               f"of {' '.join(DEFAULT_METHODS)} that the rig runs; with --concurrency {' '.join(DEFAULT_CONCURRENT)})")
@@ -119,14 +119,14 @@ def count_calls(choice: argparse.Namespace) -> Outcome:
         rig = load_rig(choice.rig, choice.dtype, "cuda")
         for point in _served(plan, rig, choice).settings:
             ask = plan.ask(Cell(0, point))
-            if point.way == PLAIN:
-                calls = calls_per_round(counts, plain_rounds(rig, ask))
+            if point.way == PUBLISHED_LOOP:
+                calls = calls_per_round(counts, published_rounds(rig, ask))
             else:
                 with rig.interleaved([ask]) as (rounds,):
                     calls = calls_per_round(counts, rounds, recorded=point.way == ON)
-            named = {"method": PLAIN if point.way == PLAIN else point.method, "budget": point.budget,
-                     "recording": OFF if point.way == PLAIN else point.way}
-            stages = {} if point.way == PLAIN else dict.fromkeys(stage for stage, _ in calls)
+            named = {"method": PUBLISHED_LOOP if point.way == PUBLISHED_LOOP else point.method, "budget": point.budget,
+                     "recording": OFF if point.way == PUBLISHED_LOOP else point.way}
+            stages = {} if point.way == PUBLISHED_LOOP else dict.fromkeys(stage for stage, _ in calls)
             rows += [{**named, "stage": stage, **{kind: round(calls.get((stage, kind), 0), 2) for kind in KINDS}}
                      for stage in stages]
             rows.append({**named, "stage": "round", **{
@@ -143,14 +143,15 @@ def plan_of(choice: argparse.Namespace) -> BenchPlan:
         raise RequestError("--hard mixes prompts for --concurrency; name how many requests are answered at once.")
     points = []
     for name in choice.methods or DEFAULT_METHODS:
-        method, ways = (PLAIN_TREE, [PLAIN]) if name == PLAIN else (name, choice.recording)
+        method, ways = (PUBLISHED_METHOD, [PUBLISHED_LOOP]) if name == PUBLISHED_LOOP else (name, choice.recording)
         row = METHODS[method]
         drafters = tuple(choice.drafters) if len(choice.drafters) == row.drafter_count else ()
         budgets = (choice.budgets or BUDGETS) if row.drafter_count else [0]
-        if name == PLAIN:
+        if name == PUBLISHED_LOOP:
             budgets = [budget for budget in budgets if budget != AUTO]
             if choice.methods and not budgets:
-                raise RequestError(f"The published loop, {PLAIN}, has no budget {AUTO}; name a number beside it.")
+                raise RequestError(f"The published loop, {PUBLISHED_LOOP}, has no budget {AUTO}; name a number beside "
+                                   "it.")
         for budget, pace in map(flags.nodes_and_pace, budgets):
             points += [BenchPoint(method, budget, choice.split, drafters, pace=pace, way=way) for way in ways]
     return _plan(choice, prompt_set(choice.prompts, choice.limit), points)
@@ -170,7 +171,7 @@ def concurrent_plan(choice: argparse.Namespace) -> BenchPlan:
         raise RequestError(f"There are {len(prompts)} prompts for {most} requests at once; name a larger set, or raise "
                            "--limit.")
     methods = choice.methods or DEFAULT_CONCURRENT
-    without = [name for name in methods if name == PLAIN or METHODS[name].drafter_count == 0]
+    without = [name for name in methods if name == PUBLISHED_LOOP or METHODS[name].drafter_count == 0]
     if without:
         raise RequestError(f"With --concurrency, {', '.join(without)} is no choice: plain decoding is always measured, "
                            "and all else has to be a method that drafts.")
@@ -199,10 +200,10 @@ def _served(plan: BenchPlan, rig: Rig, choice: argparse.Namespace) -> BenchPlan:
 
 def row_of(point: BenchPoint, tallies: Sequence[Tally]) -> Row:
     """A row of the table: medians over the repeats of a point. The published loop reports no stages."""
-    published, first = point.way == PLAIN, tallies[0]
+    published, first = point.way == PUBLISHED_LOOP, tallies[0]
     rates = [tally.rate for tally in tallies]
     row: Row = {
-        "method": PLAIN if published else point.method, "budget": AUTO if point.pace == AUTO else point.budget,
+        "method": PUBLISHED_LOOP if published else point.method, "budget": AUTO if point.pace == AUTO else point.budget,
         "split": point.split, "tau": round(mean_length(first.tokens, first.trees), 3), "tokens": first.tokens,
         "tokens_per_second": round(median(rates), 1), "spread": [round(min(rates), 1), round(max(rates), 1)],
         "ms_per_round": round(median(1e3 * tally.seconds / tally.rounds for tally in tallies), 3),
@@ -210,7 +211,7 @@ def row_of(point: BenchPoint, tallies: Sequence[Tally]) -> Row:
             stage: round(median(1e3 * tally.stages[stage] / tally.rounds for tally in tallies), 3) for stage in STAGES}}
     if point.way in CONCURRENT:
         budget = str(point.budget) if point.way == SAME else point.way
-        return {**row, "concurrency": point.concurrency, "budget": budget if point.budget else PLAIN,
+        return {**row, "concurrency": point.concurrency, "budget": budget if point.budget else "plain",
                 "label": f"{point.method} {budget}" if point.budget else point.method,
                 "per_request": round(median(median(tally.rates) for tally in tallies), 1),
                 "slowest_request": round(median(min(tally.rates) for tally in tallies), 1),

@@ -21,8 +21,8 @@ from engine.lab.machines import (
     caution,
     devices,
     machine_curve,
-    misfit,
     models,
+    too_large_reason,
 )
 from engine.records import MAX_TOKENS
 from engine.trace import load
@@ -42,7 +42,7 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 
 def run(choice: argparse.Namespace) -> Outcome:
-    if reason := misfit(choice.model, choice.device):
+    if reason := too_large_reason(choice.model, choice.device):
         raise RequestError(f"{reason[:-1]}; choose a smaller model or a larger device.")
     curves = {line: machine_curve(choice.model, choice.device, line, choice.context) for line in LINES}
     runs = anatomy([load(path) for path in choice.trace])

@@ -123,19 +123,19 @@ def pairs(lessons: Sequence[LessonPlan]) -> Iterator[tuple[LessonPlan, LessonPla
 
 def in_turns(rig: Rig, ask: PromptRequest, plain: PromptRequest) -> InterleavedTiming:
     with rig.interleaved([ask, plain]) as sources:
-        taking = InterleavedTiming(*sources)
-        while taking.turn():
+        timing = InterleavedTiming(*sources)
+        while timing.advance():
             pass
-    return taking
+    return timing
 
 
 def measure_curve(rig: Rig, lesson: LessonPlan, plain: LessonPlan) -> tuple[MeasuredBudget, ...]:
     """Time a lesson's prompt at several budgets; one at which no speed-up can be said is left out."""
     points = []
     for budget in sorted({*CURVE_BUDGETS, lesson.ask.budget}):
-        takings = [in_turns(rig, replace(lesson.ask, budget=budget), plain.ask) for _ in range(CURVE_REPEATS)]
-        rounds = takings[0].rounds
-        speed = speed_beside_plain([pair for taking in takings for pair in taking.pairs], rounds)
+        timings = [in_turns(rig, replace(lesson.ask, budget=budget), plain.ask) for _ in range(CURVE_REPEATS)]
+        rounds = timings[0].rounds
+        speed = speed_beside_plain([pair for timing in timings for pair in timing.pairs], rounds)
         if not speed.withheld:
             low, high = map(float, speed.range.split(" to "))
             points.append(MeasuredBudget(budget, round(tau(rounds), 3), round(speed.ratio, 4), low, high))
@@ -144,9 +144,9 @@ def measure_curve(rig: Rig, lesson: LessonPlan, plain: LessonPlan) -> tuple[Meas
 
 def time_in_turns(rig: Rig, traces: Sequence[Trace], lessons: Sequence[LessonPlan]) -> list[Trace]:
     """The traces of a lesson and of plain decoding, with the seconds of runs that were made in turns."""
-    taking = in_turns(rig, *(lesson.ask for lesson in lessons))
+    timing = in_turns(rig, *(lesson.ask for lesson in lessons))
     timed = []
-    for trace, rounds in zip(traces, (taking.rounds, taking.plain), strict=True):
+    for trace, rounds in zip(traces, (timing.rounds, timing.plain), strict=True):
         first, (_, clock) = trace.entries[0], cumulative_times(rounds)
         prefill = max(0.0, first.elapsed_seconds - sum(first.round.seconds.values()))
         entries = tuple(

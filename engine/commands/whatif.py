@@ -69,7 +69,7 @@ def table(forecasts: WhatIf) -> str:
     rows: list[list[object]] = [["", *budgets, AUTO]]
     for method, split in dict.fromkeys((forecast.method, forecast.split) for forecast in forecasts.forecasts):
         by_column: dict[object, Forecast] = {
-            AUTO if row.pace == AUTO else row.budget: row for row in forecasts.of(method, split)}
+            AUTO if row.pace == AUTO else row.budget: row for row in forecasts.forecasts_for(method, split)}
         cells = [by_column.get(column) for column in (*budgets, AUTO)]
         rows.append([f"{method} {split}" if split == "each" else method,
                      *(f"{cell.tau:.2f}" if cell else None for cell in cells)])

@@ -215,12 +215,12 @@ class InterleavedTiming:
         self.plain: list[Round] = []
         self._tokens = [0, 0]
 
-    def turn(self) -> bool:
+    def advance(self) -> bool:
         """Take one turn of each side. Return False when both have ended; the longer text continues alone."""
         written, plain = self._tokens
-        self._advance(0, self.rounds, written + MIN_TURN_TOKENS)
+        self._read_to(0, self.rounds, written + MIN_TURN_TOKENS)
         over = self._tokens[0] == written
-        self._advance(1, self.plain, plain + MIN_TURN_TOKENS if over else self._tokens[0])
+        self._read_to(1, self.plain, plain + MIN_TURN_TOKENS if over else self._tokens[0])
         return not over or self._tokens[1] > plain
 
     @property
@@ -228,7 +228,7 @@ class InterleavedTiming:
         """The turns taken so far."""
         return turn_pairs(self.rounds, self.plain)
 
-    def _advance(self, side: int, rounds: list[Round], tokens: int) -> None:
+    def _read_to(self, side: int, rounds: list[Round], tokens: int) -> None:
         while self._tokens[side] < tokens and (round_ := next(self._sources[side], None)):
             rounds.append(round_)
             self._tokens[side] += len(round_.acceptance.keep)

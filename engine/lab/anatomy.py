@@ -1,6 +1,6 @@
-"""Where a tree pays: why walks ended in recorded runs, what each verified row earned, and what other trees would have.
+"""Where a tree pays: why rounds ended, how many accepted tokens each verified row brought, and what other trees would.
 
-What a trace lacks is left out, and said. Ranks count from 0 in the code and from 1 in sentences.
+What cannot be computed from a trace is listed in ``omissions``. Ranks count from 0 in code and from 1 in sentences.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from engine.lab.statistics import Measured, mean_of, share_of
 from engine.records import Lattice, Round
 from engine.trace import Trace
 
-MIN_SILENT_ROUNDS = 16  # rounds without a draft at the end of a run that are worth a sentence
-ENOUGH_FRACTION = 0.98  # a smaller tree is as good if it keeps this fraction of the largest tree's tokens
+MIN_UNDRAFTED_ROUNDS = 16  # at the end of a run; fewer are not mentioned
+ENOUGH_FRACTION = 0.98  # a smaller tree is as good if this fraction of the largest one's tokens is accepted
 FEW_CASES = 20  # a share over fewer cases is marked "few"
 ORDINALS = ("first", "second", "third", "fourth")
 Key = TypeVar("Key", int, str)
@@ -30,29 +30,35 @@ Key = TypeVar("Key", int, str)
 
 @dataclass(frozen=True)
 class Anatomy:
-    """The figures of some recorded runs. Accepted tokens are drafted ones, per round."""
+    """Statistics of recorded runs. Accepted tokens exclude the root and are per round.
+
+    Args:
+        rounds: how many drafted; a last round cut short by the end of the text does not count.
+        misses: by drafter, the share of rounds in which the token that ended the walk stood at each place of its row.
+        by_rank: accepted tokens per verified row, by rank among siblings of the tree, from 0.
+        by_drafter: the same by the drafters that proposed the row; empty for one drafter.
+        first_nodes: accepted tokens if only the n most probable nodes of each tree were verified, by n.
+        redrafts: other trees from the same drafts, at the same positions.
+        omissions: sentences about what could not be computed.
+        kinds: kind of each drafter, such as eagle3, if a trace names it.
+    """
 
     runs: int
-    rounds: int  # that drafted, without those cut short by the end of the text
-    misses: dict[str, dict[str, Measured]]  # by drafter: share of rounds by where its row had the token that ended them
-    by_rank: dict[int, Measured]  # tokens earned per row, by rank among siblings of the tree, from 0
-    by_drafter: dict[str, Measured]  # the same, by the drafters that propose the row; empty for one drafter
-    first_nodes: dict[int, Measured]  # accepted tokens with only the n most probable nodes of each tree, by n
-    redrafts: tuple[RedraftedLength, ...]  # other trees of the same drafts at the same positions
-    lacking: tuple[str, ...]  # what is left out and why, in sentences
-    kinds: Mapping[str, str]  # by drafter, such as eagle3; those that no trace names are missing
-
-    @property
-    def accepted(self) -> Measured | None:
-        """Accepted drafted tokens of a round with whole trees; None without a round."""
-        return self.first_nodes[max(self.first_nodes)] if self.first_nodes else None
+    rounds: int
+    misses: dict[str, dict[str, Measured]]
+    by_rank: dict[int, Measured]
+    by_drafter: dict[str, Measured]
+    first_nodes: dict[int, Measured]
+    redrafts: tuple[RedraftedLength, ...]
+    omissions: tuple[str, ...]
+    kinds: Mapping[str, str]
 
 
 def anatomy(traces: Sequence[Trace]) -> Anatomy:
-    """The anatomy of these runs together; drafters of the same name are one."""
+    """Analyse these runs together; drafters of the same name count as one."""
     counted = [(trace, counted_rounds(trace)) for trace in traces]
     rounds = [round_ for _, kept in counted for round_ in kept]
-    redrafts, lacking = redraft_kinds([(trace, kept) for trace, kept in counted if kept])
+    redrafts, omissions = redraft_kinds([(trace, kept) for trace, kept in counted if kept])
     rows = [row for trace, kept in counted for round_ in kept for row in _verified_rows(trace, round_)]
     by_drafter = _shares((names, kept) for _, names, kept in rows)
     largest = max((len(round_.tree) - 1 for round_ in rounds), default=0)
@@ -61,16 +67,16 @@ def anatomy(traces: Sequence[Trace]) -> Anatomy:
         runs=len(traces), rounds=len(rounds), misses=_misses(counted),
         by_rank=_shares((rank, kept) for rank, _, kept in rows), by_drafter=by_drafter if len(by_drafter) > 1 else {},
         first_nodes={size: mean_of([kept_of_first(round_, size) for round_ in rounds]) for size in sizes},
-        redrafts=redrafts, lacking=(*_lacking(counted), *lacking),
+        redrafts=redrafts, omissions=(*_omissions(counted), *omissions),
         kinds={name: kind for trace in traces
                for name, kind in zip(drafter_names(trace), trace.header.drafter_kinds, strict=False)})
 
 
 def counted_rounds(trace: Trace) -> list[Round]:
-    """The rounds that drafted, without a last one that the end of the text cut short."""
+    """Return the rounds that drafted, without a last one that the end of the text cut short."""
     rounds = [] if trace.header.chunked else trace.rounds
-    whole = rounds[:-1] if rounds and ended_by_text(rounds[-1]) else rounds
-    return [round_ for round_ in whole if len(round_.tree) > 1]
+    complete = rounds[:-1] if rounds and ended_by_text(rounds[-1]) else rounds
+    return [round_ for round_ in complete if len(round_.tree) > 1]
 
 
 def _shares(hits: Iterable[tuple[Key, bool]]) -> dict[Key, Measured]:
@@ -87,13 +93,13 @@ def _misses(counted: CountedRuns) -> dict[str, dict[str, Measured]]:
         for round_ in rounds:
             path = [*round_.committed[1:].tolist(), round_.acceptance.bonus]
             for name, draft in zip(names, round_.drafts, strict=False):
-                places[name][_miss(draft, path)] += 1
+                places[name][_place_of_last(draft, path)] += 1
     return {name: {place: share_of(count, counts.total()) for place, count in sorted(counts.items())}
             for name, counts in places.items()}
 
 
-def _miss(draft: Lattice, path: Sequence[int]) -> str:
-    """Name the place of the path's last token in the drafter's row there."""
+def _place_of_last(draft: Lattice, path: Sequence[int]) -> str:
+    """Say at which place of the drafter's row the path's last token stands."""
     rows = list(rows_along(draft, path))
     if len(rows) < len(path):
         return "past its last place" if len(rows) == draft.depth else "on a path that it did not propose"
@@ -104,7 +110,7 @@ def _miss(draft: Lattice, path: Sequence[int]) -> str:
 
 
 def _verified_rows(trace: Trace, round_: Round) -> Iterator[tuple[int, str, bool]]:
-    """Yield (rank among siblings, drafters' names, kept) of each drafted row."""
+    """Yield (rank among siblings, names of its drafters, whether accepted) for each drafted row."""
     tree, kept, siblings = round_.tree, set(round_.acceptance.keep.tolist()), Counter[int]()
     for node, (parent, mask) in enumerate(zip(tree.parents.tolist(), tree.drafters.tolist(), strict=True)):
         if node:
@@ -114,7 +120,7 @@ def _verified_rows(trace: Trace, round_: Round) -> Iterator[tuple[int, str, bool
 
 
 def kept_of_first(round_: Round, nodes: int) -> int:
-    """Count the drafted tokens that the round would have accepted with its ``nodes`` most probable nodes alone."""
+    """Count the drafted tokens that a round would accept with only its ``nodes`` most probable nodes."""
     tree, keep = round_.tree, round_.acceptance.keep[1:]
     order = best_order(tree) if np.isfinite(tree.logprobs).all() else np.arange(len(tree))
     rank = np.empty(len(tree), np.int64)
@@ -122,32 +128,32 @@ def kept_of_first(round_: Round, nodes: int) -> int:
     return int(np.logical_and.accumulate(rank[keep] <= nodes).sum())
 
 
-def _lacking(counted: CountedRuns) -> Iterator[str]:
+def _omissions(counted: CountedRuns) -> Iterator[str]:
     if not any(rounds for _, rounds in counted):
         yield "No round drafted anything, so there is nothing to take apart."
         return
-    silent = max(sum(1 for _ in takewhile(lambda entry: len(entry.round.tree) == 1, reversed(trace.entries)))
-                 for trace, _ in counted)
-    if silent >= MIN_SILENT_ROUNDS:
-        yield (f"The last {silent} rounds of a run drafted nothing: speculation was switched off there, or fell "
+    undrafted = max(sum(1 for _ in takewhile(lambda entry: len(entry.round.tree) == 1, reversed(trace.entries)))
+                    for trace, _ in counted)
+    if undrafted >= MIN_UNDRAFTED_ROUNDS:
+        yield (f"The last {undrafted} rounds of a run drafted nothing: speculation was switched off there, or fell "
                "back to plain decoding.")
     chunked = sum(trace.header.chunked for trace, _ in counted)
     if chunked:
         yield f"{chunked} of the runs do not say which tokens came in one round, and are left out."
     without_drafts = sum(bool(rounds) and not rounds[0].drafts for _, rounds in counted)
     if without_drafts:
-        yield (f"{without_drafts} of the runs do not hold what the drafter proposed, so the rank of a missed token is "
-               "unknown there, no other tree is tried, and a rank is the place among siblings of the tree.")
+        yield (f"{without_drafts} of the runs do not hold what the drafter proposed, so the rank of a rejected token "
+               "is unknown there, no other tree is tried, and a rank is the place among siblings of the tree.")
 
 
 def sentences(anatomy: Anatomy) -> dict[str, list[str]]:
-    """The sentences by topic: misses, rows, drafters, nodes, trees, branching; and what is lacking."""
+    """Describe the statistics in sentences, by topic: misses, rows, drafters, nodes, trees, branching, lacking."""
     words: dict[str, list[str]] = defaultdict(list)
     for drafter, misses in anatomy.misses.items():
         walks = max(share.count for share in misses.values())
         parts = [f"{place} {share.value:.0%} ({share.low:.0%} to {share.high:.0%})"
                  for place, share in sorted(misses.items(), key=lambda pair: -pair[1].value)]
-        words["misses"].append(f"The token that ended a walk, by its place in the list of {drafter} ({walks} walks"
+        words["misses"].append(f"Where {drafter} ranked the token that the target chose instead ({walks} rounds"
                                f"{', few' if walks < FEW_CASES else ''}): {'; '.join(parts)}.")
     siblings = {f"{ordinal} siblings": share
                 for ordinal, share in zip(ORDINALS, anatomy.by_rank.values(), strict=False)}
@@ -169,7 +175,7 @@ def sentences(anatomy: Anatomy) -> dict[str, list[str]]:
             words["branching"].append(
                 f"With {row.budget} nodes of {drafter} branching was worth {gain} tokens a round to the {row.kind}"
                 f"{sure}: {gain.value / tau:+.0%} of the chain's τ of {tau:.2f}.")
-    words["lacking"] = list(anatomy.lacking)
+    words["lacking"] = list(anatomy.omissions)
     return {topic: lines for topic, lines in words.items() if lines}
 
 
@@ -178,18 +184,18 @@ def _node_words(first_nodes: Mapping[int, Measured]) -> list[str]:
     if len(sizes) < 2:
         return []
     last, before = sizes[-1], sizes[-2]
-    whole, less = first_nodes[last], first_nodes[before]
-    enough = next(size for size in sizes if first_nodes[size].value >= ENOUGH_FRACTION * whole.value)
-    words = [f"Whole trees of up to {last} nodes kept {whole} drafted tokens a round; the nodes after the {before}th "
-             f"earned {(whole.value - less.value) / (last - before):.3f} each, the first one "
+    all_nodes, fewer = first_nodes[last], first_nodes[before]
+    enough = next(size for size in sizes if first_nodes[size].value >= ENOUGH_FRACTION * all_nodes.value)
+    words = [f"Whole trees of up to {last} nodes had {all_nodes} drafted tokens accepted a round; each node after the "
+             f"{before}th brought {(all_nodes.value - fewer.value) / (last - before):.3f}, the first one "
              f"{first_nodes[sizes[0]].value:.2f}."]
     if enough < last:
-        words.append(f"Here {enough} nodes do what {last} do: they keep {first_nodes[enough].value:.2f}.")
+        words.append(f"Here {enough} nodes are as good as {last}: {first_nodes[enough].value:.2f} are accepted.")
     return words
 
 
 def _largest_trees(rows: Sequence[RedraftedLength]) -> Mapping[str, RedraftedLength]:
-    """Trees by kind, at the largest budget that was replayed at the most places."""
+    """Return the trees by kind, at the largest budget that was replayed at the most positions."""
     places = max(row.accepted.count for row in rows)
     budget = max(row.budget for row in rows if row.accepted.count == places)
     return {row.kind: row for row in rows if row.budget == budget}

@@ -149,7 +149,7 @@ def machine_curve(model: str, device: str, line: str, context: int = 1024) -> Co
         draft_ms=(draft,) * len(ROWS), overhead_ms=host * other_layers(DDTREE), plain_ms=verify[0])
 
 
-def misfit(model: str, device: str) -> str:
+def too_large_reason(model: str, device: str) -> str:
     """Why the model cannot run on that device, in a sentence; empty if its weights fit."""
     needed, there = models()[model].weights_gigabytes, devices()[device].gigabytes
     if needed <= there:

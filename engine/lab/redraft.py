@@ -1,7 +1,7 @@
-"""Other trees of the drafts that a run recorded, at the same positions: of other kinds, or at other budgets.
+"""Build other trees from a run's recorded drafts: of other kinds, or at other budgets.
 
-What a round would have kept is exact, as the text is known; but a run at another budget would begin its rounds at
-other positions.
+The tokens that such a tree would have had accepted at a recorded position are exact, because the text is known. A run
+at another budget would begin its rounds at other positions, however.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from engine.decoding.builders import best_first, best_rows, chain
 from engine.decoding.methods import METHODS, split_rule_of
 from engine.decoding.tree import from_nodes
 from engine.errors import RequestError
-from engine.lab.replay import KnownText, Point, Replay, known_text
+from engine.lab.replay import KnownText, MethodVariant, Replay, known_text
 from engine.lab.statistics import Measured, mean_of
 from engine.records import WAIT, Acceptance, DraftTree, Floats, Integers, Lattice, Round, Verification
 from engine.trace import Trace
@@ -32,8 +32,12 @@ TREE_SIZES = (2, 4, 8, 12, 16, 24, 32, 64, 128)  # drafted nodes
 
 @dataclass(frozen=True)
 class RedraftedLength:
-    """One kind of tree over one drafter's drafts at one budget: drafted tokens kept per round, and how many more than
-    by a chain of that budget, paired by position."""
+    """One kind of tree from one drafter's drafts at one budget.
+
+    Args:
+        accepted: drafted tokens accepted per round.
+        gain_over_chain: accepted tokens minus those of a chain with the same budget, paired by position.
+    """
 
     drafter: str
     kind: str
@@ -43,18 +47,17 @@ class RedraftedLength:
 
 
 def redraft_kinds(counted: CountedRuns) -> tuple[tuple[RedraftedLength, ...], tuple[str, ...]]:
-    """Return the accepted lengths of every kind of tree at every size, by drafter, and sentences about what was left
-    out."""
+    """Measure every kind of tree at every size, by drafter. Also return sentences about what was left out."""
     lengths: dict[str, dict[tuple[str, int], list[int]]] = defaultdict(lambda: defaultdict(list))
-    lacking: dict[str, None] = {}
+    omissions: dict[str, None] = {}  # an ordered set
     for trace, rounds in counted:
         try:
             known = known_text(trace)
         except RequestError as error:
-            lacking[str(error)] = None
+            omissions[str(error)] = None
             continue
-        followed = [*known.token_ids, trace.entries[-1].round.acceptance.bonus]
-        known = replace(known, token_ids=np.asarray(followed, np.int32))
+        with_bonus = [*known.token_ids, trace.entries[-1].round.acceptance.bonus]
+        known = replace(known, token_ids=np.asarray(with_bonus, np.int32))
         positions = [round_.start - known.start for round_ in rounds[::-(-len(rounds) // MAX_ROUNDS)]]
         for name, drafts in known.proposals.items():
             for position in filter(drafts.__contains__, positions):
@@ -63,26 +66,29 @@ def redraft_kinds(counted: CountedRuns) -> tuple[tuple[RedraftedLength, ...], tu
     names = {name for name, cells in lengths.items() if not any(kind == TRANSITIONS for kind, _ in cells)}
     if names:
         drafters = " and ".join(sorted(names))
-        lacking[f"Marginals are all that {drafters} proposes, so there is no tree by transitions."] = None
-    return tuple(RedraftedLength(name, kind, budget, mean_of(kept), mean_of(
-        np.subtract(kept, cells[CHAIN, budget]).tolist())) for name, cells in lengths.items()
-        for (kind, budget), kept in cells.items()), tuple(lacking)
+        omissions[f"Marginals are all that {drafters} proposes, so there is no tree by transitions."] = None
+    redrafts = []
+    for name, cells in lengths.items():
+        for (kind, budget), accepted in cells.items():
+            gains = np.subtract(accepted, cells[CHAIN, budget]).tolist()
+            redrafts.append(RedraftedLength(name, kind, budget, mean_of(accepted), mean_of(gains)))
+    return tuple(redrafts), tuple(omissions)
 
 
 def _lengths(known: KnownText, position: int, lattice: Lattice) -> Mapping[tuple[str, int], int]:
-    """The kept drafted tokens by kind and size; none if the end of the text would have cut one of them."""
+    """Return the accepted drafted tokens by kind and size; empty if the end of the text would cut one of them short."""
     root, left = int(known.token_ids[position]), len(known.token_ids) - position
     widest = max(lattice.tokens.shape[2], lattice.depth)
     sizes = [size for size in TREE_SIZES if size <= widest]
-    whole = len(known.equal_prefix(position, chain(lattice, root, lattice.depth))) - 1
-    lengths = {(CHAIN, size): min(whole, size) for size in sorted({*sizes, *range(1, lattice.depth + 1)})}
-    lengths |= {(kind, size): len(known.equal_prefix(position, tree)) - 1
+    full_chain = len(known.accepted_nodes(position, chain(lattice, root, lattice.depth))) - 1
+    lengths = {(CHAIN, size): min(full_chain, size) for size in sorted({*sizes, *range(1, lattice.depth + 1)})}
+    lengths |= {(kind, size): len(known.accepted_nodes(position, tree)) - 1
                 for size in sizes for kind, tree in branching(lattice, root, size).items()}
     return {} if max(lengths.values(), default=0) >= left - 1 else lengths
 
 
 def branching(lattice: Lattice, root: int, nodes: int) -> dict[str, DraftTree]:
-    """Return the trees of a lattice by kind, without the chain, each with at most ``nodes`` drafted nodes."""
+    """Return the trees of a lattice by kind, except the chain, each with at most ``nodes`` drafted nodes."""
     trees = {WIDE: wide_chain(lattice, root, nodes)}
     if lattice.tokens.shape[1] == 1:
         return {**trees, MARGINALS: best_first(lattice, root, nodes)}
@@ -91,7 +97,7 @@ def branching(lattice: Lattice, root: int, nodes: int) -> dict[str, DraftTree]:
 
 
 def wide_chain(lattice: Lattice, root: int, nodes: int) -> DraftTree:
-    """Return the most probable prefixes that leave the greedy path with their last token, if at all."""
+    """Return the tree of the most probable prefixes that follow the greedy path at least up to their last token."""
     rows = best_rows(lattice)
     steps = lattice.logprobs[np.arange(lattice.depth), rows]
     greedy_path = np.concatenate([[np.float32(0)], steps[:-1, 0].cumsum(dtype=np.float32)])
@@ -106,7 +112,7 @@ def wide_chain(lattice: Lattice, root: int, nodes: int) -> DraftTree:
 
 
 def marginals_of(lattice: Lattice) -> Lattice:
-    """Reduce a lattice to one row per depth: each token's probability, summed over the paths that lead to it."""
+    """Reduce a lattice to one row per depth: a token's probability is summed over all paths that lead to it."""
     depth, rows, width = lattice.tokens.shape
     tokens = np.zeros((depth, 1, width), np.int32)
     logprobs = np.full((depth, 1, width), -np.inf, np.float32)
@@ -131,8 +137,7 @@ Figures = NDArray[np.float64]
 
 
 class Redrafting:
-    """The drafts of a run, from which its method can build trees at any budget; RequestError if it cannot be known
-    what those would have kept."""
+    """Builds a run's trees at any budget from its recorded drafts; RequestError if their acceptance is unknown."""
 
     def __init__(self, trace: Trace) -> None:
         request = trace.header.request
@@ -144,58 +149,58 @@ class Redrafting:
         if not any(self._known.proposals.values()):
             raise RequestError(f"None of its {len(trace.entries)} rounds recorded what a drafter proposed, so no other "
                                "budget can be tried out; choose another run.")
-        self._replay = Replay(Point(request.method, request.split, tuple(self._known.proposals)), self._known)
+        self._replay = Replay(MethodVariant(request.method, request.split, tuple(self._known.proposals)), self._known)
 
     def tree(self, round_: Round, budget: int) -> tuple[DraftTree, Integers]:
-        """A round's tree at that budget, and the nodes that would have been kept, root first."""
+        """Return a round's tree at that budget, and the nodes it would have had accepted, root first."""
         position = round_.start - self._known.start
         tree = self._replay.tree(position, budget)
-        return tree, self._known.equal_prefix(position, tree)
+        return tree, self._known.accepted_nodes(position, tree)
 
     def kept_and_rows(self, round_: Round, budgets: Sequence[int]) -> Figures:
-        """The tokens that a round would have kept and the rows verified, (2, budgets)."""
+        """Return the tokens that a round would have committed and the rows it would have verified, (2, budgets)."""
         trees = [self.tree(round_, budget) for budget in budgets]
         return np.asarray([[len(keep) for _, keep in trees], [len(tree) for tree, _ in trees]], np.float64)
 
     def is_replayable(self, round_: Round) -> bool:
-        """Whether it is known what other trees would have kept: the round drafted, and the text goes on far enough."""
+        """Whether the acceptance of other trees is known: the round drafted, and the text is long enough after it."""
         deepest = max((draft.depth for draft in round_.drafts), default=0)
         unfinished = round_.start - self._known.start + deepest < len(self._known.token_ids)
         return deepest > 0 and (unfinished or self.trace.end.reason == "stop")
 
     def round_at(self, recorded: Round, budget: int) -> Round:
-        """A round as it would have been at that budget; what the target would say of a new node is NaN, token −1."""
+        """Return a round as it would be at that budget. The target's statistics of new nodes are NaN, its choice −1."""
         tree, keep = self.tree(recorded, budget)
         text = np.append(self._known.token_ids, self.trace.entries[-1].round.acceptance.bonus)
         following = text[recorded.start - self._known.start + 1:][:len(keep)]
-        same, verified = _counterparts(tree, recorded.tree), recorded.verification
-        choice = np.where(same >= 0, verified.choice[same], -1).astype(np.int32)
+        counterparts, verified = _counterparts(tree, recorded.tree), recorded.verification
+        choice = np.where(counterparts >= 0, verified.choice[counterparts], -1).astype(np.int32)
         choice[keep] = following
 
-        def known(values: Floats) -> Floats:
-            return np.where(same >= 0, values[same], np.nan).astype(np.float32)
+        def recorded_or_nan(values: Floats) -> Floats:
+            return np.where(counterparts >= 0, values[counterparts], np.nan).astype(np.float32)
 
-        verification = Verification(choice, *map(known, (
+        verification = Verification(choice, *map(recorded_or_nan, (
             verified.logprobs, verified.entropy, verified.gap, verified.offered, verified.processed)))
         return replace(recorded, tree=tree, candidates=(tree,), verification=verification,
                        acceptance=Acceptance(keep, int(following[-1])), seconds={}, alternatives=None)
 
 
 def _counterparts(tree: DraftTree, other: DraftTree) -> Integers:
-    """The node of the other tree with the same path, for each node, (n,) int32; −1 if there is none."""
-    def steps(of: DraftTree) -> list[tuple[int, int, int]]:
-        return list(zip(*(side.tolist() for side in (of.parents, of.tokens, of.drafters)), strict=True))
+    """Return, for each node, the other tree's node with the same path, (n,) int32; −1 if there is none."""
+    def edges(side: DraftTree) -> list[tuple[int, int, int]]:
+        return list(zip(side.parents.tolist(), side.tokens.tolist(), side.drafters.tolist(), strict=True))
 
-    children = {step: node for node, step in enumerate(steps(other)) if node}
-    same = [0]
-    for parent, token, drafters in steps(tree)[1:]:
-        same.append(children.get((same[parent], token, drafters), -1))
-    return np.asarray(same, np.int32)
+    children = {edge: node for node, edge in enumerate(edges(other)) if node}
+    counterparts = [0]
+    for parent, token, drafters in edges(tree)[1:]:
+        counterparts.append(children.get((counterparts[parent], token, drafters), -1))
+    return np.asarray(counterparts, np.int32)
 
 
 @dataclass(frozen=True, eq=False)
 class BudgetCurve:
-    """What a run's rounds would have kept and verified at each budget: ``kept``, ``rows`` (rounds, budgets)."""
+    """What a run's rounds would commit and verify at each budget: ``kept`` tokens and ``rows``, (rounds, budgets)."""
 
     trace: Trace
     budgets: Sequence[int]
@@ -204,21 +209,21 @@ class BudgetCurve:
 
     @property
     def tau(self) -> tuple[Figures, Figures, Figures]:
-        """Tokens per round at each budget: the mean and the ends of its 80 % interval."""
+        """Tokens per round at each budget: the mean, and the ends of its 80 % interval."""
         mean = self.kept.mean(0)
-        off = Z_80_PERCENT * self.kept.std(0) / np.sqrt(max(1, len(self.kept) - 1))
-        return mean, np.maximum(1, mean - off), mean + off
+        half_width = Z_80_PERCENT * self.kept.std(0) / np.sqrt(max(1, len(self.kept) - 1))
+        return mean, np.maximum(1, mean - half_width), mean + half_width
 
     def speed(self, cost: CostCurve, scale: float = 1.0) -> tuple[Figures, Figures, Figures]:
-        """Predicted tokens per second at each budget, and its range, times ``scale`` (see ``run_speed``)."""
+        """Predict tokens per second at each budget and the ends of its range, multiplied by ``scale``."""
         cost = cost.rising()
         rows = self.rows.mean(0).tolist()
 
         def speeds(tau: Figures, verify_ms: Sequence[float]) -> Figures:
             adjusted = replace(cost, verify_ms=tuple(verify_ms))
-            spent = [_round_ms(self.trace, adjusted, row, budget)
-                     for budget, row in zip(self.budgets, rows, strict=True)]
-            predicted: Figures = tau / np.asarray(spent) * (1e3 * scale)
+            round_ms = [_round_ms(self.trace, adjusted, row, budget)
+                        for budget, row in zip(self.budgets, rows, strict=True)]
+            predicted: Figures = tau / np.asarray(round_ms) * (1e3 * scale)
             return predicted
 
         mean, low, high = self.tau
@@ -226,17 +231,18 @@ class BudgetCurve:
 
 
 @dataclass(frozen=True)
-class RunSpeed:
-    """Tokens per second of a run's rounds, without those shared with other runs: as they were ``measured``, and by a
-    cost curve, with that of plain decoding by the same curve."""
+class ModelledSpeed:
+    """Tokens per second of a run, over the rounds that it did not share with other runs: as ``measured``, as
+    ``predicted`` by a cost curve, and plain decoding's by the same curve."""
 
     measured: float
     predicted: float
     predicted_plain: float
     tau: float
 
-    def misfit(self, ratio: float = 0.0) -> str:
-        """Why the curve does not fit a run that was ``ratio`` times as fast as plain decoding (0: not known), if so."""
+    def curve_problem(self, ratio: float = 0.0) -> str:
+        """Say why the curve contradicts a run that was ``ratio`` times as fast as plain decoding (0: unknown); "" if it
+        does not."""
         predicted = self.predicted / self.predicted_plain
         beside = f"beside it, it was {ratio:.1f} times" if ratio else f"it cannot be more than τ, {self.tau:.1f} times"
         if (1 / MAX_MISFIT < predicted / ratio < MAX_MISFIT) if ratio else predicted <= self.tau:
@@ -245,8 +251,8 @@ class RunSpeed:
                 f"{beside}, so no other budget's speed is predicted from them.")
 
 
-def run_speed(trace: Trace, cost: CostCurve) -> RunSpeed | None:
-    """Return the speed of a run as it was and by a cost curve; None if no round is timed."""
+def modelled_speed(trace: Trace, cost: CostCurve) -> ModelledSpeed | None:
+    """Return a run's speed, measured and by a cost curve; None if no round is timed."""
     request, cost = trace.header.request, cost.rising()
     alone = [round_ for round_ in trace.rounds if WAIT not in round_.seconds and round_.seconds]
     seconds = sum(sum(round_.seconds.values()) for round_ in alone)
@@ -256,7 +262,7 @@ def run_speed(trace: Trace, cost: CostCurve) -> RunSpeed | None:
         else cost.plain_ms for rows in (len(round_.tree) for round_ in alone))
     if not seconds:
         return None
-    return RunSpeed(tokens / seconds, 1e3 * tokens / predicted_ms, 1e3 / cost.plain_ms, tokens / len(alone))
+    return ModelledSpeed(tokens / seconds, 1e3 * tokens / predicted_ms, 1e3 / cost.plain_ms, tokens / len(alone))
 
 
 def _round_ms(trace: Trace, cost: CostCurve, rows: float, budget: int) -> float:

@@ -38,32 +38,33 @@ class KnownText:
     start: int  # tokens before it
     context_limit: int
     proposals: Mapping[str, Mapping[int, Lattice]] = field(default_factory=dict)  # by drafter and position
-    most: int = 0  # nodes of the largest tree
+    max_nodes: int = 0  # of the largest tree that is kept
     _largest: dict[tuple[str, Builder, int], DraftTree] = field(default_factory=dict, init=False)
 
-    def equal_prefix(self, position: int, tree: DraftTree) -> Integers:
-        """Return the nodes accepted at this position, (a,) int32: the longest path that matches the text."""
+    def accepted_nodes(self, position: int, tree: DraftTree) -> Integers:
+        """Return the nodes that this position would accept, (a,) int32: the longest path that matches the text."""
         index = position + depths(tree.parents)
         inside = index < len(self.token_ids)
         tokens = self.token_ids[np.where(inside, index, position)]
         return longest_path(tree.parents, inside & (tree.tokens == tokens))
 
     def build(self, drafter: str, builder: Builder, position: int, nodes: int) -> DraftTree:
+        """Build a tree from what the drafter proposes at this position."""
         lattice = self.proposals[drafter][position].cut(self.context_limit - self.start - position - 1)
         return builder(lattice, int(self.token_ids[position]), nodes)
 
     def tree(self, drafter: str, builder: Builder, position: int, nodes: int) -> DraftTree:
-        """The tree of ``build``; if trees nest, cut from the largest, which is built once a position."""
-        if builder not in PREFIXES_NEST or nodes > self.most:
+        """Return the tree of ``build``. If trees nest, it is cut from the largest, which is built once a position."""
+        if builder not in PREFIXES_NEST or nodes > self.max_nodes:
             return self.build(drafter, builder, position, nodes)
         key = drafter, builder, position
         if key not in self._largest:
-            self._largest[key] = self.build(*key, self.most)
+            self._largest[key] = self.build(*key, self.max_nodes)
         return prefix(self._largest[key], nodes)
 
 
-def known_text(trace: Trace, most: int = 0) -> KnownText:
-    """The text of a recorded run and what its drafters proposed; RequestError if other trees cannot be tried on it."""
+def known_text(trace: Trace, max_nodes: int = 0) -> KnownText:
+    """Return a recorded run's text and what its drafters proposed; RequestError if no other tree can be tried on it."""
     header, rounds = trace.header, trace.rounds
     method = METHODS.get(header.request.method)
     if method and not method.follows_text:
@@ -74,13 +75,14 @@ def known_text(trace: Trace, most: int = 0) -> KnownText:
     start = rounds[0].start if rounds else 0
     proposals: dict[str, dict[int, Lattice]] = {name: {} for name in drafter_names(trace)}
     for round_ in rounds:
-        for of_drafter, lattice in zip(proposals.values(), round_.drafts, strict=False):
-            of_drafter[round_.start - start] = lattice
-    return KnownText(np.asarray(committed_ids(rounds), np.int32), start, header.context_limit or 2**31, proposals, most)
+        for by_position, lattice in zip(proposals.values(), round_.drafts, strict=False):
+            by_position[round_.start - start] = lattice
+    text = np.asarray(committed_ids(rounds), np.int32)
+    return KnownText(text, start, header.context_limit or 2**31, proposals, max_nodes)
 
 
 def drafter_names(trace: Trace) -> list[str]:
-    """The names of the drafters whose proposals the rounds hold."""
+    """Return the names of the drafters whose proposals were recorded."""
     count = max((len(round_.drafts) for round_ in trace.rounds), default=0)
     names = trace.header.drafters if len(set(trace.header.drafters)) == len(trace.header.drafters) else ()
     return [names[drafter] if drafter < len(names) else f"drafter {drafter}" for drafter in range(count)]
@@ -94,7 +96,7 @@ class TextPass:
     choice: Integers  # (n,) int32, the target's choice at each position of the text
 
 
-def reread(request: Request, token_ids: Sequence[int], target: Target) -> TextPass:
+def read_known_text(request: Request, token_ids: Sequence[int], target: Target) -> TextPass:
     """Run the target over its own text in chains of ``SEGMENT`` tokens. Frees its cache."""
     start = len(request.prompt_ids)
     try:
@@ -112,8 +114,8 @@ def reread(request: Request, token_ids: Sequence[int], target: Target) -> TextPa
 
 
 @dataclass(frozen=True)
-class Point:
-    """A line of the plot: a method, its split of the budget, and the drafters that serve it, in order."""
+class MethodVariant:
+    """A method, its split of the budget, and the drafters that it uses, in order."""
 
     method: str
     split: str
@@ -122,66 +124,74 @@ class Point:
 
 @dataclass(frozen=True, eq=False)
 class Step:
-    """One round of a replay."""
+    """One round of a replay. ``drafter_count`` drafters drafted; their trees were built for ``built`` nodes."""
 
     position: int
-    drafter_count: int  # that draft
-    built: int  # the budget that their trees are built for
-    tree: DraftTree  # that is verified
-    keep: Integers  # root first
+    drafter_count: int
+    built: int
+    tree: DraftTree  # verified
+    keep: Integers  # accepted nodes, root first
 
 
 class Replay:
-    """A point over the known text. RequestError if its method does not follow the text."""
+    """Replays a variant over a known text. RequestError if its method does not follow the text."""
 
-    def __init__(self, point: Point, known: KnownText) -> None:
-        self._row = row = method_named(point.method)
+    def __init__(self, variant: MethodVariant, known: KnownText) -> None:
+        self._row = row = method_named(variant.method)
         if not row.follows_text:
-            raise RequestError(f"The method {point.method} accepts by its own draws ({row.accept.__name__}); a what-if "
-                               "needs a method that follows the text.")
-        self.point, self.known = point, known
-        self._split_budget, self._combine = split_rule_of(row, point.split), row.combine
+            raise RequestError(f"The method {variant.method} accepts by its own draws ({row.accept.__name__}); a "
+                               "what-if needs a method that follows the text.")
+        self.variant, self.known = variant, known
+        self._split_budget, self._combine = split_rule_of(row, variant.split), row.combine
 
-    def tree(self, position: int, budget: int, anew: bool = False) -> DraftTree:
-        drafters, tree_of = self.point.drafters, self.known.build if anew else self.known.tree
+    def tree(self, position: int, budget: int, uncached: bool = False) -> DraftTree:
+        drafters, tree_of = self.variant.drafters, self.known.build if uncached else self.known.tree
         trees = tuple(tree_of(drafter, self._row.build, position, nodes) for drafter, nodes in zip(
             drafters, self._split_budget(budget, len(drafters)), strict=True))
         return self._combine(trees, budget)
 
     def steps(self, budget: int, policy: BudgetPolicy | None = None) -> Iterator[Step]:
+        """Yield the rounds, from the text's first token to its last."""
         policy = policy or BudgetPolicy()
         position, size = 0, len(self.known.token_ids)
         while position < size:
-            drafter_count, built = policy.plan(len(self.point.drafters), budget)
+            drafter_count, built = policy.plan(len(self.variant.drafters), budget)
             root = int(self.known.token_ids[position])
             tree = policy.cut(self.tree(position, built) if drafter_count else root_only(root))
-            keep = self.known.equal_prefix(position, tree)
+            keep = self.known.accepted_nodes(position, tree)
             # the bonus token after the last one is unknown and not needed
             policy.learn(tree, Acceptance(keep, int(self.known.token_ids[min(position + len(keep), size - 1)])))
             yield Step(position, drafter_count, built, tree, keep)
             position += len(keep)
 
     def build_ms(self, budget: int, positions: Sequence[int]) -> float:
-        """The measured median milliseconds of building and combining one round's trees, at some of the positions."""
+        """Measure the median milliseconds of building and combining a round's trees, at some of the positions."""
         times = []
-        for position in positions[:TIMED_ROUNDS] if self.point.drafters else ():
+        for position in positions[:TIMED_ROUNDS] if self.variant.drafters else ():
             began = perf_counter()
-            self.tree(position, budget, anew=True)
+            self.tree(position, budget, uncached=True)
             times.append(1e3 * (perf_counter() - began))
         return float(np.median(times)) if times else 0.0
 
 
 @dataclass(frozen=True)
 class Forecast:
-    """One setting on the known text. ``budget`` is the largest allowed at the pace ``auto``."""
+    """What one setting would do on the known text. At the pace ``auto``, ``budget`` is the largest allowed.
+
+    Args:
+        lengths: tokens committed by each round, the root included.
+        rows: rows verified in each round, the root included.
+        build_ms: measured median of building one round's trees.
+        predicted_ms: duration of the text without the prefill, by the cost curve; 0 without a curve.
+    """
 
     method: str
     split: str
     budget: int
-    lengths: tuple[int, ...]  # tokens kept by each round, the root included
-    rows: tuple[int, ...]  # that the target verifies in each, the root included
-    build_ms: float = 0.0  # of one round's trees, the measured median
-    predicted_ms: float = 0.0  # of the whole text without the prefill, from the cost curve; 0 without one
+    lengths: tuple[int, ...]
+    rows: tuple[int, ...]
+    build_ms: float = 0.0
+    predicted_ms: float = 0.0
     pace: str = FIXED
 
     @property
@@ -198,53 +208,54 @@ class Forecast:
         return 1e3 * self.tokens / self.predicted_ms if self.predicted_ms else 0.0
 
 
-def forecasts(point: Point, budgets: Sequence[int], known: KnownText, curve: CostCurve | None) -> list[Forecast]:
-    """The forecasts of a point at every budget and, with a curve, at ``auto``; without drafters, only at budget 0."""
-    replay = Replay(point, known)
-    asked: list[tuple[int, AutoBudget | None]] = [(budget, None) for budget in (budgets if point.drafters else (0,))]
-    if curve and point.drafters:
+def forecasts(variant: MethodVariant, budgets: Sequence[int], known: KnownText,
+              curve: CostCurve | None) -> list[Forecast]:
+    """Forecast a variant at every budget and, with a curve, at ``auto``; without drafters, only at budget 0."""
+    replay = Replay(variant, known)
+    asked: list[tuple[int, AutoBudget | None]] = [(budget, None) for budget in (budgets if variant.drafters else (0,))]
+    if curve and variant.drafters:
         asked.append((MAX_AUTO_NODES, AutoBudget(curve)))
     found = []
     for budget, auto in asked:
         steps = list(replay.steps(budget, auto))
-        usual = int(np.median([step.built for step in steps] or [0]))
-        build_ms = replay.build_ms(usual, [step.position for step in steps])
+        typical_budget = int(np.median([step.built for step in steps] or [0]))
+        build_ms = replay.build_ms(typical_budget, [step.position for step in steps])
         predicted_ms = sum(curve.round_ms(len(step.tree), step.built, step.drafter_count, build_ms)
                            for step in steps) if curve else 0.0
         found.append(Forecast(
-            point.method, point.split, budget, tuple(len(step.keep) for step in steps),
+            variant.method, variant.split, budget, tuple(len(step.keep) for step in steps),
             tuple(len(step.tree) for step in steps), build_ms, predicted_ms, AUTO if auto else FIXED))
     return found
 
 
 @dataclass(frozen=True)
 class Gain:
-    """What the n-th best drafted node of a method is worth (index n − 1), averaged over the rounds of its largest
-    budget. Where that crosses the cost of a row lies the best budget."""
+    """The mean value of a method's n-th best drafted node (index n − 1), in tokens, over the rounds of its largest
+    budget. The best budget is the n at which it equals the cost of a row."""
 
     method: str
     split: str
-    expected: tuple[float, ...]  # its mean cumulative probability under the drafter, in tokens
-    realised: tuple[float, ...]  # the share of rounds in which it was kept
+    expected: tuple[float, ...]  # mean path probability under the drafter
+    realised: tuple[float, ...]  # fraction of rounds in which it was accepted
 
 
-def gain(point: Point, budget: int, known: KnownText) -> Gain:
-    """What each further node is worth to a point, averaged over the rounds of this budget."""
-    steps = list(Replay(point, known).steps(budget))
-    most = max((len(step.tree) - 1 for step in steps), default=0)
-    expected, realised = np.zeros(most), np.zeros(most)
+def gain(variant: MethodVariant, budget: int, known: KnownText) -> Gain:
+    """Return what each further node is worth to a variant, averaged over the rounds of this budget."""
+    steps = list(Replay(variant, known).steps(budget))
+    max_nodes = max((len(step.tree) - 1 for step in steps), default=0)
+    expected, realised = np.zeros(max_nodes), np.zeros(max_nodes)
     for step in steps:
         order = best_order(step.tree)[1:]
         expected[:len(order)] += np.exp(step.tree.logprobs[order])
         realised[:len(order)] += np.isin(order, step.keep)
     rounds = max(1, len(steps))
-    return Gain(point.method, point.split, tuple((expected / rounds).tolist()), tuple((realised / rounds).tolist()))
+    return Gain(variant.method, variant.split, tuple((expected / rounds).tolist()), tuple((realised / rounds).tolist()))
 
 
 @dataclass(frozen=True)
 class WhatIf:
-    """Every setting's forecast for one text, by method and then by budget. ``departures``: positions at which one pass
-    over the whole text chooses another token, 0 in float32."""
+    """The forecasts of all settings for one text, by method, then by budget. ``departures``: at how many positions a
+    plain pass over the text chooses another token (rounding; 0 in float32)."""
 
     prompt: str
     rig: str
@@ -259,16 +270,16 @@ class WhatIf:
     cost: CostCurve | None
     seconds: float
 
-    def of(self, method: str, split: str = "total") -> tuple[Forecast, ...]:
+    def forecasts_for(self, method: str, split: str = "total") -> tuple[Forecast, ...]:
         return tuple(row for row in self.forecasts if (row.method, row.split) == (method, split))
 
     @property
     def withheld(self) -> str:
-        """Why no speed is predicted from its cost curve, in a sentence; empty if it is, and without a curve."""
+        """A sentence that says why no speed is predicted from the cost curve; empty if one is, or without a curve."""
         return self.cost.disorder if self.cost else ""
 
     @property
     def best(self) -> Forecast | None:
-        """The setting with the highest predicted tokens/s; None without a cost curve that a best can be read from."""
+        """The setting with the highest predicted tokens/s; None if no speed is predicted."""
         timed = [] if self.withheld else [forecast for forecast in self.forecasts if forecast.predicted_ms]
         return max(timed, key=lambda forecast: forecast.predicted_tokens_per_second, default=None)

@@ -25,15 +25,16 @@ from engine.drafters.dflash.drafter import DFlashDrafter
 from engine.errors import RequestError
 from engine.lab.reading import read
 from engine.lab.settings import Cell, Setting, SweepPlan, measuring_order
-from engine.measure.published_loop import PlainLoop
+from engine.measure.published_loop import PublishedLoop
 from engine.records import STAGES, PromptRequest, Round, Sampling
 from engine.serving.rig import Answer, Rig
 
 WARMING_TOKENS = 12  # enough to touch every buffer of a setting once
-OFF, ON, PLAIN = "off", "on", "plain"  # ways to run a prompt alone: unrecorded, recorded, by the published loop
+OFF, ON = "off", "on"  # ways to run a prompt alone: unrecorded, recorded,
+PUBLISHED_LOOP = "plain"  # by the published DDTree loop
 SAME, LONE, SHARED = "same", "auto, each its own", "auto, shared"  # ways to run several prompts at a time
 CONCURRENT = (SAME, LONE, SHARED)
-PLAIN_TREE = "ddtree"  # the method that the published loop runs
+PUBLISHED_METHOD = "ddtree"  # the method that the published loop runs
 
 
 @dataclass(frozen=True)
@@ -105,7 +106,7 @@ def can_run(rig: Rig, point: BenchPoint) -> bool:
     if point.method not in rig.methods:
         return False
     drafters = rig.drafters_for(point.method, point.drafters).values()
-    return point.way != PLAIN or all(isinstance(drafter, DFlashDrafter) for drafter in drafters)
+    return point.way != PUBLISHED_LOOP or all(isinstance(drafter, DFlashDrafter) for drafter in drafters)
 
 
 def run(rig: Rig, point: BenchPoint, asks: Sequence[PromptRequest]) -> Tally:
@@ -113,8 +114,8 @@ def run(rig: Rig, point: BenchPoint, asks: Sequence[PromptRequest]) -> Tally:
     if point.way in CONCURRENT:
         return run_concurrently(rig, point, asks)
     (ask,) = asks
-    if point.way == PLAIN:  # nothing is known of its trees
-        plain = plain_rounds(rig, ask)
+    if point.way == PUBLISHED_LOOP:  # nothing is known of its trees
+        plain = published_rounds(rig, ask)
         began = perf_counter()
         lengths = [len(tokens) for tokens in plain]
         return Tally(sum(lengths), len(lengths), len(lengths), seconds=perf_counter() - began)
@@ -127,12 +128,12 @@ def run(rig: Rig, point: BenchPoint, asks: Sequence[PromptRequest]) -> Tally:
                  reading.seconds, 0.0, dict(reading.stage_seconds), [reading.tokens_per_second])
 
 
-def plain_rounds(rig: Rig, ask: PromptRequest) -> Iterator[list[int]]:
+def published_rounds(rig: Rig, ask: PromptRequest) -> Iterator[list[int]]:
     """The tokens that each round of the published DDTree loop commits, whose prompt is read at once."""
     ((name, drafter),) = rig.drafters_for(ask.method, ask.drafters).items()
     if not isinstance(drafter, DFlashDrafter):
         raise RequestError(f"The plain loop drafts with a block-diffusion drafter; {name} is not one.")
-    return PlainLoop(rig.target, drafter, rig.prepare(ask).request).rounds()
+    return PublishedLoop(rig.target, drafter, rig.prepare(ask).request).rounds()
 
 
 def run_concurrently(rig: Rig, point: BenchPoint, asks: Sequence[PromptRequest]) -> Tally:

@@ -136,11 +136,11 @@ def answer_of(rig: Rig, prompt: str) -> ReferenceAnswer:
     """Return the target's own answer to a prompt."""
     trace = gather(rig.run(PromptRequest(prompt, method="autoregressive", budget=0, max_tokens=ANSWER_TOKENS)))
     prompt_ids = trace.header.request.prompt_ids
-    return reread(rig.target, [*prompt_ids, *committed_ids(trace.rounds)], len(prompt_ids))
+    return layer_states(rig.target, [*prompt_ids, *committed_ids(trace.rounds)], len(prompt_ids))
 
 
 @torch.inference_mode()
-def reread(target: TorchTarget, token_ids: Sequence[int], start: int) -> ReferenceAnswer:
+def layer_states(target: TorchTarget, token_ids: Sequence[int], start: int) -> ReferenceAnswer:
     """Run the target over a text and collect every layer's output."""
     states: list[Tensor] = []
 
@@ -289,7 +289,7 @@ def _dtypes(rigs: tuple[Rig, Rig], name: str, answers: Sequence[ReferenceAnswer]
     for rig in rigs:
         drafter = rig.drafters[name]
         assert isinstance(drafter, DFlashDrafter)
-        again = [reread(rig.target, answer.token_ids.tolist(), answer.start) for answer in answers]
+        again = [layer_states(rig.target, answer.token_ids.tolist(), answer.start) for answer in answers]
         figures[rig.target.dtype] = score_chains(drafter, again, rig.target.taps).accepted
     lost = 1 - min(figures.values()) / max(*figures.values(), 1e-9)
     listed = ", ".join(f"{value:.2f} in {dtype}" for dtype, value in figures.items())

@@ -43,7 +43,7 @@ def heap_tree(logprobs: Tensor, budget: int) -> tuple[list[int], list[int], list
     return tokens, parents, depths
 
 
-class PlainLoop:
+class PublishedLoop:
     """The greedy DDTree rounds of one request, whose prompt is read at once."""
 
     @torch.inference_mode()

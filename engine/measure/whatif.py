@@ -15,7 +15,7 @@ from engine.decoding.options import check_option
 from engine.decoding.protocols import Drafter
 from engine.drafters.dflash.drafter import DFlashDrafter, ReadText, read_text
 from engine.errors import RequestError
-from engine.lab.replay import Forecast, KnownText, Point, WhatIf, forecasts, gain, reread
+from engine.lab.replay import Forecast, KnownText, MethodVariant, WhatIf, forecasts, gain, read_known_text
 from engine.lab.sweeping import Progress
 from engine.records import Proposals, Request
 from engine.requests.limits import TRIED_BUDGETS
@@ -26,8 +26,8 @@ MAX_DEPARTURES = 0.1  # of the tokens may differ from the target's choices; with
 
 
 @dataclass(frozen=True)
-class RunText:
-    """A text and how it was written. ``drafters`` are those of its run; methods with as many drafters use them too."""
+class RunTokens:
+    """A text and the request that it answers. Methods with as many ``drafters`` as its run use the same ones."""
 
     prompt: str
     request: Request
@@ -40,18 +40,18 @@ class RunText:
         return len(self.request.prompt_ids) + len(self.token_ids) // 2
 
 
-def text_of_run(trace: Trace) -> RunText:
-    """The text of a recorded or finished run."""
+def text_of_run(trace: Trace) -> RunTokens:
+    """Return the text of a recorded or finished run."""
     header = trace.header
     token_ids = tuple(committed_ids(trace.rounds))
-    return RunText(header.prompt, header.request, token_ids, header.drafters)
+    return RunTokens(header.prompt, header.request, token_ids, header.drafters)
 
 
-def what_if(rig: Rig, text: RunText, budgets: Sequence[int] = TRIED_BUDGETS, methods: Sequence[str] = (),
+def what_if(rig: Rig, text: RunTokens, budgets: Sequence[int] = TRIED_BUDGETS, methods: Sequence[str] = (),
             curve: CostCurve | None = None, progress: Progress | None = None) -> WhatIf:
-    """The forecast of these methods, without any of all that can be replayed, at every budget. With a cost curve the
-    speed of each is predicted, and ``auto`` is among the budgets. It waits until no run holds the rig.
+    """Forecast these methods (by default all that can be replayed) at every budget.
 
+    With a cost curve, speeds are predicted and ``auto`` is among the budgets. Waits until it has the rig to itself.
     RequestError if the text is empty or not this target's, or if a method cannot be replayed.
     """
     progress = progress or Progress()
@@ -60,33 +60,34 @@ def what_if(rig: Rig, text: RunText, budgets: Sequence[int] = TRIED_BUDGETS, met
         raise RequestError("No node budget was given; write at least one, as in: 16, 32, 64.")
     _check_text(rig, text)
     with rig.exclusive("while other budgets were replayed"):
-        began, most = perf_counter(), max(*budgets, MAX_AUTO_NODES)
-        tried = [Point(method, split, drafters) for method, drafters in _drafters(rig, text, methods).items()
-                 for split in METHODS[method].splits]
-        progress.expect(len(tried) + 1)
+        began, max_nodes = perf_counter(), max(*budgets, MAX_AUTO_NODES)
+        variants = [MethodVariant(method, split, drafters)
+                    for method, drafters in _drafters(rig, text, methods).items() for split in METHODS[method].splits]
+        progress.expect(len(variants) + 1)
         progress.begin("The target reads the text again.")
-        again = reread(text.request, text.token_ids, rig.target)
+        again = read_known_text(text.request, text.token_ids, rig.target)
         departures = int((again.choice != np.asarray(text.token_ids)).sum())
         if departures > max(1, MAX_DEPARTURES * len(text.token_ids)):
             raise RequestError(
                 f"The target would have chosen another token at {departures} of {len(text.token_ids)} places: the text "
                 "was written by other weights or under other sampling settings, so open the rig that wrote it.")
         read = read_text(text.request.prompt_ids, text.token_ids, again.features)
-        drafters = {name: drafter for point in tried
-                    for name, drafter in rig.drafters_for(point.method, point.drafters).items()}
-        proposed = {name: dict(enumerate(_proposals(name, drafter, read, most))) for name, drafter in drafters.items()}
-        start = len(text.request.prompt_ids)
-        known = KnownText(np.asarray(text.token_ids, np.int32), start, rig.target.positions_for(start), proposed, most)
+        drafters = {name: drafter for variant in variants
+                    for name, drafter in rig.drafters_for(variant.method, variant.drafters).items()}
+        proposed = {name: dict(enumerate(_proposals(name, drafter, read, max_nodes)))
+                    for name, drafter in drafters.items()}
+        start, token_ids = len(text.request.prompt_ids), np.asarray(text.token_ids, np.int32)
+        known = KnownText(token_ids, start, rig.target.positions_for(start), proposed, max_nodes)
         done: list[Forecast] = []
-        for point in tried:
-            progress.begin(f"The method {point.method} at every budget.")
-            done += forecasts(point, budgets, known, curve)
-        gains = tuple(gain(point, max(budgets), known) for point in tried if point.drafters)
+        for variant in variants:
+            progress.begin(f"The method {variant.method} at every budget.")
+            done += forecasts(variant, budgets, known, curve)
+        gains = tuple(gain(variant, max(budgets), known) for variant in variants if variant.drafters)
     return WhatIf(text.prompt, rig.name, rig.target.hardware, rig.target.dtype, text.request.sampling, known.start,
                   len(text.token_ids), departures, tuple(done), gains, curve, perf_counter() - began)
 
 
-def _check_text(rig: Rig, text: RunText) -> None:
+def _check_text(rig: Rig, text: RunTokens) -> None:
     """RequestError for a text that the rig's target cannot have written."""
     if not text.token_ids:
         raise RequestError("The run wrote no token, so there is nothing to replay; choose one that has text.")
@@ -98,8 +99,8 @@ def _check_text(rig: Rig, text: RunText) -> None:
             f"knows {vocabulary} tokens and {positions} positions.")
 
 
-def _drafters(rig: Rig, text: RunText, methods: Sequence[str]) -> Mapping[str, tuple[str, ...]]:
-    """The drafters of each method by name; without ``methods``, of all methods that can be replayed on this rig."""
+def _drafters(rig: Rig, text: RunTokens, methods: Sequence[str]) -> Mapping[str, tuple[str, ...]]:
+    """Return the drafters' names by method; without ``methods``, of all that can be replayed on this rig."""
     method_of_run = method_named(text.request.method)
     chosen = {}
     for method in methods or [name for name, row in METHODS.items() if row.replayable]:

@@ -21,8 +21,8 @@ from engine.lab.machines import (
     caution,
     devices,
     machine_curve,
-    misfit,
     models,
+    too_large_reason,
 )
 from engine.lab.replay import Forecast, Gain, WhatIf
 from engine.lab.settings import Setting
@@ -168,7 +168,7 @@ def node_costs(what_if: WhatIf, gain: Gain, gains: Reals) -> tuple[Reals, int]:
     """What each row costs, in tokens (n,), and the number of nodes with the most tokens per millisecond."""
     assert what_if.cost is not None
     drafters, nodes = METHODS[gain.method].drafter_count, len(gains)
-    builds = [forecast.build_ms for forecast in what_if.of(gain.method, gain.split)]
+    builds = [forecast.build_ms for forecast in what_if.forecasts_for(gain.method, gain.split)]
     spent = np.asarray([what_if.cost.round_ms(n + 1, n, drafters, max(builds, default=0.0)) for n in range(nodes + 1)])
     tokens = 1 + np.concatenate([np.zeros(1), np.cumsum(gains)])
     rates = tokens / spent
@@ -213,7 +213,7 @@ def elsewhere_view(trace: Trace, cost: CostCurve | None, model: str, device: str
     parts = anatomy([trace])
     model = model if model in models() else next(iter(models()))
     device = device if device in devices() else PUBLISHED_DEVICE
-    reason = misfit(model, device)
+    reason = too_large_reason(model, device)
     curves = {} if reason else {line: machine_curve(model, device, line) for line in LINES}
     cost = cost if cost and not cost.disorder else curves.get(LOOP)
     return {

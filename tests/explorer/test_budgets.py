@@ -11,7 +11,7 @@ import pytest
 
 from engine.budget.cost import CostCurve
 from engine.errors import RequestError
-from engine.lab.redraft import Redrafting, run_speed
+from engine.lab.redraft import Redrafting, modelled_speed
 from engine.trace import MeasuredBudget, Trace, committed_ids, tau
 from explorer.budgets import Budgets
 from tests.explorer.scripted import CURVE, ScriptedSource, scripted_trace
@@ -84,7 +84,7 @@ DISTURBED = replace(forged(AMX), verify_ms=(10.0, 11.0, 30.0, *AMX[3:]), verify_
 def test_predicted_speeds_go_through_the_measured_one_however_busy_the_machine_was_when_passes_were_measured(
         cost: CostCurve, quiet: CostCurve, beside_plain: bool) -> None:
     trace = scripted_trace("ddtree", 32)
-    own = run_speed(trace, quiet)
+    own = modelled_speed(trace, quiet)
     assert own
     speed, plain = 5 * own.predicted, 5 * own.predicted_plain
     measured = {"withheld": "", "speed": f"{speed}", "plain_speed": f"{plain}", "ratio": speed / plain}
@@ -100,7 +100,7 @@ def test_predicted_speeds_go_through_the_measured_one_however_busy_the_machine_w
 
 def test_no_speed_is_predicted_from_passes_that_do_not_fit_what_was_measured_or_if_it_is_withheld() -> None:
     trace = scripted_trace("ddtree", 32)
-    own = run_speed(trace, forged(AMX))
+    own = modelled_speed(trace, forged(AMX))
     assert own
     ratio = own.predicted / own.predicted_plain
     measured = {"withheld": "", "speed": f"{own.predicted}", "plain_speed": f"{own.predicted_plain}", "ratio": ratio}

@@ -16,7 +16,7 @@ from engine.decoding.builders import chain
 from engine.drafters.dflash.checkpoint import drafter_config
 from engine.drafters.dflash.drafter import DFlashDrafter, ReadText, read_text
 from engine.drafters.dflash.model import DFlashModel
-from engine.lab.replay import KnownText, Point, Replay, reread
+from engine.lab.replay import KnownText, MethodVariant, Replay, read_known_text
 from engine.models.packed_linear import PackedHead
 from engine.records import Floats, Lattice, Request, Sampling
 from engine.trace import committed_ids
@@ -139,8 +139,8 @@ def test_a_what_if_of_transitions_is_the_run(sampling: Sampling) -> None:
     rounds = run(request, target, [drafter])
     assert rounds[0].drafts[0].tokens.shape == (drafter.block - 1, 16, 16)
     token_ids = committed_ids(rounds)
-    text = read_text(request.prompt_ids, token_ids, reread(request, token_ids, target).features)
+    text = read_text(request.prompt_ids, token_ids, read_known_text(request, token_ids, target).features)
     known = KnownText(np.asarray(token_ids, np.int32), text.start, target.context_limit,
                       {"v2": dict(enumerate(drafter.proposals(text, 24)))}, 24)
-    replayed = Replay(Point("ddtree", "total", ("v2",)), known)
+    replayed = Replay(MethodVariant("ddtree", "total", ("v2",)), known)
     assert [len(step.keep) for step in replayed.steps(24)] == [len(round_.acceptance.keep) for round_ in rounds]

@@ -62,19 +62,19 @@ TRUE_RATIO = TOKENS * 0.02 / (len(LENGTHS) * 0.03)
 
 
 def test_turns_hold_the_same_tokens_and_lose_none() -> None:
-    taking = InterleavedTiming(iter(RUN), iter(PLAIN))
-    while taking.turn():
-        assert sum(len(round_.acceptance.keep) for round_ in taking.rounds) == len(taking.plain)
-    assert (taking.rounds, taking.plain) == (RUN, PLAIN)
-    turns = turn_pairs(taking.rounds, taking.plain)
+    timing = InterleavedTiming(iter(RUN), iter(PLAIN))
+    while timing.advance():
+        assert sum(len(round_.acceptance.keep) for round_ in timing.rounds) == len(timing.plain)
+    assert (timing.rounds, timing.plain) == (RUN, PLAIN)
+    turns = turn_pairs(timing.rounds, timing.plain)
     assert sum(pair.tokens for pair in turns) == TOKENS and min(pair.tokens for pair in turns) >= 4
     assert sum(pair.seconds for pair in turns) == pytest.approx(sum(RUN_STEADY))
     assert sum(pair.plain_seconds for pair in turns) == pytest.approx(sum(STEADY))
     for run, plain in ((RUN[:5], PLAIN[:40]), (RUN, PLAIN[:10])):  # one text ends first
-        taking = InterleavedTiming(iter(run), iter(plain))
-        while taking.turn():
+        timing = InterleavedTiming(iter(run), iter(plain))
+        while timing.advance():
             pass
-        assert (taking.rounds, taking.plain) == (run, plain)
+        assert (timing.rounds, timing.plain) == (run, plain)
 
 
 HALF = TOKENS // 2

@@ -16,10 +16,10 @@ from engine.lab.machines import (
     caution,
     devices,
     machine_curve,
-    misfit,
     models,
     published_figures,
     table_pairs,
+    too_large_reason,
     unfitted_errors,
 )
 
@@ -63,7 +63,7 @@ def test_every_device_says_where_its_figures_come_from() -> None:
 
 
 def test_what_does_not_fit_is_refused_in_a_sentence() -> None:
-    assert all(fact in misfit("qwen3-coder-30b-a3b", "L4") for fact in ("61 GB", "bfloat16", "24 GB"))
+    assert all(fact in too_large_reason("qwen3-coder-30b-a3b", "L4") for fact in ("61 GB", "bfloat16", "24 GB"))
     verb, parser = verb_named("predict"), verb_parser("predict")
     with pytest.raises(RequestError, match="61 GB.*L4"):
         verb.run(parser.parse_args(["--model", "qwen3-coder-30b-a3b", "--device", "L4"]))

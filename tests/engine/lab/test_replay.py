@@ -7,7 +7,7 @@ import pytest
 
 from engine.decoding.methods import METHODS
 from engine.errors import RequestError
-from engine.lab.replay import KnownText, Point, Replay, forecasts, gain, reread
+from engine.lab.replay import KnownText, MethodVariant, Replay, forecasts, gain, read_known_text
 from engine.records import Lattice, Request, Sampling
 from engine.requests.limits import TRIED_BUDGETS
 from tests.engine.material import GREEDY, WARM, decode
@@ -16,8 +16,8 @@ from tests.engine.toy import ToyDrafter, ToyTarget
 PROMPT = (1, 2, 3)
 TARGET = ToyTarget(vocabulary=8, context_limit=80)
 DRAFTERS = {f"drafter{seed}": ToyDrafter(TARGET, depth=6, seed=seed) for seed in range(2)}
-PLAIN = Point("autoregressive", "total", ())
-REPLAYED = [Point(name, split, tuple(DRAFTERS)[:row.drafter_count]) for name, row in METHODS.items()
+PLAIN = MethodVariant("autoregressive", "total", ())
+REPLAYED = [MethodVariant(name, split, tuple(DRAFTERS)[:row.drafter_count]) for name, row in METHODS.items()
             if row.replayable and row.drafter_count for split in row.splits]
 MAX_NODES = 64
 SAMPLINGS = pytest.mark.parametrize("sampling", [GREEDY, WARM], ids=["greedy", "sampled"])
@@ -27,7 +27,7 @@ def request_of(sampling: Sampling, **changes: object) -> Request:
     return Request(PROMPT, **{"max_tokens": 40, "sampling": sampling, **changes})  # type: ignore[arg-type]
 
 
-def real_rounds(request: Request, point: Point, budget: int) -> list[tuple[list[int], int]]:
+def real_rounds(request: Request, point: MethodVariant, budget: int) -> list[tuple[list[int], int]]:
     """Kept tokens and verified rows of a real run's rounds."""
     changed = replace(request, method=point.method, budget=budget, split=point.split)
     rounds = decode(changed, TARGET, [DRAFTERS[name] for name in point.drafters])
@@ -72,11 +72,11 @@ def test_a_replay_is_the_real_run_round_for_round(sampling: Sampling, end: str) 
 def test_the_target_chooses_its_own_text_again(sampling: Sampling) -> None:
     request = request_of(sampling)
     token_ids, released = known_text(request).token_ids, TARGET.released
-    again = reread(request, token_ids.tolist(), TARGET)
+    again = read_known_text(request, token_ids.tolist(), TARGET)
     assert again.choice.tolist() == token_ids.tolist() and TARGET.released == released + 1
     assert np.concatenate(again.features).tolist() == [*PROMPT, *token_ids]
     strange = (token_ids + 1) % TARGET.vocabulary
-    assert (reread(request, strange.tolist(), TARGET).choice != strange).sum() > len(strange) / 3
+    assert (read_known_text(request, strange.tolist(), TARGET).choice != strange).sum() > len(strange) / 3
 
 
 def test_forecasts_rise_with_the_budget_and_gains_are_what_became_of_each_node() -> None:
@@ -90,11 +90,11 @@ def test_forecasts_rise_with_the_budget_and_gains_are_what_became_of_each_node()
         worth = gain(point, budgets[-1], known)
         assert sum(worth.realised) == pytest.approx(line[-1].tau - 1)
         assert 1 >= worth.expected[0] > worth.expected[-1] > 0
-    halves, total = ([forecast.lengths for forecast in lines[Point("merged", split, tuple(DRAFTERS))]]
+    halves, total = ([forecast.lengths for forecast in lines[MethodVariant("merged", split, tuple(DRAFTERS))]]
                    for split in ("each", "total"))
     assert halves[1:4] == total[2:5], "a budget for each drafter is half of one for both"
 
 
 def test_a_method_that_does_not_follow_the_text_is_refused() -> None:
     with pytest.raises(RequestError, match="nanogpt"):
-        Replay(Point("nanogpt", "total", ()), known_text(request_of(GREEDY)))
+        Replay(MethodVariant("nanogpt", "total", ()), known_text(request_of(GREEDY)))

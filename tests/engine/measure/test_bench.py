@@ -15,7 +15,6 @@ from engine.errors import RequestError
 from engine.measure.bench import (
     LONE,
     OFF,
-    PLAIN,
     SAME,
     SHARED,
     BenchPlan,
@@ -25,7 +24,7 @@ from engine.measure.bench import (
     measure_cells,
     run,
 )
-from engine.measure.published_loop import PlainLoop
+from engine.measure.published_loop import PublishedLoop
 from engine.records import STAGES, Acceptance, DraftTree, Integers, PromptRequest, Request, Round, Verification
 from engine.requests.prompts import Prompt
 from tests.engine.demo import demo_live
@@ -90,8 +89,8 @@ def test_every_way_is_measured_on_the_same_prompts(monkeypatch: pytest.MonkeyPat
     rows = outcome.result["concurrency"]
     assert json.dumps(outcome.result) and outcome.result["prompts"] == 4
     assert [(row["concurrency"], row["budget"]) for row in rows] == [
-        (count, budget) for count in (2, 3) for budget in (PLAIN, "4", "8", LONE, SHARED)]
-    assert [row["nodes"] for row in rows if row["budget"] in (PLAIN, "4", "8")] == pytest.approx([0, 4, 8] * 2, abs=1)
+        (count, budget) for count in (2, 3) for budget in ("plain", "4", "8", LONE, SHARED)]
+    assert [row["nodes"] for row in rows if row["budget"] in ("plain", "4", "8")] == pytest.approx([0, 4, 8] * 2, abs=1)
     assert all(row["tokens_per_second"] > 0 and row["slowest_request"] <= row["per_request"] for row in rows)
     assert outcome.text.count("\n") == 10 + 6 and "auto, shared" in outcome.text
 
@@ -127,5 +126,5 @@ def test_the_plain_loop_commits_the_same_rounds(budget: int, window: int) -> Non
     target = small_target()
     drafter = small_drafter(target, window=window)
     request = Request(tuple(range(5, 25)), method="ddtree", budget=budget, max_tokens=40)
-    plain = PlainLoop(target, drafter, request).rounds()
+    plain = PublishedLoop(target, drafter, request).rounds()
     assert list(plain) == [round_.committed.tolist() for round_ in decode(request, target, [drafter])]

@@ -352,12 +352,12 @@ def test_runs_are_taken_in_turns_and_write_what_they_write_alone() -> None:
     for pace in ("fixed", "auto"):
         ask = PromptRequest(MATH, method="ddtree", budget=16, max_tokens=FEW, pace=pace)
         with live.interleaved([ask, plain]) as sources:
-            taking = InterleavedTiming(*sources)
-            while taking.turn():
+            timing = InterleavedTiming(*sources)
+            while timing.advance():
                 pass
-        assert committed_ids(taking.rounds) == committed_ids(taking.plain) == text
-        assert sum(pair.tokens for pair in turn_pairs(taking.rounds, taking.plain)) == len(text)
-        assert all(round_.seconds["verify"] > 0 for round_ in taking.rounds)
+        assert committed_ids(timing.rounds) == committed_ids(timing.plain) == text
+        assert sum(pair.tokens for pair in turn_pairs(timing.rounds, timing.plain)) == len(text)
+        assert all(round_.seconds["verify"] > 0 for round_ in timing.rounds)
     assert text_ids(live, MATH, max_tokens=FEW) == text, "the rig is free again"
 
 
