@@ -118,11 +118,11 @@ def count_calls(choice: argparse.Namespace) -> Outcome:
     with pretended_gpu() as counts:
         rig = load_rig(choice.rig, choice.dtype, "cuda")
         for point in _served(plan, rig, choice).settings:
-            ask = plan.ask(Cell(0, point))
+            request = plan.request(Cell(0, point))
             if point.way == PUBLISHED_LOOP:
-                calls = calls_per_round(counts, published_rounds(rig, ask))
+                calls = calls_per_round(counts, published_rounds(rig, request))
             else:
-                with rig.interleaved([ask]) as (rounds,):
+                with rig.interleaved([request]) as (rounds,):
                     calls = calls_per_round(counts, rounds, recorded=point.way == ON)
             named = {"method": PUBLISHED_LOOP if point.way == PUBLISHED_LOOP else point.method, "budget": point.budget,
                      "recording": OFF if point.way == PUBLISHED_LOOP else point.way}

@@ -48,11 +48,11 @@ def lossless_points(methods: Sequence[str], temperature: float = 0.0) -> list[tu
             for split in row.splits]
 
 
-def texts(rig: Rig, asks: Sequence[PromptRequest], concurrency: int) -> list[Text]:
-    """The texts that answer every ask, ``concurrency`` of them sharing their passes; those at the pace ``auto`` share
+def texts(rig: Rig, requests: Sequence[PromptRequest], concurrency: int) -> list[Text]:
+    """Return the answers to all requests, ``concurrency`` of them in shared passes; those at the pace ``auto`` share
     one total of rows."""
-    rounds: list[list[Round]] = [[] for _ in asks]
-    for number, round_ in decode_batch(map(rig.prepare, asks), concurrency):
+    rounds: list[list[Round]] = [[] for _ in requests]
+    for number, round_ in decode_batch(map(rig.prepare, requests), concurrency):
         rounds[number].append(round_)
     return [text_of(written) for written in rounds]
 
@@ -63,19 +63,19 @@ def differences(rig: Rig, prompts: Sequence[str], choice: argparse.Namespace, co
     different token, ``why`` the verdict on it. The order is random, so that different methods, budgets and prompts run
     beside each other."""
     sampling = flags.sampling_of(choice)
-    asks = [PromptRequest(prompt, method=method, budget=nodes, pace=pace, split=split, max_tokens=choice.max_tokens,
+    requests = [PromptRequest(prompt, method=method, budget=nodes, pace=pace, split=split, max_tokens=choice.max_tokens,
                           sampling=sampling)
             for prompt in prompts for method, split in lossless_points(rig.methods, choice.temperature)
             for nodes, pace in map(flags.nodes_and_pace, choice.budgets)]
-    random.Random(choice.seed).shuffle(asks)
+    random.Random(choice.seed).shuffle(requests)
     plain_asks = [PromptRequest(prompt, method=BASELINE, budget=0, max_tokens=choice.max_tokens, sampling=sampling)
                   for prompt in prompts]
     plain = dict(zip(prompts, texts(rig, plain_asks, 1), strict=True))
-    for ask, text in zip(asks, texts(rig, asks, concurrency), strict=True):
-        if text.token_ids != plain[ask.prompt].token_ids:
-            comparison = compare_texts(text, plain[ask.prompt], rig.prepare(ask).request, choice.dtype)
-            yield {"prompt": ask.prompt, "method": ask.method, "split": ask.split,
-                   "budget": AUTO if ask.pace == AUTO else ask.budget, "place": comparison.same,
+    for request, text in zip(requests, texts(rig, requests, concurrency), strict=True):
+        if text.token_ids != plain[request.prompt].token_ids:
+            comparison = compare_texts(text, plain[request.prompt], rig.prepare(request).request, choice.dtype)
+            yield {"prompt": request.prompt, "method": request.method, "split": request.split,
+                   "budget": AUTO if request.pace == AUTO else request.budget, "place": comparison.same,
                    "why": comparison.why(choice.temperature, choice.dtype), "concurrency": concurrency}
 
 

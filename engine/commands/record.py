@@ -53,7 +53,7 @@ class LessonPlan(BaseModel):
     film_round: int = 0
 
     @cached_property
-    def ask(self) -> PromptRequest:
+    def request(self) -> PromptRequest:
         return prompt_request({**(self.model_extra or {}), "prompt": self.prompt})
 
 
@@ -73,7 +73,7 @@ def read_lessons(path: Path) -> list[LessonPlan]:
         raise RequestError(f"{path.name} is not a file of lessons: it holds none.")
     for number, lesson in enumerate(lessons, start=1):
         try:
-            lesson.ask  # noqa: B018 - checked here
+            lesson.request  # noqa: B018 - checked here
         except RequestError as error:
             raise RequestError(f"{path.name}, lesson {number}: {error}") from error
     return lessons
@@ -94,8 +94,8 @@ def lessons_of(rig: str) -> Path:
 
 
 def record(rig: Rig, lesson: LessonPlan, today: str) -> Trace:
-    gather(rig.run(lesson.ask))
-    return recorded(gather(rig.run(lesson.ask)), lesson.title, lesson.note, today)
+    gather(rig.run(lesson.request))
+    return recorded(gather(rig.run(lesson.request)), lesson.title, lesson.note, today)
 
 
 def check_film_round(trace: Trace, lesson: LessonPlan) -> None:
@@ -114,15 +114,15 @@ def check_film_round(trace: Trace, lesson: LessonPlan) -> None:
 def pairs(lessons: Sequence[LessonPlan]) -> Iterator[tuple[LessonPlan, LessonPlan]]:
     """Each lesson of plain decoding behind the first that drafts for the same prompt."""
     for plain in lessons:
-        same = replace(plain.ask, method="", budget=0)
-        drafting = (lesson for lesson in lessons if METHODS[lesson.ask.method].drafter_count != 0
-                    and replace(lesson.ask, method="", budget=0, drafters=()) == same)
-        if METHODS[plain.ask.method].drafter_count == 0 and (first := next(drafting, None)):
+        same = replace(plain.request, method="", budget=0)
+        drafting = (lesson for lesson in lessons if METHODS[lesson.request.method].drafter_count != 0
+                    and replace(lesson.request, method="", budget=0, drafters=()) == same)
+        if METHODS[plain.request.method].drafter_count == 0 and (first := next(drafting, None)):
             yield first, plain
 
 
-def in_turns(rig: Rig, ask: PromptRequest, plain: PromptRequest) -> InterleavedTiming:
-    with rig.interleaved([ask, plain]) as sources:
+def in_turns(rig: Rig, request: PromptRequest, plain: PromptRequest) -> InterleavedTiming:
+    with rig.interleaved([request, plain]) as sources:
         timing = InterleavedTiming(*sources)
         while timing.advance():
             pass
@@ -132,8 +132,8 @@ def in_turns(rig: Rig, ask: PromptRequest, plain: PromptRequest) -> InterleavedT
 def measure_curve(rig: Rig, lesson: LessonPlan, plain: LessonPlan) -> tuple[MeasuredBudget, ...]:
     """Time a lesson's prompt at several budgets; one at which no speed-up can be said is left out."""
     points = []
-    for budget in sorted({*CURVE_BUDGETS, lesson.ask.budget}):
-        timings = [in_turns(rig, replace(lesson.ask, budget=budget), plain.ask) for _ in range(CURVE_REPEATS)]
+    for budget in sorted({*CURVE_BUDGETS, lesson.request.budget}):
+        timings = [in_turns(rig, replace(lesson.request, budget=budget), plain.request) for _ in range(CURVE_REPEATS)]
         rounds = timings[0].rounds
         speed = speed_beside_plain([pair for timing in timings for pair in timing.pairs], rounds)
         if not speed.withheld:
@@ -144,7 +144,7 @@ def measure_curve(rig: Rig, lesson: LessonPlan, plain: LessonPlan) -> tuple[Meas
 
 def time_in_turns(rig: Rig, traces: Sequence[Trace], lessons: Sequence[LessonPlan]) -> list[Trace]:
     """The traces of a lesson and of plain decoding, with the seconds of runs that were made in turns."""
-    timing = in_turns(rig, *(lesson.ask for lesson in lessons))
+    timing = in_turns(rig, *(lesson.request for lesson in lessons))
     timed = []
     for trace, rounds in zip(traces, (timing.rounds, timing.plain), strict=True):
         first, (_, clock) = trace.entries[0], cumulative_times(rounds)
@@ -161,7 +161,7 @@ def run(choice: argparse.Namespace) -> Outcome:
     lessons = read_lessons(choice.lessons or lessons_of(choice.rig))
     rig, today = open_rig(choice.rig, choice.dtype), date.today().isoformat()
     for lesson in lessons:
-        rig.drafters_for(lesson.ask.method, lesson.ask.drafters)  # refused before anything is recorded
+        rig.drafters_for(lesson.request.method, lesson.request.drafters)  # refused before anything is recorded
     traces = {lesson.name: record(rig, lesson, today) for lesson in tqdm(lessons, unit="lesson")}
     for pair in pairs(lessons):
         names = [lesson.name for lesson in pair]

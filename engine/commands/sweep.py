@@ -106,7 +106,7 @@ def sweep(choice: argparse.Namespace) -> Record:
                 bar.update(step.done - bar.n)
         measured = store.measured(number)
         ran = next((result.cell for result in measured if result.reading), None)
-        record = report(store.sweep(number), measured, local.cost(plan.ask(ran)) if local and ran else None)
+        record = report(store.sweep(number), measured, local.cost(plan.request(ran)) if local and ran else None)
     write(choice.csv, table_csv(record))
     write(choice.runs_csv, runs_csv(plan, measured))
     write(choice.report, json.dumps(record, ensure_ascii=False, indent=1))

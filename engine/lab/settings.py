@@ -25,7 +25,7 @@ SHIPPED = Path(__file__).resolve().parents[2] / "assets" / "prompts"
 
 @dataclass(frozen=True)
 class Setting:
-    """What a sweep varies: fields as in ``records.PromptRequest``, and the number of requests at once."""
+    """What a sweep varies: options of ``records.PromptRequest``, and the number of concurrent requests."""
 
     method: str
     budget: int = 64  # 0 without a drafter; at the pace auto the most that a round may verify
@@ -57,7 +57,7 @@ class Setting:
 
     @property
     def curve(self) -> Setting:
-        """What settings on the same curve share: everything but the budget and the requests at once."""
+        """The same setting without budget and concurrency: settings with equal ones are points of one curve."""
         return replace(self, budget=0, pace=FIXED, concurrency=1)
 
     @property
@@ -84,17 +84,17 @@ class Cell:
 
 @dataclass(frozen=True)
 class Task:
-    """A cell, what it asks of the rig, and the concurrent requests, which take turns."""
+    """A cell, its request, and the requests that run concurrently with it."""
 
     cell: Cell
-    ask: PromptRequest
+    request: PromptRequest
     others: tuple[PromptRequest, ...] = ()
 
 
 @dataclass(frozen=True)
 class SweepPlan:
-    """What a sweep measures: every prompt × setting × repeat once, in an order that ``seed`` fixes. Repeat r of every
-    setting draws with seed + r."""
+    """What a sweep measures: every prompt × setting × repeat once, in an order given by ``seed``. Repeat r samples with
+    seed + r."""
 
     prompts: tuple[Prompt, ...]
     settings: tuple[Setting, ...]
@@ -112,7 +112,7 @@ class SweepPlan:
     def categories(self) -> list[str]:
         return sorted({prompt.category for prompt in self.prompts if prompt.category})
 
-    def ask(self, cell: Cell) -> PromptRequest:
+    def request(self, cell: Cell) -> PromptRequest:
         """Return a cell's request to the rig."""
         prompt = self.prompts[cell.prompt]
         setting = {one.name: getattr(cell.setting, one.name) for one in fields(Setting) if one.name != "concurrency"}
@@ -120,17 +120,17 @@ class SweepPlan:
                                "seed": self.seed + cell.repeat, **setting})
 
     def task(self, cell: Cell) -> Task:
-        """A cell's task. Concurrent with it are the prompts that follow it in the set, cyclically, so that every prompt
-        is concurrent with the others equally often."""
+        """Return a cell's task. The prompts that follow it in the set, cyclically, run beside it, so that every prompt
+        runs beside the others equally often."""
         concurrency = cell.setting.concurrency
         following = range(1, 1 + TURNS_PER_REQUEST * concurrency) if concurrency > 1 else ()
         others = [replace(cell, prompt=(cell.prompt + steps) % len(self.prompts)) for steps in following]
-        return Task(cell, self.ask(cell), tuple(map(self.ask, others)))
+        return Task(cell, self.request(cell), tuple(map(self.request, others)))
 
 
 @dataclass(frozen=True)
 class Conditions:
-    """What a sweep was measured on: the rig's title, the hardware's name, the dtype, and versions by package."""
+    """What a sweep was measured on: the rig's title, the hardware, the dtype, and versions by package."""
 
     rig: str
     hardware: str
@@ -140,7 +140,7 @@ class Conditions:
 
 @dataclass(frozen=True)
 class CellResult:
-    """A cell's result: a reading, or a sentence that says why there is none."""
+    """A cell's reading, or a ``failure`` that says why there is none."""
 
     cell: Cell
     reading: Reading | None
@@ -149,10 +149,10 @@ class CellResult:
 
 
 def measuring_order(plan: SweepPlan) -> list[Cell]:
-    """Every cell once, in randomised blocks: a block is one prompt and repeat, and holds every setting, shuffled.
+    """Order the cells in randomised blocks: a block holds every setting of one prompt and repeat, shuffled.
 
-    Compared runs lie close together in time, and drift affects all settings alike. All prompts come once before any
-    comes again, for sweeps that are stopped early.
+    Compared runs are therefore close in time, and drift affects all settings equally. Every prompt comes once before
+    any comes again, so that a sweep stopped early is still balanced.
     """
     random = Random(plan.seed)
     ordered = []
@@ -163,17 +163,17 @@ def measuring_order(plan: SweepPlan) -> list[Cell]:
 
 
 def block_of(cell: Cell) -> tuple[int, int]:
-    """The block that a cell belongs to: its cells are compared with each other, so one device measures them."""
+    """Return the block of a cell. Its cells are compared with each other, so one device measures them all."""
     return cell.prompt, cell.repeat
 
 
 def shipped_sets() -> list[str]:
-    """The names of the shipped prompt sets."""
+    """Return the names of the shipped prompt sets."""
     return sorted(path.stem for path in SHIPPED.glob("*.jsonl"))
 
 
 def file_of(name: str) -> Path:
-    """The file of a shipped set, or the user's, which may not exist."""
+    """Return the file of a shipped set, or a user's file, which may not exist."""
     return SHIPPED / f"{name}.jsonl" if name in shipped_sets() else Path(name)
 
 
@@ -198,11 +198,11 @@ GREEDY = Sampling()
 def settings(methods: Iterable[str], budgets: Iterable[int | str] = TRIED_BUDGETS, split: str = "total",
              drafters: tuple[str, ...] = (), sampling: Sampling = GREEDY,
              concurrency: Iterable[int] = (1,)) -> tuple[Setting, ...]:
-    """The baseline, then every method at every budget, for every number of requests at once. The baseline of one
-    request is always there: all texts are compared with its texts.
+    """Return the baseline, then every method at every budget, for every concurrency.
 
+    The baseline with one request at a time is always included, because all texts are compared with its texts.
     ``budgets`` are numbers of nodes, and ``auto``. ``split`` and ``drafters`` apply to the methods that have a choice
-    of them. RequestError for what the engine does not take.
+    of them. RequestError for an invalid value.
     """
     for name, value in asdict(sampling).items():
         check_option(name, value)
@@ -231,7 +231,7 @@ def settings(methods: Iterable[str], budgets: Iterable[int | str] = TRIED_BUDGET
 
 
 def check(plan: SweepPlan, methods: Sequence[str], drafters: Sequence[str]) -> None:
-    """RequestError if a plan cannot be measured by a rig that runs these methods and has these drafters."""
+    """Raise RequestError if a rig with these methods and drafters cannot measure the plan."""
     missing = [setting.method for setting in plan.settings if setting.method not in methods]
     if missing:
         raise RequestError(f"This rig cannot run {missing[0]}; it runs {', '.join(methods)}.")

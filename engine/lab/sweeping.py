@@ -54,19 +54,19 @@ class Measurer(Protocol):
 
 
 class Laboratory(Measurer, Protocol):
-    """Measures one run at a time, waiting while another one holds the rig; CanopyError if an ask cannot be served."""
+    """Measures one run at a time, and waits while another one holds the rig. CanopyError: it cannot serve a request."""
 
-    def measure(self, ask: PromptRequest) -> Reading:
-        """Run to the end and return the reading."""
+    def measure(self, request: PromptRequest) -> Reading:
+        """Run a request to its end, and return the reading."""
 
-    def measure_concurrent(self, ask: PromptRequest, others: Sequence[PromptRequest], concurrency: int) -> Reading:
-        """``measure`` while ``others`` keep ``concurrency`` requests in every round."""
+    def measure_concurrent(self, request: PromptRequest, others: Sequence[PromptRequest], concurrency: int) -> Reading:
+        """Measure a request while ``others`` keep ``concurrency`` requests in every round."""
 
     def pieces(self, token_ids: Sequence[int]) -> Mapping[int, Piece]:
-        """The text of tokens by id, as in a trace's entries."""
+        """Return the text of tokens by id, as in a trace's entries."""
 
     def text_pieces(self, token_ids: Sequence[int]) -> Sequence[Piece]:
-        """What each token of a run's text adds to it."""
+        """Return what each token of a run's text adds to it."""
 
 
 class Workers(Measurer, Protocol):
@@ -80,7 +80,7 @@ class Workers(Measurer, Protocol):
 
 
 class LocalWorkers:
-    """This process as the only worker: one laboratory, one task after the other."""
+    """The only worker is this process, which measures one task after the other."""
 
     def __init__(self, laboratory: Laboratory) -> None:
         self.laboratory, self.conditions = laboratory, laboratory.conditions
@@ -102,25 +102,25 @@ def warm(laboratory: Laboratory, tasks: Sequence[Task], stop: Event) -> bool:
 
     A setting that cannot be served is passed over; its own cell will report it.
     """
-    def short(ask: PromptRequest) -> PromptRequest:
-        return replace(ask, max_tokens=min(ask.max_tokens, WARMING_TOKENS))
+    def short(request: PromptRequest) -> PromptRequest:
+        return replace(request, max_tokens=min(request.max_tokens, WARMING_TOKENS))
 
-    longest_first = sorted(tasks, key=lambda task: -len(task.ask.prompt))
+    longest_first = sorted(tasks, key=lambda task: -len(task.request.prompt))
     shortest = {task.cell.setting: task for task in longest_first}
     for setting in dict.fromkeys(task.cell.setting for task in tasks):
         if stop.is_set():
             return False
         task = shortest[setting]
-        measure(laboratory, Task(task.cell, short(task.ask), tuple(map(short, task.others))))
+        measure(laboratory, Task(task.cell, short(task.request), tuple(map(short, task.others))))
     return True
 
 
 def measure(laboratory: Laboratory, task: Task) -> CellResult:
-    """The result of one task: a reading, or a sentence that says why there is none."""
+    """Measure one task; the result is a reading, or a sentence that says why there is none."""
     hardware, concurrency = laboratory.conditions.hardware, task.cell.setting.concurrency
     try:
-        reading = (laboratory.measure(task.ask) if concurrency == 1 else
-                   laboratory.measure_concurrent(task.ask, task.others, concurrency))
+        reading = (laboratory.measure(task.request) if concurrency == 1 else
+                   laboratory.measure_concurrent(task.request, task.others, concurrency))
         return CellResult(task.cell, reading, hardware=hardware)
     except CanopyError as error:
         return CellResult(task.cell, None, str(error), hardware)
@@ -128,7 +128,7 @@ def measure(laboratory: Laboratory, task: Task) -> CellResult:
 
 @dataclass(frozen=True)
 class SweepProgress:
-    """The progress after a cell: its result, and how many cells are done, failed, and there in all."""
+    """Progress after a cell: its result, and how many cells are done, have failed, and exist in total."""
 
     measured: CellResult
     done: int
@@ -140,8 +140,8 @@ class SweepProgress:
 def run_sweep(store: Store, number: int, workers: Workers, stop: Event) -> Iterator[SweepProgress]:
     """Measure the pending cells of a sweep. Every result is in the store before its progress is yielded.
 
-    RequestError if the workers cannot measure the sweep, or would under other conditions than the results so far.
-    ResultsError if a result cannot be written; earlier results stay.
+    RequestError if the workers cannot measure the sweep, or if their rig, hardware or versions differ from those of the
+    results so far. ResultsError if a result cannot be written; earlier results stay.
     """
     stored = store.sweep(number)
     check(stored.plan, workers.methods, workers.drafters)
@@ -158,8 +158,8 @@ def run_sweep(store: Store, number: int, workers: Workers, stop: Event) -> Itera
     for result in workers.work(tasks, stop):
         if store.record(stored, result):
             done, failed = done + 1, failed + (result.reading is None)
-            # every block holds every setting, so the cells that are left take as long as those before them; the time
-            # before the first one, mostly warming up, does not recur
+            # Every block holds every setting, so the remaining cells take as long as the measured ones. Warming up,
+            # before the first one, does not recur.
             clock = perf_counter()
             began = began or clock - (
                 result.reading.seconds + result.reading.prefill_seconds if result.reading else 0.0)
@@ -172,9 +172,14 @@ MIN_REPEATS = 3  # of a race; with fewer a median has no spread
 
 @dataclass(frozen=True)
 class Track:
-    """One setting of a race. ``shown`` is the repeat of median time, which is replayed: ``seconds`` and ``tokens`` are
-    cumulative by round. ``row`` has the figures over repeats, ``difference`` is from plain decoding's text. If
-    ``failure`` says why it could not run, the other fields are empty."""
+    """One setting of a race. The other fields are empty if ``failure`` says why it could not run.
+
+    Args:
+        shown: the repeat of median duration, which is replayed.
+        seconds, tokens: cumulative by round, of ``shown``.
+        row: the statistics over repeats.
+        difference: the first one from plain decoding's text.
+    """
 
     setting: Setting
     shown: Reading | None = None
@@ -188,14 +193,14 @@ class Track:
 
 @dataclass(frozen=True)
 class Race:
-    """The tracks in the order of the plan's settings, and the texts of all their tokens."""
+    """The tracks in the order of the plan's settings, and the text of every token in them."""
 
     tracks: tuple[Track, ...]
     pieces: Mapping[int, Piece]
 
 
 def race_plan(plan: SweepPlan) -> SweepPlan:
-    """The plan with the baselines added; RequestError if it is not a race."""
+    """Add the baselines to a plan; RequestError if it is not a race."""
     if len(plan.prompts) != 1:
         raise RequestError(f"A race is run on one prompt; {len(plan.prompts)} were given.")
     if plan.repeats < MIN_REPEATS:
@@ -205,16 +210,16 @@ def race_plan(plan: SweepPlan) -> SweepPlan:
 
 
 def run_race(laboratory: Laboratory, plan: SweepPlan, stop: Event) -> Iterator[CellResult]:
-    """Run every repeat of every setting, interleaved, one at a time. All repeats share the draws of the plan's seed, so
-    they write the same text and differ only in time."""
+    """Run every repeat of every setting, interleaved, one at a time. All repeats use the plan's seed, so they write the
+    same text and differ only in time."""
     check(plan, laboratory.methods, laboratory.drafters)
-    tasks = [Task(cell, plan.ask(replace(cell, repeat=0))) for cell in measuring_order(plan)]
+    tasks = [Task(cell, plan.request(replace(cell, repeat=0))) for cell in measuring_order(plan)]
     return LocalWorkers(laboratory).work(tasks, stop)
 
 
 def tracks(plan: SweepPlan, measured: Sequence[CellResult], laboratory: Laboratory) -> Race:
-    """The measured settings as tracks; a setting that was not measured before a stop has none."""
-    # the table counts a prompt once: each repeat stands for a prompt, so that its medians are over repeats
+    """Turn the measured settings into tracks; a setting that was not measured before a stop has none."""
+    # ``summarise`` takes medians over prompts, so each repeat is passed as a prompt of its own
     repeats = [replace(result, cell=replace(result.cell, prompt=result.cell.repeat)) for result in measured]
     rows = {row.setting: row for row in summarise(plan.settings, repeats).rows}
     readings: dict[Setting, dict[int, Reading]] = {setting: {} for setting in plan.settings}

@@ -39,7 +39,7 @@ PUBLISHED_METHOD = "ddtree"  # the method that the published loop runs
 
 @dataclass(frozen=True)
 class BenchPoint(Setting):
-    """A setting to measure. ``way`` names how it is run."""
+    """A setting, and the ``way`` in which it is run."""
 
     way: str = OFF
 
@@ -77,28 +77,30 @@ class Tally:
 
 
 def measure_cells(rig: Rig, plan: BenchPlan) -> Iterator[tuple[BenchPoint, Cell, Tally]]:
-    """The tally of every cell, in a sweep's order, after each setting has run once to warm up. Settings that answer
-    several prompts at a time have one cell a repeat, for all prompts. RequestError if a setting cannot be run,
-    before anything is measured."""
+    """Yield the tally of every cell, in a sweep's order, after each setting has run once to warm up.
+
+    Settings that answer several prompts at a time have one cell per repeat, for all prompts. RequestError if a setting
+    cannot be run, before anything is measured.
+    """
     shared = any(point.way in CONCURRENT for point in plan.settings)
     cells = measuring_order(replace(plan, prompts=plan.prompts[:1]) if shared else plan)
     clock = ForwardClock(rig.target.fastest)
     shortest = min(range(len(plan.prompts)), key=lambda number: len(plan.prompts[number].text))
     for point in plan.settings:
-        asks = asks_of(plan, point, shortest)[:point.concurrency]
-        run(rig, point, [replace(ask, max_tokens=min(WARMING_TOKENS, ask.max_tokens)) for ask in asks])
+        requests = requests_of(plan, point, shortest)[:point.concurrency]
+        run(rig, point, [replace(request, max_tokens=min(WARMING_TOKENS, request.max_tokens)) for request in requests])
     for cell in tqdm(cells, unit="run"):
         point = cast(BenchPoint, cell.setting)
         clock.seconds = 0.0
-        tally = run(rig, point, asks_of(plan, point, cell.prompt))
+        tally = run(rig, point, requests_of(plan, point, cell.prompt))
         tally.forward_seconds = clock.seconds
         yield point, cell, tally
 
 
-def asks_of(plan: BenchPlan, point: BenchPoint, prompt: int) -> list[PromptRequest]:
-    """What a cell asks of the rig: one prompt, or all of them. Every repeat has the same draws."""
+def requests_of(plan: BenchPlan, point: BenchPoint, prompt: int) -> list[PromptRequest]:
+    """Return a cell's requests: of one prompt, or of all. Every repeat has the same draws."""
     prompts = range(len(plan.prompts)) if point.way in CONCURRENT else [prompt]
-    return [plan.ask(Cell(number, point)) for number in prompts]
+    return [plan.request(Cell(number, point)) for number in prompts]
 
 
 def can_run(rig: Rig, point: BenchPoint) -> bool:
@@ -109,37 +111,37 @@ def can_run(rig: Rig, point: BenchPoint) -> bool:
     return point.way != PUBLISHED_LOOP or all(isinstance(drafter, DFlashDrafter) for drafter in drafters)
 
 
-def run(rig: Rig, point: BenchPoint, asks: Sequence[PromptRequest]) -> Tally:
-    """Answer the asks the point's way."""
+def run(rig: Rig, point: BenchPoint, requests: Sequence[PromptRequest]) -> Tally:
+    """Answer the requests in the point's way, and tally their rounds."""
     if point.way in CONCURRENT:
-        return run_concurrently(rig, point, asks)
-    (ask,) = asks
+        return run_concurrently(rig, point, requests)
+    (request,) = requests
     if point.way == PUBLISHED_LOOP:  # nothing is known of its trees
-        plain = published_rounds(rig, ask)
+        plain = published_rounds(rig, request)
         began = perf_counter()
         lengths = [len(tokens) for tokens in plain]
         return Tally(sum(lengths), len(lengths), len(lengths), seconds=perf_counter() - began)
     if point.way == ON:  # with text and every line, as the page does; statistics wait until they are shown
-        reading = read(Answer(rig.run(ask)))
+        reading = read(Answer(rig.run(request)))
     else:
-        with rig.interleaved([ask]) as (rounds,):
+        with rig.interleaved([request]) as (rounds,):
             reading = read(rounds)
     return Tally(len(reading.token_ids), reading.rounds, reading.rounds, sum(reading.rows) - reading.rounds,
                  reading.seconds, 0.0, dict(reading.stage_seconds), [reading.tokens_per_second])
 
 
-def published_rounds(rig: Rig, ask: PromptRequest) -> Iterator[list[int]]:
-    """The tokens that each round of the published DDTree loop commits, whose prompt is read at once."""
-    ((name, drafter),) = rig.drafters_for(ask.method, ask.drafters).items()
+def published_rounds(rig: Rig, request: PromptRequest) -> Iterator[list[int]]:
+    """Start the published DDTree loop, which reads the prompt, and return what each of its rounds commits."""
+    ((name, drafter),) = rig.drafters_for(request.method, request.drafters).items()
     if not isinstance(drafter, DFlashDrafter):
         raise RequestError(f"The plain loop drafts with a block-diffusion drafter; {name} is not one.")
-    return PublishedLoop(rig.target, drafter, rig.prepare(ask).request).rounds()
+    return PublishedLoop(rig.target, drafter, rig.prepare(request).request).rounds()
 
 
-def run_concurrently(rig: Rig, point: BenchPoint, asks: Sequence[PromptRequest]) -> Tally:
-    """Answer all asks, ``point.concurrency`` of them at a time: with the same budget each, each at its own pace, or
-    with one total of rows divided among them."""
-    prepared = [rig.prepare(ask) for ask in asks]
+def run_concurrently(rig: Rig, point: BenchPoint, requests: Sequence[PromptRequest]) -> Tally:
+    """Answer all requests, ``point.concurrency`` at a time: each with the same budget, each at its own pace, or with
+    one total of rows shared among them."""
+    prepared = [rig.prepare(request) for request in requests]
     middle = int(median(len(run.request.prompt_ids) + run.request.max_tokens // 2 for run in prepared))
     curve = rig.costs.curve(middle, Sampling()) if point.pace == AUTO else None
     history, pools_rows = DraftHistory(), point.way == SHARED
@@ -148,8 +150,8 @@ def run_concurrently(rig: Rig, point: BenchPoint, asks: Sequence[PromptRequest])
     with rig.exclusive(f"for {point.concurrency} requests at once"), torch.inference_mode():
         tally = full_rounds(decode_batch(runs, point.concurrency), point.concurrency)
     if not tally.rounds:
-        raise RequestError(f"No round had {point.concurrency} requests at work: some of the {len(asks)} prompts are "
-                           "answered with nothing; name more prompts than that.")
+        raise RequestError(f"No round had {point.concurrency} requests at work: some of the {len(requests)} prompts "
+                           "are answered with nothing; name more prompts than that.")
     return tally
 
 

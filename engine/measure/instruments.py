@@ -49,20 +49,20 @@ class LiveLaboratory:
                     "transformers": transformers.__version__}
         return Conditions(self.rig.name, self.rig.hardware, self.rig.target.dtype, versions)
 
-    def measure(self, ask: PromptRequest) -> Reading:
-        with self.rig.interleaved([ask]) as (rounds,):
+    def measure(self, request: PromptRequest) -> Reading:
+        with self.rig.interleaved([request]) as (rounds,):
             return read(rounds)
 
-    def measure_concurrent(self, ask: PromptRequest, others: Sequence[PromptRequest], concurrency: int) -> Reading:
+    def measure_concurrent(self, request: PromptRequest, others: Sequence[PromptRequest], concurrency: int) -> Reading:
         """Requests at ``auto`` share one total of rows, whose costs are measured first."""
         with self.rig.exclusive(f"with {concurrency} requests at once"), torch.inference_mode():
-            measured = self.rig.prepare(ask)
+            measured = self.rig.prepare(request)
             measured.choose_policy()  # before the reading, because it may measure for a second
             return read_concurrent(measured, [partial(self.rig.prepare, one) for one in others], concurrency)
 
-    def cost(self, ask: PromptRequest) -> CostCurve:
-        middle = len(self.rig.prepare(ask).request.prompt_ids) + ask.max_tokens // 2
-        return self.rig.quick_curve(middle, ask.sampling)
+    def cost(self, request: PromptRequest) -> CostCurve:
+        middle = len(self.rig.prepare(request).request.prompt_ids) + request.max_tokens // 2
+        return self.rig.quick_curve(middle, request.sampling)
 
     def pieces(self, token_ids: Sequence[int]) -> Mapping[int, Piece]:
         return TokenTexts(self.rig.texts).of(token_ids)
@@ -88,9 +88,9 @@ class LiveInstruments:
         self._twin: LiveInstruments | None = None
         self._others = OtherWork()
 
-    def interleaved(self, asks: Sequence[PromptRequest],
+    def interleaved(self, requests: Sequence[PromptRequest],
                  interrupt: Callable[[], None]) -> AbstractContextManager[Sequence[Iterator[Round]]]:
-        return self.source.interleaved(asks, interrupt)
+        return self.source.interleaved(requests, interrupt)
 
     def missing_processors(self) -> float:
         return self._others.missing()

@@ -85,18 +85,18 @@ class Server:
                  else "its rounds are not known, only the chunks that its answer came in")
         return f"{self.title} reports {reported}: {shown}. {self.kind.more}"
 
-    def answer(self, ask: PromptRequest, seconds: float = STREAM_SECONDS) -> AbstractContextManager[Events]:
+    def answer(self, request: PromptRequest, seconds: float = STREAM_SECONDS) -> AbstractContextManager[Events]:
         """Yield an iterator over the events of its answer, which ends after ``seconds``."""
-        body = {**self.body(ask), **self.kind.asks, "logprobs": True, "stream": True,
+        body = {**self.body(request), **self.kind.asks, "logprobs": True, "stream": True,
                 "stream_options": {"include_usage": True}}
         return self.client.stream(CHAT, body, seconds)
 
-    def body(self, ask: PromptRequest) -> dict[str, Any]:
+    def body(self, request: PromptRequest) -> dict[str, Any]:
         """The body of a request to the server, in the fields that all kinds know."""
-        sampling = ask.sampling
-        turns = [*ask.turns, ("user", ask.prompt)]
+        sampling = request.sampling
+        turns = [*request.turns, ("user", request.prompt)]
         body = {"model": self.model, "messages": [{"role": role, "content": text} for role, text in turns],
-                "max_tokens": ask.max_tokens, "temperature": sampling.temperature, "top_p": sampling.top_p,
+                "max_tokens": request.max_tokens, "temperature": sampling.temperature, "top_p": sampling.top_p,
                 "seed": sampling.seed}
         default = Sampling()
         body |= {name: getattr(sampling, name) for name in RARE if getattr(sampling, name) != getattr(default, name)}
@@ -110,8 +110,10 @@ class Server:
 
 
 def open_server(client: Client, look: Callable[[], None] = lambda: None) -> Server:
-    """Open a server: ask for its kind, model and version, and send a short trial request; ServerError if it cannot
-    be used. ``look`` is called now and then, and what it raises ends this."""
+    """Ask a server for its kind, model and version, and send a short trial request. ServerError if it cannot be used.
+
+    ``look`` is called between the events of the answer; it raises to stop.
+    """
     model = _choose(client, parse(_ListedModels, client.text(MODELS, kind=JSON)).data)
     kind = next((kind for kind in KINDS.values() if kind.owner == model.owned_by), UNKNOWN)
     limit, version = model.max_model_len, ""

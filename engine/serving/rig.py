@@ -196,13 +196,13 @@ class Rig:
             yield
 
     @contextmanager
-    def interleaved(self, asks: Sequence[PromptRequest], interrupt: Callable[[], None] | None = None) -> Iterator[
+    def interleaved(self, requests: Sequence[PromptRequest], interrupt: Callable[[], None] | None = None) -> Iterator[
             list[Generator[Round, None, None]]]:
         """Hold the rig and yield one round iterator per request, for callers that alternate between them.
 
         ``interrupt`` is called before each layer of each pass; it raises to stop the run.
         """
-        runs = [self.prepare(ask, interrupt) for ask in asks]
+        runs = [self.prepare(request, interrupt) for request in requests]
         purpose = " beside ".join(request_in_words(run.request) for run in runs)
         with self.exclusive(purpose), ExitStack() as opened:
             for run in runs:

@@ -105,7 +105,7 @@ def before_a_model(verb: ModuleType, choice: argparse.Namespace) -> int:
         case "bench":
             plan = bench.plan_of(choice)
             for cell in list(measuring_order(plan))[:len(plan.settings)]:
-                live().prepare(plan.ask(cell))
+                live().prepare(plan.request(cell))
         case "generate":
             generate.answer_of(live(), choice).close()
         case "whatif" if choice.trace:

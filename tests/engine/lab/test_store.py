@@ -150,7 +150,7 @@ def test_a_sweep_that_is_killed_again_and_again_measures_every_cell_once(path: P
         measured = store.measured(1)
     assert len(measured) == len(PLAN)
     assert {result.cell: result.reading.token_ids for result in measured if result.reading} == {
-        cell: LABORATORY.measure(PLAN.ask(cell)).token_ids for cell in CELLS}
+        cell: LABORATORY.measure(PLAN.request(cell)).token_ids for cell in CELLS}
 
 
 def test_a_full_disk_is_one_sentence_and_loses_nothing(store: Store, path: Path) -> None:

@@ -34,7 +34,7 @@ def test_a_sweep_measures_everything_and_says_how_far_it_is(store: Store) -> Non
     assert {(ask.method, ask.budget) for ask in warming} == {
         (setting.method, setting.budget) for setting in PLAN.settings}
     assert {ask.max_tokens for ask in warming} == {WARMING_TOKENS}
-    assert asked == [PLAN.ask(step.measured.cell) for step in steps]
+    assert asked == [PLAN.request(step.measured.cell) for step in steps]
     assert go_on(store, number, laboratory) == []
 
 

@@ -24,8 +24,8 @@ from engine.records import PromptRequest
 from tests.engine.lab.scripted import ScriptedLaboratory, toy_plan
 
 PLAN = toy_plan(prompts=4)
-TASKS = [Task(cell, PLAN.ask(cell)) for cell in measuring_order(PLAN)]
-FATAL = TASKS[6].ask
+TASKS = [Task(cell, PLAN.request(cell)) for cell in measuring_order(PLAN)]
+FATAL = TASKS[6].request
 
 
 class Unhurried(ScriptedLaboratory):

@@ -139,9 +139,9 @@ def test_predicted_speeds_are_multiples_of_the_plain_speed_beside_them(forecast:
 
 @pytest.mark.slow
 def test_predictions_are_of_one_method_and_equal_work_is_equally_fast(forecast: WhatIf) -> None:
-    first = forecast.of("ddtree")[1]
+    first = forecast.forecasts_for("ddtree")[1]
     twins = tuple(replace(first, budget=budget, predicted_ms=ms) for budget, ms in ((8, 10.0), (32, 14.0), (128, 11.0)))
-    changed = replace(forecast, forecasts=(*twins, *forecast.of("joint")))
+    changed = replace(forecast, forecasts=(*twins, *forecast.forecasts_for("joint")))
     _, points = predicted_curves(changed, "ddtree")
     assert {point.setting.line for point in points} == {"ddtree"} and len(points) == 3
     assert {point.speed and point.speed.median for point in points} == {1e3 * first.tokens / 11.0}
