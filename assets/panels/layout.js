@@ -100,7 +100,7 @@ const TOP = { flat: 44, staggered: 58, slanted: 92 }; // the kept path's labels 
 const BOTTOM = 14;
 const BAND = 26; // pixels from row 0 to row 1 at least
 const COLUMN = { least: 8, roomy: 54, most: 168 };
-const ROW = { least: 0.1, roomy: 30, most: 26, story: 56 };
+const ROW = { least: 0.1, roomy: 30, most: 26, story: 84 };
 const MAX_SCALE = 1.7;
 
 export class Camera {

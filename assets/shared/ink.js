@@ -85,6 +85,15 @@ export function write(element, text) {
   return element;
 }
 
+/** Sets `--type` of an element to the largest size in pixels with which none of some boxes in it has to scroll.
+ *  @param {HTMLElement} element @param {HTMLElement[]} boxes @param {number} min @param {number} max */
+export function fitType(element, boxes, min, max) {
+  for (let size = max; size >= min; size--) {
+    element.style.setProperty("--type", `${size}px`);
+    if (boxes.every(({ scrollHeight, clientHeight }) => scrollHeight <= clientHeight)) return;
+  }
+}
+
 /** Makes an element of an SVG hold these marks and nothing else. An element that is there already is used again, and only
  *  what has changed is written; lists whose lengths change stand in a group of their own, so that no other mark moves to
  *  another element.

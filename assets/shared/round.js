@@ -219,6 +219,11 @@ export const machineOf = ({ rig, hardware, dtype }) => [rig, hardware, dtype].jo
 // How a ticked run is marked over the one that is shown.
 export const letterOf = (/** @type {number} */ place) => String.fromCharCode(65 + place);
 
+/** What a drafter is, by the kind of its checkpoint. @type {Record<string, string>} */
+export const DRAFTER_KINDS = {
+  phrases: "a table of phrases", ngram: "a count of what followed what", dflash: "a small model", eagle3: "a small model", autoregressive: "a small model",
+};
+
 /** The tokens that a run's answer begins with because they were set. @param {Pick<Header, "prompt_ids" | "forced">} header */
 export const forcedOf = ({ prompt_ids, forced }) => prompt_ids.slice(prompt_ids.length - (forced || 0));
 

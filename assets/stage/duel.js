@@ -2,8 +2,11 @@
 // both took turns, slowed down for the eye; if no speed may be said, a pass takes as long as any other. Each track shows
 // the tokens of its own text.
 
-import { button, html, write } from "../shared/ink.js";
+import { button, fitType, html, write } from "../shared/ink.js";
 import { TokenReader } from "../shared/round.js";
+
+const MIN_TYPE = 11; // pixels
+const MAX_TYPE = 40;
 
 /** @typedef {{ text: string, origin?: Origin, pass: number }} TypedToken */
 /** What is written on a track: each token at its time. `printed`: its seconds and speed; null if its clock counts passes.
@@ -56,15 +59,17 @@ export class Duel {
       writing: /** @type {Writing} */ ({ tokens: [], times: [], printed: null }) };
   }
 
-  /** Plain decoding alone writes its first tokens: each of them is a pass, and a beat.
-   *  @param {number} count @param {number} milliseconds */
-  alone(count, milliseconds) {
+  /** Plain decoding alone goes on with its text: each token is a pass, and a beat.
+   *  @param {number} before how many tokens are there already @param {number} beats @param {number} milliseconds */
+  alone(before, beats, milliseconds) {
     const { comparison, against } = this.stage;
     if (!comparison) return;
     write(this.title, "Plain decoding");
-    this.fill(this.plain, byPass(plainly(comparison.tracks.texts.slice(0, count))));
+    const tokens = plainly(comparison.tracks.texts.slice(0, before + beats));
+    this.fill(this.plain, { tokens, times: tokens.map(({ pass }) => Math.max(0, pass - before)), printed: null });
+    for (const span of this.plain.spans.slice(before)) span.classList.add("is-beat");
     this.start([this.plain], milliseconds);
-    const slowed = Math.round((milliseconds / count / 1000) * Number(against?.plain_speed));
+    const slowed = Math.round((milliseconds / beats / 1000) * Number(against?.plain_speed));
     write(this.clock, slowed > 1 ? `slowed ${slowed} times` : "");
   }
 
@@ -96,6 +101,7 @@ export class Duel {
     this.milliseconds = milliseconds;
     this.box.classList.toggle("is-alone", tracks.length === 1);
     this.box.hidden = false;
+    fitType(this.box, tracks.map(({ text }) => text), MIN_TYPE, MAX_TYPE);
     this.began = performance.now() - (this.stage.reducedMotion ? milliseconds : 0);
     this.run();
   }

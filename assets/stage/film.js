@@ -8,19 +8,22 @@
 import { action, button, html, write } from "../shared/ink.js";
 import { figuresOf } from "../shared/round.js";
 
-const PLAIN_MS = 3000; // for all passes of plain decoding's scene
-const PASS_MS = 600; // for one of them at most
+const BEATS = 3; // passes of plain decoding that are shown
+const BEAT_MS = 700;
 const RACE_MS = 4000; // how long the slower text takes on the screen
 /** @type {Record<string, number>} */
-const SCENE_MS = { plain: PLAIN_MS + 600, guess: 3600, verify: 4400, race: RACE_MS + 500, same: 2000 }; // 18 s in all, and the page opens within 2
-const WORD = /^( \p{L}{2}|\p{Lu}\p{Ll}|\p{Lo}| ?\d)/u; // a token that begins a word or number, so that anybody can read it
+const SCENE_MS = { plain: BEATS * BEAT_MS + 700, guess: 4000, verify: 4400, race: RACE_MS + 500, same: 2000 }; // under 18 s in all, and the page opens within 2
+const WORD = /^( \p{L}{2}|\p{Lu}\p{Ll}|\p{Lo}| ?\d)/u; // a token that begins a word or number
+const REST_OF_WORD = /^[\p{Ll}'’]/u; // one that goes on with a word
 const MAX_FORKS = 4; // of the path: more make a round no better to show
 const FIELD = "#canopy-prompt textarea, .cs-opening textarea";
 
 // The round to show: one that kept many words, and where the path could have gone on with others.
 export function bestOf(/** @type {Round[]} */ rounds) {
   const worth = rounds.map(({ keep, children, tokens, text }) => {
-    const words = (/** @type {number[]} */ nodes) => nodes.filter((node) => WORD.test(text(tokens[node]))).length + nodes.length / 10;
+    const matches = (/** @type {RegExp} */ form, /** @type {number} */ node) => form.test(text(tokens[node]));
+    const isWord = (/** @type {number} */ node) => matches(WORD, node) && !children[node].some((child) => matches(REST_OF_WORD, child));
+    const words = (/** @type {number[]} */ nodes) => nodes.filter(isWord).length + nodes.length / 10;
     const forks = keep.flatMap((node, place) => children[node].filter((child) => child !== keep[place + 1]).slice(place + 1 < keep.length ? 0 : 1));
     return words(keep) * (1 + Math.min(MAX_FORKS, words(forks)));
   });
@@ -104,8 +107,9 @@ export class Film {
     player.pause();
     stage.scene = this.root.dataset.scene = name;
     if (name === "plain") {
-      const count = stage.rounds.slice(0, this.best + 1).reduce((sum, { keep }) => sum + keep.length, 0);
-      duel.alone(count, Math.min(PLAIN_MS, count * PASS_MS));
+      const before = stage.rounds.slice(0, this.best).reduce((sum, { keep }) => sum + keep.length, 0);
+      const beats = Math.min(BEATS, stage.rounds[this.best].keep.length);
+      duel.alone(before, beats, beats * BEAT_MS);
     } else if (name === "race" || (name === "same" && duel.box.hidden)) duel.race(name === "race" ? RACE_MS : 0);
     else if (name !== "same") duel.close();
     if (["guess", "verify"].includes(name)) stage.go(this.best, { animate: true });

@@ -2,7 +2,7 @@
 // the outcome, and a race against plain decoding. What is said beside plain decoding comes from the server's comparison.
 
 import { html, write } from "../shared/ink.js";
-import { counted } from "../shared/round.js";
+import { counted, DRAFTER_KINDS } from "../shared/round.js";
 import { sumsOf } from "./metrics.js";
 import { cutOf, waitingWords } from "./text.js";
 
@@ -17,15 +17,18 @@ const VERDICTS = {
 
 /** What a scene of the film says; the others say what the story says of a round or of the run.
  *  @param {Stage} stage @returns {{ headline: Sentence, more: string } | null} */
-function sceneWords({ scene, actual: round, against, comparison, fresh, withheld }) {
+function sceneWords({ scene, actual: round, against, comparison, fresh, header, withheld }) {
   if (scene === "plain") {
     return { headline: [["A language model writes one token a pass."]],
-      more: "Every beat is a pass over all of its weights, for one token: a word, or a piece of one." };
+      more: "A token is a word, or a piece of one. For each the model reads all of its weights: that is a pass." };
   }
   if (scene === "guess" && round) {
-    const who = round.drafterNames.length > 1 ? "Now two drafters make" : "Now a drafter makes";
-    return { headline: [[`${who} ${guesses(round)}.`]],
-      more: `Guessing is far cheaper than a pass of the big model.${round.children.some((below) => below.length > 1) ? " What is not sure goes on in several ways, so it is a tree." : ""}` };
+    const two = round.drafterNames.length > 1;
+    const kind = DRAFTER_KINDS[header?.drafter_kinds[0] ?? ""];
+    const helper = two ? "The helpers (drafters) are" : `The helper (drafter) is${kind ? ` ${kind},` : ""}`;
+    const forks = round.children.some((below) => below.length > 1);
+    return { headline: [[`Now ${two ? "two helpers make" : "a helper makes"} ${guesses(round)}.`]],
+      more: `${helper} far cheaper than a pass of the big model.${forks ? " What is not sure goes on in several ways: a tree." : ""}` };
   }
   if (scene === "race") {
     return { headline: [["One token a pass, against a tree a pass."]], more: against ? `Their true relative speed, ${against.how}.` : withheld };
@@ -71,8 +74,8 @@ function explain(/** @type {Round} */ round) {
   const accepted = round.keep.length - 1;
   if (round.n === 1) return "Nothing was guessed ahead: this is plain decoding, one token a pass.";
   const verdict = accepted ? `${accepted} ${accepted === 1 ? "is" : "are"} exactly what it would have written` : "none is what it would have written";
-  const who = round.drafterNames.length > 1 ? "Two drafters made" : "A drafter made";
-  return `${who} ${guesses(round)}; the big model checked them all at once: ${verdict}.`;
+  const checked = round.n === 2 ? "a guess" : `all ${round.n - 1} guesses at once`;
+  return `The big model checked ${checked}: ${verdict}.`;
 }
 
 /** Of a server that does not report its rounds. @param {Stage} stage @param {Round} round @param {boolean} over */

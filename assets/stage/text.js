@@ -1,11 +1,13 @@
 // The text, each token in the colour of its origin. A click goes to the token's round and node.
 
-import { action, button, html, put, write } from "../shared/ink.js";
+import { action, button, fitType, html, put, write } from "../shared/ink.js";
 import { Menu } from "../shared/overlays.js";
 import { forcedOf, missingWords, TokenReader } from "../shared/round.js";
 import { markdown } from "./markdown.js";
 import { figuresText, madeBy, othersOf, pointOf } from "./runs.js";
 
+const MIN_TYPE = 11; // pixels of the film's last frame
+const MAX_TYPE = 22;
 const BELOW = "Until its first round, the tree and the figures are those of the run before.";
 
 // The message for a run without rounds yet; null if no run is pending.
@@ -282,6 +284,7 @@ export class TextPanel {
   // Scrolls the text alone, never the page.
   reveal() {
     const { host, stage } = this;
+    if (stage.scene === "card") fitType(host, [host], MIN_TYPE, MAX_TYPE);
     if (!this.rendered.hidden) {
       host.scrollTop = this.turns.childElementCount ? this.prompt.offsetTop - 8 : 0;
       return;

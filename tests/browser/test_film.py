@@ -31,8 +31,9 @@ def test_its_scenes_wait_for_a_key_if_motion_is_reduced_and_show_the_recordings_
         headlines.append(page.locator(".cs-headline").inner_text())
         assert page.evaluate("document.documentElement.scrollHeight") <= 844, f"{scene} fits a phone's screen"
         if scene == "plain":
-            count = sum(lengths[:best + 1])
-            assert page.locator(".cs-track-text").first.text_content() == "".join(plain[:count])
+            before, beats = sum(lengths[:best]), page.locator(".is-beat").all_text_contents()
+            assert beats == plain[before:before + 3], "the rest of the text is there already"
+            assert page.locator(".cs-track-text").first.text_content() == "".join(plain[:before + 3])
         if scene == "race":
             for flag, figures in zip(flags.all_inner_texts(), (
                     (len(plain), tracks["ends"][1], against["plain_speed"]),
@@ -46,6 +47,20 @@ def test_its_scenes_wait_for_a_key_if_motion_is_reduced_and_show_the_recordings_
     assert len({bar.bounding_box()["x"] for bar in page.locator(".cs-ends i").all()}) == 1, "lengths can be compared"
     page.get_by_role("button", name="Your turn").click()
     assert page.evaluate("document.activeElement.closest('#canopy-prompt') !== null")
+
+
+def test_race_and_answer_fill_their_panels_and_are_whole(watched: Watched, address: str) -> None:
+    page = watched.open(address)
+    page.set_viewport_size({"width": 1280, "height": 720})
+    for scene, boxes in (("race", ".cs-track-text"), ("card", ".cs-text")):
+        page.evaluate(f"Canopy.parts.film.go('{scene}')")
+        page.wait_for_function(f"{SCENE} === '{scene}' && Canopy.parts.frames.settled")
+        page.wait_for_function("""(boxes) => Array.from(document.querySelectorAll(boxes)).every((box) => {
+            const bottom = (text) => text.getBoundingClientRect().bottom;
+            const low = Math.max(...Array.from(box.querySelectorAll(".cs-token, .is-plain span"), bottom));
+            const { top, height } = box.getBoundingClientRect();
+            return box.scrollHeight <= box.clientHeight && low - top > 0.6 * height;
+        })""", arg=boxes)
 
 
 def test_it_is_left_by_key_and_button_and_played_again(moving: Any) -> None:

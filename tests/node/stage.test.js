@@ -159,6 +159,9 @@ test("the film shows the round with most words in path and branches, and is sile
   assert.equal(bestOf([...rounds, chain(20, 16)]), 4, "but not more than sixteen");
   assert.equal(bestOf([chain(4, 4), saying(" word", [-1, 0, 0, 1], [0, 1, 3])]), 1, "a fork shows more than a line");
   assert.equal(bestOf([saying("[:", [-1, 0, 0, 0, 1, 2], [0, 1, 4]), chain(3, 3)]), 1, "words show more than signs");
+  const pieces = new Map([[0, " to"], [1, " check"], [2, " list"], [3, "ing"], [4, "'s"]]);
+  const cut = round({ parents: [-1, 0, 0, 1, 2], keep: [0, 1, 3], pieces });
+  assert.equal(bestOf([cut, saying(" word", [-1, 0, 0, 1], [0, 1])]), 1, "and more than pieces of words");
   const own = [saying(" word", [-1, 0, 0, 1], [0, 1]), chain(4, 3), saying(" word", [-1, 0, 1, 1, 0], [0, 1, 2]), chain(4, 3)];
   assert.equal(fullestOf(own), 2, "of a person's own run the longest kept path, and of these the one with most branches");
   const film = (verdict, more) => scenesOf({ fresh: rounds, comparison: { state: "ended", tracks: { texts: ["a"] }, text: { verdict }, ...more } });

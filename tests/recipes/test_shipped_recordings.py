@@ -49,11 +49,13 @@ def test_every_recorded_program_runs_and_does_what_was_asked() -> None:
 def worth(pieces: Mapping[int, Piece], round_: Round) -> float:
     """How much a round shows to a stranger, as in assets/stage/film.js."""
     tree, keep = round_.tree, round_.acceptance.keep.tolist()
+    texts = [joined(pieces, [token]) for token in tree.tokens]
+    children = [np.flatnonzero(tree.parents == node).tolist() for node in range(len(tree))]
     forks = [child for node, after in zip_longest(keep, keep[1:]) for child in
-             [child for child in np.flatnonzero(tree.parents == node) if child != after][0 if after else 1:]]
-    kept_words, fork_words = (
-        sum(bool(re.search(r"^( [^\W\d_]{2}|[A-Z][a-z]| ?\d)", joined(pieces, [tree.tokens[node]]))) for node in nodes)
-        + len(nodes) / 10 for nodes in (keep, forks))
+             [child for child in children[node] if child != after][0 if after else 1:]]
+    words = {node for node, text in enumerate(texts) if re.search(r"^( [^\W\d_]{2}|[A-Z][a-z]| ?\d)", text)
+             and not any(re.search(r"^[a-z'’]", texts[child]) for child in children[node])}
+    kept_words, fork_words = (len(words.intersection(nodes)) + len(nodes) / 10 for nodes in (keep, forks))
     return kept_words * (1 + min(4, fork_words))
 
 
