@@ -10,8 +10,8 @@ import { Stage } from "../stage/stage.js";
 import { TextPanel } from "../stage/text.js";
 
 /** @import * as types from "../types.d.ts" */
-/** A run whose figures are shown beside the others'; `fair`: whether all are of one prompt on one machine.
- *  @typedef {Pick<Stage, "measured" | "figures" | "rounds" | "header" | "withheld"> & { fair: boolean, speed: { text: string },
+/** A run whose figures are shown beside the others'.
+ *  @typedef {Pick<Stage, "measured" | "figures" | "rounds" | "header" | "withheld"> & { speed: { text: string },
  *    against: Pick<RunSpeed, "ratio" | "times"> & { speed: string } | null }} Shown */
 /** `value` is what is compared, null if it is not. @typedef {{ name: string, value: number | null, text: string }} Compared */
 
@@ -21,9 +21,9 @@ const SIDES = ["first", "second", "third", "fourth"];
 /** @type {{ name: string, value: (shown: Shown) => number | null, text: (shown: Shown) => string }[]} */
 const FIGURES = [
   { name: "tokens per round", value: ({ measured }) => measured.tau, text: ({ measured }) => measured.tau.toFixed(2) },
-  { name: "tokens/s", value: ({ against, fair }) => (against && fair ? Number(against.speed) : null), text: ({ speed }) => speed.text || "–" },
+  { name: "tokens/s", value: ({ against }) => (against ? Number(against.speed) : null), text: ({ speed }) => speed.text || "–" },
   { name: "plain decoding", value: ({ against }) => (against ? against.ratio : null), text: timesOf },
-  { name: "rounds", value: ({ rounds }) => -rounds.length, text: ({ rounds }) => String(rounds.length) },
+  { name: "rounds", value: () => null, text: ({ rounds }) => String(rounds.length) },
   { name: "tokens", value: () => null, text: ({ figures }) => String(figures.tokens) },
 ];
 
@@ -103,16 +103,16 @@ class Side {
     return this.ends?.at(-1) ?? 0;
   }
 
-  /** Its figures beside the other runs'. Beside a run that was measured in turns with plain decoding, that is printed with
-   *  the speed that it had then. @param {Side[]} others @returns {Compared[]} */
+  /** Its figures beside the other runs', compared if all are of one prompt on one machine. Beside a run that was measured in
+   *  turns with plain decoding, that is printed with the speed that it had then. @param {Side[]} others @returns {Compared[]} */
   values(others) {
     const { stage } = this;
     const measuredBeside = others.find((other) => isPlainOf(stage, other.stage))?.stage.against;
     const beside = measuredBeside ? { speed: measuredBeside.plain_speed, ratio: 1, times: "1×" } : null;
     const { measured, figures, rounds, header, withheld } = stage;
     const fair = others.every((other) => comparable(stage.header, other.stage.header));
-    const shown = { measured, figures, rounds, header, withheld, fair, against: beside || stage.against, speed: beside ? { text: beside.speed } : stage.speed };
-    return FIGURES.map(({ name, value, text }) => ({ name, value: value(shown), text: text(shown) }));
+    const shown = { measured, figures, rounds, header, withheld, against: beside || stage.against, speed: beside ? { text: beside.speed } : stage.speed };
+    return FIGURES.map(({ name, value, text }) => ({ name, value: fair ? value(shown) : null, text: text(shown) }));
   }
 
   /** The figures, the best of all runs marked. @param {Compared[]} values @param {Compared[][]} others */

@@ -75,16 +75,21 @@ function roundWords(/** @type {Stage} */ { trial, round, actual }) {
   return `This round ${counted(now, "token")}${now === then ? " either way" : `, not ${then}`}.`;
 }
 
+/** The largest budget that was measured for the prompt of the run; up to it, nothing is predicted. @param {BudgetForecast} forecast */
+const measuredUpTo = ({ measured }) => (measured?.prompts === 1 ? Math.max(...measured.budgets) : 0);
+
 /** A budget's figures in words: `short` for the panel, `more` for its tip.
  *  @param {BudgetForecast} forecast @param {number} chosen */
-function predictedWords(forecast, chosen) {
-  if (!forecast.tau || chosen < 1) return { short: "", more: "" };
+export function wordsAt(forecast, chosen) {
+  const measured = chosen <= measuredUpTo(forecast) ? forecast.measured : null;
+  const { budgets, tau, speed } = measured ?? forecast;
+  if (!tau || chosen < 1) return { short: "", more: "" };
   /** @param {number[]} values */
-  const at = (values) => readAt(forecast.budgets, values, chosen);
-  const { tau, speed, rounds, withheld } = forecast;
+  const at = (values) => readAt(budgets, values, chosen);
+  const how = !measured ? " predicted" : budgets.includes(chosen) ? "" : " about";
   const range = `τ ${at(tau.low).toFixed(1)} to ${at(tau.high).toFixed(1)}${speed ? `, ${rateText(at(speed.low))} to ${rateText(at(speed.high))} tokens/s` : ""}`;
-  return { short: `At ${counted(chosen, "node")} predicted τ ${at(tau.mean).toFixed(1)}${speed ? `, ${rateText(at(speed.mean))} tokens/s` : ""}.`,
-    more: `Predicted from ${rounds} rounds and what a pass costs here: ${range}. ${withheld}` };
+  return { short: `At ${counted(chosen, "node")}${how} τ ${at(tau.mean).toFixed(1)}${speed ? `, ${rateText(at(speed.mean))} tokens/s` : ""}.`,
+    more: measured ? `Measured for this prompt: ${range}.` : `Predicted from ${forecast.rounds} rounds and what a pass costs here: ${range}. ${forecast.withheld}` };
 }
 
 /** @param {RunPoint} point @param {string} withheld */
@@ -181,7 +186,7 @@ class BudgetPanel extends DrawnPanel {
     const { short, more } = this.wordsFor(own);
     put(this.words, { title: `${short} ${more}` });
     write(this.words, short); // first: the drawings begin below it
-    this.flag();
+    this.flag(own.speed ?? 0);
     this.history = historyOf(stage.fresh);
     this.setSize(this.width, this.height);
     put(this.canvas, { "aria-valuenow": this.chosen, "aria-valuetext": `${short} ${more}` });
@@ -196,15 +201,15 @@ class BudgetPanel extends DrawnPanel {
     return { run: this.stage.value.run, machine: machineOf(header), method: header.method, budget: header.drafters.length ? used : 0, tau, speed: speed.value, printed: speed.text };
   }
 
-  // The fastest budget in words, with a button that takes it.
-  flag() {
+  // The fastest budget in words, with a button that takes it unless the run is faster already.
+  flag(/** @type {number} */ speed) {
     const best = this.forecast && fastestOf(this.forecast);
     this.best.hidden = !best;
-    this.use.hidden = !best?.pays || best.budget === this.chosen;
+    this.use.hidden = !best?.pays || best.budget === this.chosen || speed > best.high;
     if (!best) return;
     const [mean, low, high] = [best.mean, best.low, best.high].map(rateText);
     const { measured } = this.forecast ?? {};
-    const over = measured && (measured.prompts > 1 ? `Lab, ${measured.prompts} prompts` : "For this prompt");
+    const over = measured && (measured.prompts > 1 ? `On the Lab's ${measured.prompts} prompts` : "For this prompt");
     write(this.best, best.pays ? `${over ?? "Predicted"}: ${counted(best.budget, "node")} fastest, ${mean} tokens/s`
       : `${over ?? "Predicted"}: plain decoding fastest, ${rateText(measured?.plain ?? this.plainSpeed())} tokens/s`);
     put(this.best, { title: `${measured ? `Measured: ${measured.where}, ${measured.date}` : "Predicted"}: ${low} to ${high} tokens/s` });
@@ -224,8 +229,10 @@ class BudgetPanel extends DrawnPanel {
   plot({ name, label, plain }, place, points) {
     const tall = (this.height - this.top - EDGE.bottom - EDGE.between - EDGE.top) / 2;
     const low = this.top + EDGE.top + tall + place * (tall + EDGE.between);
-    const { [name]: curve, budgets = [], measured } = this.forecast ?? {};
-    const most = 1.06 * Math.max(...points.map((point) => point[name] || 0), plain, ...(this.stage.withheld ? [] : this.history[name]), ...(curve?.mean ?? []), ...(measured?.[name].high ?? []));
+    const { forecast } = this;
+    const { [name]: curve, budgets = [], measured } = forecast ?? {};
+    const predicted = forecast && curve ? [...budgets.keys()].filter((at) => budgets[at] > measuredUpTo(forecast)) : [];
+    const most = 1.06 * Math.max(...points.map((point) => point[name] || 0), plain, ...(this.stage.withheld ? [] : this.history[name]), ...predicted.map((at) => curve?.mean[at] ?? 0), ...(measured?.[name].high ?? []));
     const axis = this.budgetAxis(low, place === 1);
     const title = place ? text("cp-budget-title is-end", label, this.width - EDGE.right, low - tall + 4)
       : text("cp-budget-title", label, EDGE.left + 4, low - tall + 4);
@@ -239,7 +246,7 @@ class BudgetPanel extends DrawnPanel {
     }
     if (plain) marks.push(across("cp-budget-plain", y(plain)));
     if (curve) {
-      const along = (/** @type {number[]} */ values) => values.map((value, at) => `${this.x(budgets[at])},${y(value)}`);
+      const along = (/** @type {number[]} */ values) => predicted.map((at) => `${this.x(budgets[at])},${y(values[at])}`);
       marks.push(path("cp-budget-band", `M${along(curve.low).join("L")}L${along(curve.high).reverse().join("L")}Z`),
         path("cp-budget-curve", `M${along(curve.mean).join("L")}`));
     }
@@ -308,7 +315,7 @@ class BudgetPanel extends DrawnPanel {
     const error = stage.trial.error || forecast?.error;
     if (error) return { short: error, more: "" };
     if (chosen === own.budget && stage.trial.budget === null) return measuredWords(own, stage.withheld);
-    const { short, more } = forecast ? predictedWords(forecast, chosen) : { short: "", more: "" };
+    const { short, more } = forecast ? wordsAt(forecast, chosen) : { short: "", more: "" };
     return { short: `${short} ${roundWords(stage)}`, more };
   }
 }

@@ -33,7 +33,7 @@ class Notice {
 }
 
 export class Notices {
-  hiddenNote = "";
+  seen = new Set([""]); // notes that were hidden, or shown with an earlier run of this page
   going = 0; // a timer
 
   /** @param {Stage} stage @param {HTMLElement} parent */
@@ -55,6 +55,7 @@ export class Notices {
       this.error.say("");
       this.news.say("");
     });
+    stage.on("asked", () => stage.recorded || this.seen.add(this.note.message));
     stage.on("refused", (message) => this.fail(message));
     stage.on("withdrawn", () => this.runAgain("Stopped before its first token; what is shown is the run before."));
     stage.on("value mode", () => this.remark());
@@ -98,8 +99,8 @@ export class Notices {
     const { header, about, mode, server, recorded } = this.stage;
     const ours = mode === "story" && server && !recorded;
     const note = [about.outside || ours ? "" : header?.note, about.remark].filter(Boolean).join(" ");
-    this.note.say(note === this.hiddenNote ? "" : note, "×", () => {
-      this.hiddenNote = note;
+    this.note.say(this.seen.has(note) ? "" : note, "×", () => {
+      this.seen.add(note);
       this.note.say("");
     });
   }

@@ -104,21 +104,24 @@ def test_a_run_that_could_not_be_measured_says_why(watched: Watched, address: st
     assert "Somebody runs." in words and "word for word" not in words
 
 
-def test_two_runs_have_an_arrow_only_beside_speeds_that_were_measured(watched: Watched, address: str) -> None:
+def test_two_runs_have_an_arrow_only_beside_what_can_be_compared(watched: Watched, address: str) -> None:
     page = watched.page
     page.goto(f"{address}#mode=lab&tab=compare")
     page.wait_for_function("window.Canopy && Canopy.laboratory")
     page.wait_for_function("Canopy.laboratory.compare.sides.every((side) => side.shown)")
-    arrows = f"""(withheld) => {{
+    arrows = f"""([withheld, prompt]) => {{
         const {{ compare }} = Canopy.laboratory, [first] = compare.sides;
         const slower = {{ ...{RECORD}, speed: "100", ratio: 1.67, times: "1.67×" }};
         const records = withheld ? [slower, {BUSY}] : [{RECORD}, slower];
         compare.sides.forEach(({{ stage }}, place) => {{
-            stage.run.header = {{ ...first.stage.header, drafters: ["one"] }};
+            stage.run.header = {{ ...first.stage.header, drafters: ["one"], prompt: place ? prompt : "One" }};
+            Object.defineProperty(stage, "measured", {{ value: {{ tau: 3 - place }}, configurable: true }});
             stage.comparison = {{ state: "ended", speed: records[place] }};
         }});
         compare.changed();
-        return compare.sides.map(({{ figures }}) => [1, 2].map((at) => figures.children[at].innerText.includes("▲")));
+        const marked = (figure) => figure.innerText.includes("▲");
+        return compare.sides.map(({{ figures }}) => [...figures.children].slice(0, 3).map(marked));
     }}"""
-    assert page.evaluate(arrows, False) == [[True, True], [False, False]]
-    assert page.evaluate(arrows, True) == [[False, False], [False, False]]
+    assert page.evaluate(arrows, [False, "One"]) == [[True] * 3, [False] * 3]
+    assert page.evaluate(arrows, [True, "One"]) == [[True, False, False], [False] * 3]
+    assert page.evaluate(arrows, [False, "Another"]) == [[False] * 3] * 2, "texts of different prompts"

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from explorer.lab.recorded import shipped
 from tests.browser.test_axe import AXE, COMPLAINTS
 from tests.browser.test_lab import LAB, PLOT, lab_page
 
@@ -19,7 +20,7 @@ def test_another_rig_is_shown_on_request_and_nothing_of_it_is_used(browser: Any,
         verdict = lab.locator(".lab-verdict")
         assert "Nothing was measured with scripted rig yet" in verdict.inner_text()
         measurements = lab.get_by_label("Measurements", exact=True)
-        measurements.select_option(label="recorded 2026-11-22: demo rig")
+        measurements.select_option(label=f"recorded {shipped()[0].stored.started[:10]}: demo rig")
         lab.wait_for_function(f"{LAB}.progress.other_rig === 'demo rig' && {LAB}.table && {LAB}.curves.count > 10")
         assert verdict.locator(".lab-eyebrow").inner_text() == "Of another rig: demo rig"
         assert verdict.get_by_role("button", name="Use it").is_hidden()

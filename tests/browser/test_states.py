@@ -45,6 +45,21 @@ def test_a_run_without_a_round_shows_its_prompt_and_state_until_it_is_stopped(
     assert page.evaluate(look) == before
 
 
+def test_what_a_rig_says_of_its_runs_is_said_with_the_first_of_them(onlooker: Watched) -> None:
+    page = onlooker.show("#trace=merged&mode=workbench")
+    said = """(note) => {
+        const { stage, notices } = Canopy.parts;
+        stage.run.header = { ...stage.header, recorded: "", note };
+        stage.emit("value", {});
+        return notices.note.message;
+    }"""
+    assert page.evaluate(said, "Weights are rounded.") == "Weights are rounded."
+    page.evaluate(COMING, [MINE, ""])
+    assert page.evaluate(said, "Weights are rounded.") == ""
+    assert page.evaluate(said, "Begun late.") == "Begun late."
+    page.evaluate(f"{STAGE}.halt()")
+
+
 def test_a_text_that_max_tokens_cut_off_says_so(watched: Watched, address: str) -> None:
     page = watched.open(f"{address}#mode=workbench")
     fill_more(page, "canopy-max-tokens", "20")

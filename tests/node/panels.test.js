@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { budgetAt, fastestOf, readAt, shareOf } from "../../assets/panels/budget.js";
+import { budgetAt, fastestOf, readAt, shareOf, wordsAt } from "../../assets/panels/budget.js";
 import { edgesOf } from "../../assets/panels/cache.js";
 import { probability } from "../../assets/shared/ink.js";
 import { changesOf, columnsOf, inkInto, shownOf } from "../../assets/panels/lattice.js";
@@ -126,4 +126,14 @@ test("the fastest budget is that of what was measured, else predicted, and flagg
   assert.equal(fastestOf({ ...forecast, speed: null }), null);
   const measured = { budgets: [2, 8], speed: band([66, 50]), plain: 70 };
   assert.deepEqual(fastestOf({ ...forecast, measured }), { budget: 2, mean: 66, low: 61, high: 71, pays: false });
+});
+
+test("up to the largest budget that was measured for the prompt, no other figures are said", () => {
+  const band = (mean) => ({ mean, low: mean, high: mean });
+  const measured = { budgets: [2, 8], tau: band([2, 4]), speed: band([66, 50]), plain: 70, prompts: 1 };
+  const forecast = { budgets: [1, 4, 16], tau: band([1, 2, 3]), speed: band([600, 750, 400]), measured };
+  assert.match(wordsAt(forecast, 2).short, /2\.0, 66\D/);
+  assert.match(wordsAt(forecast, 4).short, /3\.0, 58\D/);
+  assert.match(wordsAt(forecast, 16).short, /predicted.*3\.0, 400\D/);
+  assert.match(wordsAt({ ...forecast, measured: { ...measured, prompts: 12 } }, 4).short, /predicted.*2\.0, 750\D/);
 });
