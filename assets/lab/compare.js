@@ -11,8 +11,8 @@ import { TextPanel } from "../stage/text.js";
 
 /** @import * as types from "../types.d.ts" */
 /** A run whose figures are shown beside the others'.
- *  @typedef {Pick<Stage, "measured" | "figures" | "rounds" | "header" | "withheld"> & { speed: { text: string },
- *    against: Pick<RunSpeed, "ratio" | "times"> & { speed: string } | null }} Shown */
+ *  @typedef {Pick<Stage, "figuresBeforeRepetition" | "figures" | "rounds" | "header" | "withheld"> & { speed: { text: string },
+ *    speedup: Pick<RunSpeed, "ratio" | "times"> & { speed: string } | null }} Shown */
 /** `value` is what is compared, null if it is not. @typedef {{ name: string, value: number | null, text: string }} Compared */
 
 const SIDES = ["first", "second", "third", "fourth"];
@@ -20,21 +20,21 @@ const SIDES = ["first", "second", "third", "fourth"];
 // Of a text that repeats itself, τ and speed are those of the part before.
 /** @type {{ name: string, value: (shown: Shown) => number | null, text: (shown: Shown) => string }[]} */
 const FIGURES = [
-  { name: "tokens per round", value: ({ measured }) => measured.tau, text: ({ measured }) => measured.tau.toFixed(2) },
-  { name: "tokens/s", value: ({ against }) => (against ? Number(against.speed) : null), text: ({ speed }) => speed.text || "–" },
-  { name: "plain decoding", value: ({ against }) => (against ? against.ratio : null), text: timesOf },
+  { name: "tokens per round", value: ({ figuresBeforeRepetition }) => figuresBeforeRepetition.tau, text: ({ figuresBeforeRepetition }) => figuresBeforeRepetition.tau.toFixed(2) },
+  { name: "tokens/s", value: ({ speedup }) => (speedup ? Number(speedup.speed) : null), text: ({ speed }) => speed.text || "–" },
+  { name: "plain decoding", value: ({ speedup }) => (speedup ? speedup.ratio : null), text: timesOf },
   { name: "rounds", value: () => null, text: ({ rounds }) => String(rounds.length) },
   { name: "tokens", value: () => null, text: ({ figures }) => String(figures.tokens) },
 ];
 
-function timesOf(/** @type {Shown} */ { against, header, withheld }) {
-  if (against) return against.times;
+function timesOf(/** @type {Shown} */ { speedup, header, withheld }) {
+  if (speedup) return speedup.times;
   if (header?.drafters.length === 0) return "1×";
   return withheld ? "withheld" : "not measured";
 }
 
 /** Whether one run is what the other was measured beside: plain decoding of the same prompt. @param {Stage} plain @param {Stage} other */
-const isPlainOf = (plain, { against, header }) => Boolean(against) && plain.header?.drafters.length === 0 && comparable(plain.header, header);
+const isPlainOf = (plain, { speedup, header }) => Boolean(speedup) && plain.header?.drafters.length === 0 && comparable(plain.header, header);
 
 /** The prompt and the machine that all these runs have in common, "" if they differ. @param {Side[]} sides */
 function common(sides) {
@@ -107,11 +107,11 @@ class Side {
    *  turns with plain decoding, that is printed with the speed that it had then. @param {Side[]} others @returns {Compared[]} */
   values(others) {
     const { stage } = this;
-    const measuredBeside = others.find((other) => isPlainOf(stage, other.stage))?.stage.against;
+    const measuredBeside = others.find((other) => isPlainOf(stage, other.stage))?.stage.speedup;
     const beside = measuredBeside ? { speed: measuredBeside.plain_speed, ratio: 1, times: "1×" } : null;
-    const { measured, figures, rounds, header, withheld } = stage;
+    const { figuresBeforeRepetition, figures, rounds, header, withheld } = stage;
     const fair = others.every((other) => comparable(stage.header, other.stage.header));
-    const shown = { measured, figures, rounds, header, withheld, against: beside || stage.against, speed: beside ? { text: beside.speed } : stage.speed };
+    const shown = { figuresBeforeRepetition, figures, rounds, header, withheld, speedup: beside || stage.speedup, speed: beside ? { text: beside.speed } : stage.speed };
     return FIGURES.map(({ name, value, text }) => ({ name, value: fair ? value(shown) : null, text: text(shown) }));
   }
 
@@ -161,8 +161,8 @@ export class Compare {
     const { stage } = this.lab;
     const shown = stage.header && stage.rounds.length && !stage.busy ? [stage.value.run] : [];
     const recorded = (controls.parts?.recordings.listed ?? []).map(({ name }) => name);
-    const names = [...stage.ticked.map(({ run }) => run), ...shown, ...recorded, ...stage.kept.map(({ run }) => run)];
-    const runs = [...new Set(names)].slice(0, Math.max(2, Math.min(SIDES.length, stage.ticked.length)));
+    const names = [...stage.overlaidRuns.map(({ run }) => run), ...shown, ...recorded, ...stage.ownRuns.map(({ run }) => run)];
+    const runs = [...new Set(names)].slice(0, Math.max(2, Math.min(SIDES.length, stage.overlaidRuns.length)));
     while (this.sides.length > runs.length) this.sides.pop()?.box.remove();
     while (this.sides.length < runs.length) this.sides.push(new Side(this.grid, this.sides.length));
     this.sides.forEach((side, place) => side.open(runs[place], () => this.changed()));
@@ -248,7 +248,7 @@ export class Compare {
   comparable(/** @type {Side[]} */ shown) {
     const stages = shown.map((side) => side.stage);
     const { prompt, machine } = common(shown);
-    const known = stages.every((run) => Boolean(run.against) || stages.some((other) => isPlainOf(run, other)));
+    const known = stages.every((run) => Boolean(run.speedup) || stages.some((other) => isPlainOf(run, other)));
     if (prompt && machine && known) return "The same prompt on the same machine: speeds can be compared.";
     if (prompt && machine) return "The same prompt on the same machine, but not all speeds were measured beside plain decoding: they are not compared.";
     if (machine) return "Different prompts on the same machine: τ depends on the text.";

@@ -70,7 +70,7 @@ export class Live {
   /** The run in words, with its rig if that is another one than the rig that answers.
    *  @param {Header} header @param {string} otherRig */
   words(header, otherRig) {
-    const { rounds, recorded, value, measured: { tau }, speed: { text } } = this.stage;
+    const { rounds, recorded, value, figuresBeforeRepetition: { tau }, speed: { text } } = this.stage;
     const name = header.pace === "auto" ? `${header.method}, auto up to ${header.budget} nodes` : settingOf(header);
     return `${otherRig && `${otherRig}, `}${name}: τ ${tau.toFixed(2)}, ${text && `${text} tokens/s, `}${rounds.length} rounds, ${recorded ? "a recording" : HOW[value.state] || ""}`;
   }
@@ -79,7 +79,7 @@ export class Live {
   filled(curves, header) {
     const { stage, lab: { given: { live } } } = this;
     const color = methodColour(header.method);
-    const plain = stage.against ? Number(stage.against.plain_speed) : null;
+    const plain = stage.speedup ? Number(stage.speedup.plain_speed) : null;
     const data = live.data.map((/** @type {any} */ trace) => {
       if (trace.meta === "speed.plain") {
         const ends = plain ? [1, curves.x.length] : [];
@@ -156,7 +156,7 @@ export class Curves {
 
   /** The current run, on top of what was measured. @param {Record<string, unknown>} trace @param {number | null} place */
   filled(trace, place) {
-    const { rounds, header, recorded, measured: { tau }, speed } = this.stage;
+    const { rounds, header, recorded, figuresBeforeRepetition: { tau }, speed } = this.stage;
     if (!String(trace.meta).startsWith("running.") || !rounds.length || recorded || this.lab.runRig || place === null) return trace;
     const { budget, pace = "fixed" } = this.setting;
     const value = trace.meta === "running.tau" ? tau : speed.value;

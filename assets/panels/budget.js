@@ -69,9 +69,9 @@ function historyOf(rounds) {
 }
 
 // What the budget that is tried out changes in the round that is shown.
-function roundWords(/** @type {Stage} */ { trial, round, actual }) {
-  if (trial.budget === null || round === actual || !round || !actual) return "";
-  const [now, then] = [round.keep.length, actual.keep.length];
+function roundWords(/** @type {Stage} */ { trial, round, recordedRound }) {
+  if (trial.budget === null || round === recordedRound || !round || !recordedRound) return "";
+  const [now, then] = [round.keep.length, recordedRound.keep.length];
   return `This round ${counted(now, "token")}${now === then ? " either way" : `, not ${then}`}.`;
 }
 
@@ -111,7 +111,7 @@ class BudgetPanel extends DrawnPanel {
     const lines = html("div", "", this.head);
     this.words = html("p", { role: "status" }, lines);
     this.best = html("p", "", lines);
-    this.back = button(this.head, "↺", "Show the tree as it was run", () => stage.tune(null));
+    this.back = button(this.head, "↺", "Show the tree as it was run", () => stage.tryBudget(null));
     this.use = button(this.head, "Use", "Put this node budget into the bar", () => {
       const best = this.forecast && fastestOf(this.forecast);
       if (best) stage.emit("budget", best.budget);
@@ -121,7 +121,7 @@ class BudgetPanel extends DrawnPanel {
     stage.on("value compared state", later);
     stage.on("ticks", () => this.draw(stage.round));
     stage.on("settings", () => {
-      if (stage.trial.budget !== null && stage.settings.budget !== stage.trial.budget) stage.tune(stage.settings.budget ?? null);
+      if (stage.trial.budget !== null && stage.settings.budget !== stage.trial.budget) stage.tryBudget(stage.settings.budget ?? null);
       this.draw(stage.round);
     });
     const drag = (/** @type {PointerEvent} */ event) => {
@@ -152,7 +152,7 @@ class BudgetPanel extends DrawnPanel {
   // Shows the round as it would have been at a budget.
   tryOut(/** @type {number} */ budget) {
     if (!this.round.n) return;
-    this.stage.tune(budget);
+    this.stage.tryBudget(budget);
     this.draw(this.stage.round);
   }
 
@@ -160,7 +160,7 @@ class BudgetPanel extends DrawnPanel {
     const { stage } = this;
     const { run } = stage.value;
     if (!stage.server || !this.host.offsetParent || !stage.rounds.length || !stage.header?.drafters.length) return;
-    const from = [run, stage.rounds.length, stage.live, stage.against?.plain_speed, stage.withheld].join(" ");
+    const from = [run, stage.rounds.length, stage.live, stage.speedup?.plain_speed, stage.withheld].join(" ");
     if (this.forecast?.from === from) return;
     const answer = await stage.server.budgets({ run, live: stage.live });
     if (run !== stage.value.run) return;
@@ -179,15 +179,15 @@ class BudgetPanel extends DrawnPanel {
     if (this.forecast?.run !== stage.value.run) this.forecast = null;
     if (!this.forecast || !stage.live) this.look(); // what it was made from may have changed while nobody saw it
     const own = this.own(header);
-    const ticked = stage.ticked.map((point, place) => ({ ...point, pin: letterOf(place) }));
-    const others = stage.kept.filter(({ run, machine }) => machine === own.machine && run !== own.run && !ticked.some((one) => one.run === run));
+    const ticked = stage.overlaidRuns.map((point, place) => ({ ...point, pin: letterOf(place) }));
+    const others = stage.ownRuns.filter(({ run, machine }) => machine === own.machine && run !== own.run && !ticked.some((one) => one.run === run));
     const points = [...others, own, ...ticked];
     this.back.hidden = stage.trial.budget === null;
     const { short, more } = this.wordsFor(own);
     put(this.words, { title: `${short} ${more}` });
     write(this.words, short); // first: the drawings begin below it
     this.flag(own.speed ?? 0);
-    this.history = historyOf(stage.fresh);
+    this.history = historyOf(stage.roundsBeforeRepetition);
     this.setSize(this.width, this.height);
     put(this.canvas, { "aria-valuenow": this.chosen, "aria-valuetext": `${short} ${more}` });
     const plots = PLOTS.map(({ name, label, plain }, place) => this.plot({ name, label, plain: plain || this.plainSpeed() }, place, points));
@@ -196,7 +196,7 @@ class BudgetPanel extends DrawnPanel {
 
   /** The run that is shown, as a point. @param {Header} header @returns {RunPoint} */
   own(header) {
-    const { measured: { tau }, speed } = this.stage;
+    const { figuresBeforeRepetition: { tau }, speed } = this.stage;
     const used = usedOf(header, this.stage.rounds);
     return { run: this.stage.value.run, machine: machineOf(header), method: header.method, budget: header.drafters.length ? used : 0, tau, speed: speed.value, printed: speed.text };
   }
@@ -216,8 +216,8 @@ class BudgetPanel extends DrawnPanel {
   }
 
   plainSpeed() {
-    const { against } = this.stage;
-    return against ? Number(against.plain_speed) : this.forecast?.plain ?? 0;
+    const { speedup } = this.stage;
+    return speedup ? Number(speedup.plain_speed) : this.forecast?.plain ?? 0;
   }
 
   x(/** @type {number} */ budget) {

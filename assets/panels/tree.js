@@ -190,8 +190,8 @@ export class TreePanel extends DrawnPanel {
     this.canvas.classList.toggle("is-pinned", pinned);
     this.branchButton.hidden = !pinned || !node || !this.stage.canBranch;
     if (!this.round.n) return;
-    const { sought } = this.stage;
-    this.marks.select(node, sought.size ? Array.from(this.round.tokens.keys()).filter((one) => sought.has(this.round.tokens[one])) : []);
+    const { foundTokens } = this.stage;
+    this.marks.select(node, foundTokens.size ? Array.from(this.round.tokens.keys()).filter((one) => foundTokens.has(this.round.tokens[one])) : []);
     this.showPinned();
   }
 

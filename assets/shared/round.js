@@ -160,7 +160,7 @@ function optionsOf({ prompt_ids, stop_ids, sampling, ...request }, { prompt, dra
 }
 
 // A run, built up line by line.
-export class Run {
+export class DecodedRun {
   constructor(/** @type {string} */ name) {
     this.name = name;
     this.header = /** @type {Header | null} */ (null);
@@ -204,7 +204,7 @@ export class Run {
   }
 }
 
-/** The text of a run so far, what it was made to begin with included. @param {Pick<Run, "header" | "rounds" | "pieces" | "texts">} run */
+/** The text of a run so far, what it was made to begin with included. @param {Pick<DecodedRun, "header" | "rounds" | "pieces" | "texts">} run */
 export function textOf(run) {
   const { header } = run;
   const reader = new TokenReader(run);

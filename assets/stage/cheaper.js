@@ -8,10 +8,10 @@ import { counted } from "../shared/round.js";
 const NEAR = 0.025; // plain passes: so close to a known cost the slider rests on it
 
 /** The setting to use instead of one that was slower; `title` names those that were measured with it.
- *  @param {{ against: Pick<RunSpeed, "ratio">, comparison: Pick<PlainComparison, "others"> }} run
+ *  @param {{ speedup: Pick<RunSpeed, "ratio">, comparison: Pick<PlainComparison, "others"> }} run
  *  @returns {{ label: string, title: string, setting: Setting }} */
-export function insteadOf({ against, comparison }) {
-  const better = (comparison.others || []).filter((other) => other.ratio > against.ratio && !plainly(other));
+export function insteadOf({ speedup, comparison }) {
+  const better = (comparison.others || []).filter((other) => other.ratio > speedup.ratio && !plainly(other));
   const named = (/** @type {typeof better[0]} */ { pace, budget, dtype }) => (
     dtype ? `${dtype} (start with --dtype ${dtype})` : pace === "auto" ? `auto up to ${budget} nodes` : counted(budget, "node"));
   const title = better.length ? `Measured just now on this prompt, in turns with plain decoding: ${better.map((other) => `${named(other)} ${other.times}`).join("; ")}.`
@@ -36,10 +36,10 @@ export function cheaper(stage, parent, recordings) {
 
   // The speed-up of this run's τ if a pass costs what the slider says.
   const weigh = () => {
-    const { against, comparison } = stage;
+    const { speedup, comparison } = stage;
     const gpu = comparison?.gpu;
-    if (!against || !gpu) return;
-    const { tau, cost } = against;
+    if (!speedup || !gpu) return;
+    const { tau, cost } = speedup;
     const at = Number(slide.value);
     const passCost = [gpu.loop, gpu.floor, Number(cost)].find((known) => Math.abs(known - at) < NEAR) || at;
     const whose = passCost === gpu.loop ? `, as the published loop takes for ${gpu.name}`
@@ -50,11 +50,11 @@ export function cheaper(stage, parent, recordings) {
   };
 
   const draw = () => {
-    const { against, comparison, server, header, value: { run } } = stage;
-    box.hidden = against?.standing !== "slower";
-    if (!against || !comparison || !header || box.hidden || from === comparison) return;
+    const { speedup, comparison, server, header, value: { run } } = stage;
+    box.hidden = speedup?.standing !== "slower";
+    if (!speedup || !comparison || !header || box.hidden || from === comparison) return;
     from = comparison;
-    const instead = insteadOf({ against, comparison });
+    const instead = insteadOf({ speedup, comparison });
     ({ setting } = instead);
     use.hidden = !server || comparison.state === "measuring";
     use.title = instead.title;
@@ -64,8 +64,8 @@ export function cheaper(stage, parent, recordings) {
     write(won, `See one that won: ${winner?.title}, ${winner?.won}`);
     won.title = `A recording with ${header.rig}, faster than plain decoding on ${winner?.hardware === header.hardware ? "such a machine" : winner?.hardware}`;
     const { gpu } = comparison;
-    label.hidden = would.hidden = !gpu || Number(against.cost) <= gpu.floor + NEAR; // no GPU's passes are cheaper
-    if (gpu) Object.assign(slide, { min: gpu.floor, max: against.cost, value: against.cost, title: gpu.caution });
+    label.hidden = would.hidden = !gpu || Number(speedup.cost) <= gpu.floor + NEAR; // no GPU's passes are cheaper
+    if (gpu) Object.assign(slide, { min: gpu.floor, max: speedup.cost, value: speedup.cost, title: gpu.caution });
     weigh();
   };
   slide.addEventListener("input", weigh);

@@ -116,7 +116,7 @@ export const controls = {
     const { stage, lost } = controls.parts;
     if (stage.busy) return;
     controls.closeMore();
-    stage.ask(options.prompt ?? "", options.turns ?? []);
+    stage.showRequested(options.prompt ?? "", options.turns ?? []);
     await stage.follow(newRun({ ...options }));
     if (lost?.gone) lost.runsThen();
   },
@@ -133,7 +133,7 @@ export const controls = {
     const forced = [...forcedOf(header), ...before, ...path];
     const point = pointOf(stage, header); // from here on
     const from = { ...point, title: `${point.title}, from the fork`, lengths: point.lengths?.slice(current), spent: point.spent?.slice(current) };
-    stage.ticked = [from, ...stage.ticked.filter(({ run }) => run !== value.run)];
+    stage.overlaidRuns = [from, ...stage.overlaidRuns.filter(({ run }) => run !== value.run)];
     stage.branch = { run: value.run, prompt_ids: [...header.prompt_ids, ...before, ...path] };
     stage.emit("ticks");
     controls.start({ ...header.options, forced });

@@ -60,7 +60,7 @@ export class Conversation {
   }
 
   put(/** @type {RunPoint | null} */ beside) {
-    this.stage.beside = beside;
+    this.stage.otherAnswer = beside;
     this.stage.emit("beside");
   }
 

@@ -62,26 +62,26 @@ export class Duel {
   /** Plain decoding alone goes on with its text: each token is a pass, and a beat.
    *  @param {number} before how many tokens are there already @param {number} beats @param {number} milliseconds */
   alone(before, beats, milliseconds) {
-    const { comparison, against } = this.stage;
+    const { comparison, speedup } = this.stage;
     if (!comparison) return;
     write(this.title, "Plain decoding");
     const tokens = plainly(comparison.tracks.texts.slice(0, before + beats));
     this.fill(this.plain, { tokens, times: tokens.map(({ pass }) => Math.max(0, pass - before)), printed: null });
     for (const span of this.plain.spans.slice(before)) span.classList.add("is-beat");
     this.start([this.plain], milliseconds);
-    const slowed = Math.round((milliseconds / beats / 1000) * Number(against?.plain_speed));
+    const slowed = Math.round((milliseconds / beats / 1000) * Number(speedup?.plain_speed));
     write(this.clock, slowed > 1 ? `slowed ${slowed} times` : "");
   }
 
   // Both texts, at the times of the comparison.
   race(/** @type {number} */ milliseconds) {
-    const { against, comparison, measured } = this.stage;
+    const { speedup, comparison, figuresBeforeRepetition } = this.stage;
     if (!comparison) return;
     const { title, texts, seconds: [own, plain] = [], ends } = comparison.tracks;
-    const tokens = [plainly(texts), drafted(this.stage, own?.length ?? measured.tokens)];
+    const tokens = [plainly(texts), drafted(this.stage, own?.length ?? figuresBeforeRepetition.tokens)];
     write(this.title, title);
-    this.fill(this.plain, against ? { tokens: tokens[0], times: plain, printed: { seconds: ends[1], speed: against.plain_speed } } : byPass(tokens[0]));
-    this.fill(this.tree, against ? { tokens: tokens[1], times: own, printed: { seconds: ends[0], speed: against.speed } } : byPass(tokens[1]));
+    this.fill(this.plain, speedup ? { tokens: tokens[0], times: plain, printed: { seconds: ends[1], speed: speedup.plain_speed } } : byPass(tokens[0]));
+    this.fill(this.tree, speedup ? { tokens: tokens[1], times: own, printed: { seconds: ends[0], speed: speedup.speed } } : byPass(tokens[1]));
     this.start([this.plain, this.tree], milliseconds);
   }
 

@@ -1,6 +1,6 @@
-// The film of a run: plain decoding writes its first words, a drafter guesses, one pass keeps a path of the guesses, both
-// race, and tree, figures and answer are left to read. It only leads: text, tree, race and sentences stand in their usual
-// places. Under reduced motion the scenes are still, and one steps through them.
+// The film explains a finished run in scenes: "plain" (plain decoding writes some tokens), "guess" (a drafter proposes a
+// tree), "verify" (one pass keeps a path of it), "race" (both side by side), "same" (the texts are equal) and "card", the last
+// frame, which stays. A scene only sets what text, tree, race and story show. Under reduced motion the reader steps through.
 
 /** @import { Duel } from "./duel.js" */
 /** @import { Player } from "./player.js" */
@@ -18,8 +18,8 @@ const REST_OF_WORD = /^[\p{Ll}'’]/u; // one that goes on with a word
 const MAX_FORKS = 4; // of the path: more make a round no better to show
 const FIELD = "#canopy-prompt textarea, .cs-opening textarea";
 
-// The round to show: one that kept many words, and where the path could have gone on with others.
-export function bestOf(/** @type {Round[]} */ rounds) {
+// Of a recording: the round whose kept path has many words, and many rejected words beside it.
+export function bestRound(/** @type {Round[]} */ rounds) {
   const worth = rounds.map(({ keep, children, tokens, text }) => {
     const matches = (/** @type {RegExp} */ form, /** @type {number} */ node) => form.test(text(tokens[node]));
     const isWord = (/** @type {number} */ node) => matches(WORD, node) && !children[node].some((child) => matches(REST_OF_WORD, child));
@@ -30,8 +30,8 @@ export function bestOf(/** @type {Round[]} */ rounds) {
   return worth.indexOf(Math.max(...worth));
 }
 
-// The same of a person's own run, of which nobody has chosen a round: one that kept most, of these one with most branches.
-export function fullestOf(/** @type {Round[]} */ rounds) {
+// Of a live run: the round with the longest kept path; of equal ones, that with most branches.
+export function longestPathRound(/** @type {Round[]} */ rounds) {
   const worth = rounds.map(({ keep, children }) => {
     const branches = keep.reduce((sum, node) => sum + children[node].length, 0);
     return keep.length + branches / (branches + 1);
@@ -39,11 +39,11 @@ export function fullestOf(/** @type {Round[]} */ rounds) {
   return worth.indexOf(Math.max(...worth));
 }
 
-// The scenes that a run has. Plain decoding's shows the words that the run wrote too, so they have to be the same.
-export function scenesOf(/** @type {Pick<Stage, "comparison" | "fresh">} */ { comparison, fresh }) {
+// The scenes that a run has. "plain" shows the run's own words, so it needs plain decoding to have written the same text.
+export function scenesOf(/** @type {Pick<Stage, "comparison" | "roundsBeforeRepetition">} */ { comparison, roundsBeforeRepetition }) {
   const race = Boolean(comparison && comparison.state !== "measuring" && comparison.tracks.texts);
   const same = race && comparison?.text.verdict === "same";
-  const best = fresh[bestOf(fresh)];
+  const best = roundsBeforeRepetition[bestRound(roundsBeforeRepetition)];
   const drafts = Boolean(best) && best.n > 1 && !best.chunked;
   return [same && drafts ? "plain" : "", ...(drafts ? ["guess", "verify"] : []), race ? "race" : "", same ? "same" : "", "card"].filter(Boolean);
 }
@@ -55,45 +55,45 @@ export class Film {
     this.root = root;
     this.duel = duel;
     this.player = player;
-    this.watched = ""; // the live run that is watched
+    this.watched = ""; // the live run that is to end with its last frame
     this.timer = 0;
-    this.hurry = 1; // of the time that a scene is shown
+    this.timeScale = 1; // tests shorten the scenes
     const bar = html("div", "cs-film", story);
     this.clock = html("span", { class: "cs-film-clock", title: "Engine time of the rounds so far; they are shown at the speed of reading" }, bar);
-    this.back = button(bar, "◀", "The scene before (←)", () => this.step(-1));
-    this.place = html("span", "cs-film-place", bar);
-    this.on = button(bar, "▶", "The next scene (→)", () => this.step(1));
-    this.jump = action(bar, "Skip", "To the end (Esc)", () => this.leave());
-    this.turn = action(bar, "Your turn", "Write a prompt of your own", () => {
+    this.backButton = button(bar, "◀", "The scene before (←)", () => this.step(-1));
+    this.sceneNumber = html("span", "cs-film-place", bar);
+    this.nextButton = button(bar, "▶", "The next scene (→)", () => this.step(1));
+    this.skipButton = action(bar, "Skip", "To the end (Esc)", () => this.leave());
+    this.promptButton = action(bar, "Your turn", "Write a prompt of your own", () => {
       const field = document.querySelector(FIELD);
       field.focus();
       field.select();
     }, "cs-film-next");
-    this.tune = action(bar, "Tune its budget", "To the workbench: try node budgets out on this run", () => stage.setMode("workbench", { push: true }), "cs-film-next");
-    this.both = action(bar, "▶ Watch both", "What each wrote, typed on one clock: one token a pass, and with the draft tree", () => this.go("race"));
-    this.again = action(bar, "↻ Replay", "All of it again, from the first word", () => this.go(this.scenes[0]));
-    this.ends = html("div", { class: "cs-ends", role: "img" }, story);
+    this.budgetButton = action(bar, "Tune its budget", "To the workbench: try node budgets out on this run", () => stage.setMode("workbench", { push: true }), "cs-film-next");
+    this.raceButton = action(bar, "▶ Watch both", "What each wrote, typed on one clock: one token a pass, and with the draft tree", () => this.go("race"));
+    this.replayButton = action(bar, "↻ Replay", "All of it again, from the first word", () => this.go(this.scenes[0]));
+    this.endBars = html("div", { class: "cs-ends", role: "img" }, story);
     this.draw();
     stage.on("asked begin hand", () => this.stop());
     stage.on("mode", ({ moved }) => moved && this.stop());
     stage.on("finale", () => { // all rounds were watched
       this.watched = "";
-      this.rest();
+      this.showLastFrame();
     });
-    stage.on("state", () => this.look());
+    stage.on("state", () => this.endUnpacedRun());
     stage.on("compared play round state mode", () => this.draw());
   }
 
-  get best() {
-    const { recorded, fresh } = this.stage;
-    return recorded ? bestOf(fresh) : fullestOf(fresh);
+  get shownRound() {
+    const { recorded, roundsBeforeRepetition } = this.stage;
+    return recorded ? bestRound(roundsBeforeRepetition) : longestPathRound(roundsBeforeRepetition);
   }
 
   get scenes() {
     return scenesOf(this.stage);
   }
 
-  // What the page opens with, from where the first page had come to; a recording without all scenes plays its rounds.
+  // Continues where the loading page stopped; a recording that lacks a scene plays its rounds.
   open(/** @type {string | null} */ begun) {
     const { stage, player } = this;
     if (begun === "card") this.go("card");
@@ -107,15 +107,15 @@ export class Film {
     player.pause();
     stage.scene = this.root.dataset.scene = name;
     if (name === "plain") {
-      const before = stage.rounds.slice(0, this.best).reduce((sum, { keep }) => sum + keep.length, 0);
-      const beats = Math.min(BEATS, stage.rounds[this.best].keep.length);
+      const before = stage.rounds.slice(0, this.shownRound).reduce((sum, { keep }) => sum + keep.length, 0);
+      const beats = Math.min(BEATS, stage.rounds[this.shownRound].keep.length);
       duel.alone(before, beats, beats * BEAT_MS);
     } else if (name === "race" || (name === "same" && duel.box.hidden)) duel.race(name === "race" ? RACE_MS : 0);
     else if (name !== "same") duel.close();
-    if (["guess", "verify"].includes(name)) stage.go(this.best, { animate: true });
-    else if (name === "card") stage.rest(this.best);
+    if (["guess", "verify"].includes(name)) stage.go(this.shownRound, { animate: true });
+    else if (name === "card") stage.showRepresentative(this.shownRound);
     stage.emit("scene");
-    this.timer = stage.reducedMotion || name === "card" ? 0 : setTimeout(() => this.step(1), SCENE_MS[name] * this.hurry);
+    this.timer = stage.reducedMotion || name === "card" ? 0 : setTimeout(() => this.step(1), SCENE_MS[name] * this.timeScale);
     this.draw();
   }
 
@@ -127,7 +127,7 @@ export class Film {
     return Boolean(scene);
   }
 
-  // The person takes over.
+  // Leaves the film when the person does something else.
   stop() {
     clearTimeout(this.timer);
     this.timer = 0;
@@ -139,71 +139,70 @@ export class Film {
     this.draw();
   }
 
-  // To the card, or from it; of a live run to its newest round. Returns whether there was anything to leave.
+  // Skips to the last frame, or leaves it; a live run skips to its newest round. Returns whether there was anything to leave.
   leave() {
-    const { stage: { scene, rounds }, paced, player } = this;
-    if (paced) player.skip();
+    const { stage: { scene, rounds }, playsLiveRun, player } = this;
+    if (playsLiveRun) player.skip();
     else if (scene === "card") this.stop();
     else if (scene) this.go("card");
-    return paced || Boolean(scene && rounds.length);
+    return playsLiveRun || Boolean(scene && rounds.length);
   }
 
   // Whether rounds of a live run are being shown one by one.
-  get paced() {
+  get playsLiveRun() {
     return this.player.playing && this.stage.following;
   }
 
-  // At the end of a run: the story shows its last frame, other views the best round of a live one.
-  rest() {
+  // Ends a run: the story shows the film's last frame, the workbench a live run's representative round.
+  showLastFrame() {
     const { stage } = this;
     if (stage.mode === "story") this.go("card");
-    else if (!stage.recorded) stage.rest(this.best);
+    else if (!stage.recorded) stage.showRepresentative(this.shownRound);
   }
 
-  // A live run that was not shown round by round ends on its best round too, not on its end token.
-  look() {
+  // A live run whose rounds were not paced ends on its representative round too, not on its end token.
+  endUnpacedRun() {
     const { stage } = this;
     const { run, followed } = stage.value;
     if (stage.live) this.watched = followed ? "" : run;
-    if (stage.busy || this.watched !== run || !stage.following || !stage.rounds.length || stage.paced) return;
+    if (stage.busy || this.watched !== run || !stage.following || !stage.rounds.length || stage.playsAtReadingSpeed) return;
     this.watched = "";
-    this.rest();
+    this.showLastFrame();
   }
 
   draw() {
-    const { stage, paced, scenes } = this;
+    const { stage, playsLiveRun, scenes } = this;
     const { scene, rounds, current } = stage;
     const still = Boolean(scene) && stage.reducedMotion;
-    write(this.clock, paced ? `${figuresOf(rounds.slice(0, current + 1)).seconds.toFixed(2)} s` : "");
-    for (const part of [this.back, this.place, this.on]) part.hidden = !still;
-    write(this.place, `${scenes.indexOf(scene) + 1} of ${scenes.length}`);
-    this.back.disabled = scenes[0] === scene;
-    this.on.disabled = scene === "card";
-    this.jump.hidden = !paced && (!scene || scene === "card");
-    this.both.hidden = !scenes.includes("race") || !(scene === "card" || (!scene && stage.atEnd));
-    this.again.hidden = this.both.hidden || still;
+    write(this.clock, playsLiveRun ? `${figuresOf(rounds.slice(0, current + 1)).seconds.toFixed(2)} s` : "");
+    for (const part of [this.backButton, this.sceneNumber, this.nextButton]) part.hidden = !still;
+    write(this.sceneNumber, `${scenes.indexOf(scene) + 1} of ${scenes.length}`);
+    this.backButton.disabled = scenes[0] === scene;
+    this.nextButton.disabled = scene === "card";
+    this.skipButton.hidden = !playsLiveRun && (!scene || scene === "card");
+    this.raceButton.hidden = !scenes.includes("race") || !(scene === "card" || (!scene && stage.atEnd));
+    this.replayButton.hidden = this.raceButton.hidden || still;
     // What to do next, once all was seen.
-    const { recorded, against, server } = stage;
-    const tunes = !recorded && against && Boolean(server);
-    this.turn.hidden = scene !== "card" || Boolean(tunes) || !(server || document.querySelector(FIELD));
-    this.tune.hidden = scene !== "card" || !tunes || against.standing === "slower"; // what is slower offers its way out
-    document.body.classList.toggle("cs-your-turn", !this.turn.hidden);
-    this.drawEnds();
+    const { recorded, speedup, server } = stage;
+    const tunes = !recorded && speedup && Boolean(server);
+    this.promptButton.hidden = scene !== "card" || Boolean(tunes) || !(server || document.querySelector(FIELD));
+    this.budgetButton.hidden = scene !== "card" || !tunes || speedup.standing === "slower"; // what is slower offers its way out
+    document.body.classList.toggle("cs-your-turn", !this.promptButton.hidden);
+    this.drawEndBars();
   }
 
-  // Two bars of the last frame, for plain decoding and for the run with trees: their seconds; their passes as long as no
-  // speed may be said.
-  drawEnds() {
-    const { scene, header, comparison, against, measured: { tokens, rounds } } = this.stage;
-    const seconds = against && comparison?.tracks.ends;
+  // Two bars, plain and with trees: seconds, or passes if the speed-up is withheld.
+  drawEndBars() {
+    const { scene, header, comparison, speedup, figuresBeforeRepetition: { tokens, rounds } } = this.stage;
+    const seconds = speedup && comparison?.tracks.ends;
     const [tree, plain] = seconds ?? [String(rounds), String(tokens)];
-    this.ends.hidden = scene !== "card" || !header?.drafters.length || header.chunked;
-    if (this.ends.hidden) return;
+    this.endBars.hidden = scene !== "card" || !header?.drafters.length || header.chunked;
+    if (this.endBars.hidden) return;
     const unit = seconds ? "s" : "passes";
     const label = `One token a pass: ${plain} ${unit}; with the draft tree: ${tree} ${unit}`;
-    if (this.ends.ariaLabel === label) return;
-    this.ends.ariaLabel = label;
-    this.ends.replaceChildren(...[["One token a pass", plain], ["With the draft tree", tree]].map(([name, value], place) => {
+    if (this.endBars.ariaLabel === label) return;
+    this.endBars.ariaLabel = label;
+    this.endBars.replaceChildren(...[["One token a pass", plain], ["With the draft tree", tree]].map(([name, value], place) => {
       const row = html("div", place ? "is-tree" : "");
       html("span", "", row, name);
       const share = Number(value) / Math.max(Number(plain), Number(tree));

@@ -6,34 +6,34 @@ import { usedOf } from "../shared/round.js";
 
 /** `text`: the figure of a run, of the same run beside plain decoding, of the round that is shown.
  *  @typedef {{ name: string, label: string, note: string, title: string, compared?: boolean,
- *    text: (run: RunFigures, against: RunSpeed | null, round: Round, stage: Stage) => string }} Figure */
+ *    text: (run: RunFigures, speedup: RunSpeed | null, round: Round, stage: Stage) => string }} Figure */
 
 /** @type {Figure[]} */
 const FIGURES = [
   { name: "tau", label: "tokens per round", note: "τ, root included",
     title: "τ: tokens that a round adds to the text, on average. The root counts, so a round that accepts no drafted token counts 1. Plain decoding has τ = 1.",
-    text: (run, against) => (against ? against.tau : run.tau.toFixed(2)) },
+    text: (run, speedup) => (speedup ? speedup.tau : run.tau.toFixed(2)) },
   { name: "cost", label: "a plain pass's time", note: "drafting included", compared: true,
     title: "How long a round takes, in passes of plain decoding, which is tokens per round divided by the speed-up: a pass over many rows takes longer than one over a single row, and drafting takes time too. This is why 12 tokens a round are not 12 times as fast.",
-    text: (run, against) => (against ? `${against.cost}×` : "–") },
+    text: (run, speedup) => (speedup ? `${speedup.cost}×` : "–") },
   { name: "gain", label: "plain decoding's speed", note: "measured", compared: true,
     title: "Tokens per second divided by those of plain decoding (one token a pass), measured after the run: both in turns on the same prompt, machine and precision, with the range that its turns give. One prompt; the lab measures over many.",
-    text: (run, against) => (against ? against.times : "–") },
+    text: (run, speedup) => (speedup ? speedup.times : "–") },
   { name: "accepted", label: "accepted", note: "per round",
     title: "Drafted tokens that the target accepted, per round: τ without the root.",
     text: (run) => run.accepted.toFixed(2) },
   { name: "speed", label: "tokens per second", note: "engine time",
     title: "Tokens divided by engine time: the sum of all rounds, without reading the prompt, the network or this page; once it is measured in turns with plain decoding, that speed. Rounds shared with other runs include the waiting for them, so the speed of such a run is its own share of a busy machine and is not compared with plain decoding, which is measured alone.",
-    text: (run, against, round, stage) => stage.speed.text || "–" },
+    text: (run, speedup, round, stage) => stage.speed.text || "–" },
   { name: "rounds", label: "rounds", note: "",
     title: "Rounds so far: each is one draft and one pass of the target.",
-    text: (run, against, round, stage) => String(stage.rounds.length) },
+    text: (run, speedup, round, stage) => String(stage.rounds.length) },
   { name: "first", label: "to the first token", note: "",
     title: "Engine time from the run's begin to its first token: reading the prompt. What an earlier turn of the conversation read is taken from its cache. In int4 that is everything up to the first token that differs; otherwise whole blocks of 256 tokens of the earlier prompt. A target with recurrent layers reads everything anew.",
-    text: (run, against, round, stage) => `${(stage.run.end?.prefill_seconds ?? 0).toFixed(2)} s` },
+    text: (run, speedup, round, stage) => `${(stage.run.end?.prefill_seconds ?? 0).toFixed(2)} s` },
   { name: "round", label: "kept this round", note: "",
     title: "Tokens that this round kept, the rows that the target verified for them, and the engine time of the round.",
-    text: (run, against, round) => String(round.keep.length) },
+    text: (run, speedup, round) => String(round.keep.length) },
 ];
 
 /** What is known of a run whose server does not say which tokens came in one round: the sums that it gives at the end,
@@ -67,20 +67,20 @@ export function metrics(stage, parent) {
   });
   // The figures are those of the run so far, whichever round is shown and in every mode.
   const draw = () => {
-    const { header, measured: run, against, run: { end } } = stage;
+    const { header, figuresBeforeRepetition: run, speedup, run: { end } } = stage;
     const sums = sumsOf(stage, run);
     const uncompared = !header?.drafters.length || Boolean(sums);
     const notes = notesOf(stage);
     for (const { figure, item, number, note } of items) {
       const { name, title, text } = figure;
       const shown = (sums && unreported(name, sums))
-        || { title, text: stage.round ? text(run, against, stage.round, stage) : "–", note: notes[name] || figure.note };
-      item.hidden = (figure.compared && (uncompared || (name === "cost" && !against))) || (name === "first" && !end?.prefill_seconds);
+        || { title, text: stage.round ? text(run, speedup, stage.round, stage) : "–", note: notes[name] || figure.note };
+      item.hidden = (figure.compared && (uncompared || (name === "cost" && !speedup))) || (name === "first" && !end?.prefill_seconds);
       item.title = shown.title;
       write(number, shown.text);
       write(note, shown.note);
-      item.classList.toggle("is-slow", name === "gain" && against?.standing === "slower");
-      item.classList.toggle("is-fast", name === "gain" && against?.standing === "faster");
+      item.classList.toggle("is-slow", name === "gain" && speedup?.standing === "slower");
+      item.classList.toggle("is-fast", name === "gain" && speedup?.standing === "faster");
       item.classList.toggle("is-shared", name === "speed" && run.shared > 0);
     }
   };
@@ -90,17 +90,17 @@ export function metrics(stage, parent) {
 
 /** What is noted under some figures, for this run. @param {Stage} stage @returns {Record<string, string>} */
 function notesOf(stage) {
-  const { round, rounds, header, repetition, measured: run, against, comparing, run: { end } } = stage;
+  const { round, rounds, header, repetition, figuresBeforeRepetition: run, speedup, comparing, run: { end } } = stage;
   const whose = repetition ? "before it repeats" : "";
   const took = round === stage.trial.round ? "predicted" : `${(1000 * (round?.spent ?? 0)).toFixed(1)} ms`;
   const timed = run.shared ? `shared ${run.shared} of ${run.rounds} rounds` : "engine time";
   const uncompared = stage.withheld ? "withheld" : comparing.endsWith("…") ? comparing : run.shared ? "not compared" : "not measured"; // the story has the sentence
   return {
-    tau: whose, accepted: whose, gain: against ? against.range : uncompared,
+    tau: whose, accepted: whose, gain: speedup ? speedup.range : uncompared,
     round: round ? `of ${round.n} rows, ${took}` : "",
     first: `${Math.round((100 * (end?.cached ?? 0)) / (rounds[0]?.start || 1))} % of the prompt from the cache`,
     rounds: repetition ? `${repetition.round} before it repeats` : "",
-    speed: header?.method === "served" ? "as it arrived here" : against ? "beside plain decoding" : whose || timed,
+    speed: header?.method === "served" ? "as it arrived here" : speedup ? "beside plain decoding" : whose || timed,
   };
 }
 
@@ -110,13 +110,13 @@ const NEARLY = 0.75; // of its rounds: with drafts in more than this share, auto
 const MOSTLY = 0.25; // of its rounds: with drafts in at most this share, auto counts as decoding plainly
 
 // Why the run was slower than plain decoding, or why no speed-up is shown; "" if it was faster.
-export function slower(/** @type {Pick<Stage, "against" | "comparison" | "mode" | "rounds" | "figures" | "withheld">} */ stage) {
-  const { against, comparison, mode, rounds, figures, withheld } = stage;
-  if (!against) return mode === "story" ? "" : withheld;
-  if (against.standing === "faster") return "";
-  if (against.standing === "alike") return `No clear difference to plain decoding here: ${against.plain_speed} against ${against.speed} tokens/s, ${against.times}.`;
+export function slower(/** @type {Pick<Stage, "speedup" | "comparison" | "mode" | "rounds" | "figures" | "withheld">} */ stage) {
+  const { speedup, comparison, mode, rounds, figures, withheld } = stage;
+  if (!speedup) return mode === "story" ? "" : withheld;
+  if (speedup.standing === "faster") return "";
+  if (speedup.standing === "alike") return `No clear difference to plain decoding here: ${speedup.plain_speed} against ${speedup.speed} tokens/s, ${speedup.times}.`;
   const rows = Math.round(rounds.reduce((sum, { n }) => sum + n, 0) / rounds.length);
-  return [`${rounds.length} passes instead of ${figures.tokens}. A pass over ${rows} rows, draft included, costs ${against.cost} plain ones here, so τ ${against.tau} loses; from τ ${against.cost} on it wins.`,
+  return [`${rounds.length} passes instead of ${figures.tokens}. A pass over ${rows} rows, draft included, costs ${speedup.cost} plain ones here, so τ ${speedup.tau} loses; from τ ${speedup.cost} on it wins.`,
     ...(comparison?.others ?? []).filter(plainly).slice(0, 1).map(() => "The budget auto would have decoded plainly.")].join(" ");
 }
 
@@ -201,7 +201,7 @@ async function measured(stage, run) {
     for (;;) {
       const job = await server.compared({ job: begun.job });
       if ("error" in job) return job.error;
-      if (job.result) stage.compared(run, job.result);
+      if (job.result) stage.setComparison(run, job.result);
       if (job.state === "error") return job.message;
       if (["done", "stopped"].includes(job.state)) return job.result ? "" : "Timing stopped because another run began.";
       await pause(POLL_MS);

@@ -166,8 +166,8 @@ function open(element, props, server, tell) {
   html("style", "", document.head, lines.join("\n")); // a line under each method's name in its list
   stage.on("branch", (node) => controls.branch(node));
   stage.on("alternative", ({ node, token }) => controls.branch(node, token));
-  stage.on("unbranch", () => recordings.open(stage.left));
-  stage.on("rigs", () => { stage.loaded = rigs?.state?.rig ?? ""; });
+  stage.on("unbranch", () => recordings.open(stage.parentRun));
+  stage.on("rigs", () => { stage.loadedRig = rigs?.state?.rig ?? ""; });
   compareRuns(stage);
   stage.on("adopt", (asked) => {
     tell.adopt(asked);

@@ -106,7 +106,7 @@ export class Notices {
   }
 
   speak() {
-    const { actual: round } = this.stage;
+    const { recordedRound: round } = this.stage;
     if (!round || round.chunked) return;
     write(this.live, `Round ${round.index + 1}: ${round.n - 1} nodes drafted, ${round.keep.length - 1} accepted, `
       + `bonus '${spoken(round, round.bonus)}'`);
@@ -138,7 +138,7 @@ export class Lost {
     this.gone = true;
     document.body.classList.add("canopy-lost");
     const message = pastTheProxy() || GONE;
-    this.stage.lose(message);
+    this.stage.disconnect(message);
     this.say(message);
     while (!await answers()) await pause(POLL_MS);
     window.location.reload();

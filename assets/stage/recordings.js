@@ -44,10 +44,10 @@ export class Recordings {
   // one waits, and one notice says so.
   async follow() {
     const { stage } = this;
-    stage.reading?.abort();
+    stage.reader?.abort();
     this.following?.abort();
     const { signal } = this.following = new AbortController();
-    stage.elsewhere = false;
+    stage.leftFollowedRun = false;
     try {
       for await (const lines of knownRun()(signal)) this.take(lines);
     } catch {
@@ -65,7 +65,7 @@ export class Recordings {
       }
       if ("state" in line) this.newest = line.run;
     }
-    if (!stage.elsewhere) {
+    if (!stage.leftFollowedRun) {
       stage.read(lines.filter((line) => !("listed" in line)), true);
       this.told = false;
     } else if (!this.told && lines.some((line) => "round" in line)) {

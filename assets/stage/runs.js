@@ -24,7 +24,7 @@ const stored = () => ({ runs: [], ticked: [], ...JSON.parse(localStorage.getItem
 
 /** A run as its figures, and what each round kept and took. @param {Stage} stage @param {Header} header @returns {RunPoint} */
 export function pointOf(stage, header) {
-  const { value: { run }, run: { end }, rounds, figures, measured: { tau }, speed } = stage;
+  const { value: { run }, run: { end }, rounds, figures, figuresBeforeRepetition: { tau }, speed } = stage;
   const shown = rounds.slice(0, MAX_ROUNDS);
   return {
     run, title: settingOf(header), method: header.method, prompt: header.prompt, budget: usedOf(header, rounds), tau, speed: speed.value, printed: speed.text,
@@ -69,7 +69,7 @@ export class RunList {
     this.recordings = recordings;
     this.notices = notices;
     const { runs, ticked } = stored();
-    stage.kept = runs;
+    stage.ownRuns = runs;
     this.box = html("aside", { class: "cs-runs", "aria-label": "Runs" }, document.body);
     const head = html("header", "", this.box);
     action(head, "Open a file …", "Open a trace file; or drop one anywhere", () => recordings.input.click());
@@ -84,7 +84,7 @@ export class RunList {
     stage.on("begin ticks listed", () => this.draw());
     window.addEventListener("storage", ({ key }) => {
       if (key !== STORE) return;
-      stage.kept = stored().runs;
+      stage.ownRuns = stored().runs;
       this.draw();
     });
     ticked.reduce((before, run) => before.then(() => this.tick(run, true, true)), Promise.resolve()); // as far as the server still has them
@@ -112,9 +112,9 @@ export class RunList {
     const { value: { run, state }, header, rounds } = stage;
     if (!header || !["done", "stopped"].includes(state) || stage.recorded || rounds.length < 2) return;
     const point = { ...pointOf(stage, header), lengths: undefined, spent: undefined }; // read anew when it is ticked
-    const before = stage.kept.find((one) => one.run === run);
+    const before = stage.ownRuns.find((one) => one.run === run);
     if (before?.state === state && before.printed === point.printed && before.speed === point.speed) return;
-    stage.ticked = stage.ticked.map((one) => (one.run === run ? { ...one, tau: point.tau, speed: point.speed, printed: point.printed } : one));
+    stage.overlaidRuns = stage.overlaidRuns.map((one) => (one.run === run ? { ...one, tau: point.tau, speed: point.speed, printed: point.printed } : one));
     this.store((runs) => {
       const old = runs.find((one) => one.run === run);
       Object.assign(point, { state, starred: old?.starred });
@@ -128,18 +128,18 @@ export class RunList {
    *  @param {(runs: RunPoint[]) => RunPoint[]} change */
   store(change = (runs) => runs) {
     const { stage } = this;
-    stage.kept = change(stored().runs);
-    const files = new Set(stage.kept.filter(({ starred }) => starred).map(({ run }) => FILE + run));
+    stage.ownRuns = change(stored().runs);
+    const files = new Set(stage.ownRuns.filter(({ starred }) => starred).map(({ run }) => FILE + run));
     for (const key of Object.keys(localStorage)) if (key.startsWith(FILE) && !files.has(key)) localStorage.removeItem(key);
-    const ticked = stage.ticked.map(({ run }) => run);
+    const ticked = stage.overlaidRuns.map(({ run }) => run);
     for (;;) {
       try {
-        localStorage.setItem(STORE, JSON.stringify({ runs: stage.kept, ticked }));
+        localStorage.setItem(STORE, JSON.stringify({ runs: stage.ownRuns, ticked }));
         return;
       } catch {
-        const oldest = stage.kept.findLast(({ starred }, place) => place && !starred);
+        const oldest = stage.ownRuns.findLast(({ starred }, place) => place && !starred);
         if (!oldest) return this.notices.fail(FULL);
-        stage.kept = stage.kept.filter((one) => one !== oldest);
+        stage.ownRuns = stage.ownRuns.filter((one) => one !== oldest);
       }
     }
   }
@@ -152,10 +152,10 @@ export class RunList {
       const other = run === stage.value.run ? stage : new Stage();
       if (other !== stage) await other.follow(knownRun(run));
       if (other.header && other.rounds.length) point = pointOf(other, other.header);
-      else point = stage.kept.find((one) => one.run === run) ?? null; // the server has forgotten its rounds
+      else point = stage.ownRuns.find((one) => one.run === run) ?? null; // the server has forgotten its rounds
       if (!point && !quiet) this.notices.fail(other.refusal);
     }
-    stage.ticked = [...stage.ticked.filter((one) => one.run !== run), ...(point ? [point] : [])];
+    stage.overlaidRuns = [...stage.overlaidRuns.filter((one) => one.run !== run), ...(point ? [point] : [])];
     this.store();
     stage.emit("ticks");
   }
@@ -191,13 +191,13 @@ export class RunList {
 
   draw() {
     const { stage, recordings: { written, listed } } = this;
-    write(this.compare, `Compare${stage.ticked.length > 1 ? ` (${stage.ticked.length})` : ""}`);
-    this.compare.disabled = stage.ticked.length < 2;
+    write(this.compare, `Compare${stage.overlaidRuns.length > 1 ? ` (${stage.overlaidRuns.length})` : ""}`);
+    this.compare.disabled = stage.overlaidRuns.length < 2;
     if (this.box.hidden) return;
     /** @type {[string, HTMLElement[]][]} */
     const groups = [
       ["In the folder that is followed", written.map((run, place) => this.row({ run, method: "" }, run, place ? "" : "the newest, followed"))],
-      ["Yours", stage.kept.map((point) => this.row(point, point.prompt ?? "", figuresText(point)))],
+      ["Yours", stage.ownRuns.map((point) => this.row(point, point.prompt ?? "", figuresText(point)))],
       ["Recorded", listed.map((one) => this.row({ run: one.name, method: one.method }, one.title, `${settingOf(one)} · τ ${one.tau?.toFixed(1) ?? "–"}`))],
     ];
     const controls = () => Array.from(this.list.querySelectorAll("button, input"));
@@ -216,7 +216,7 @@ export class RunList {
     const { run } = point;
     const item = html("li", "cs-run");
     item.style.setProperty("--o", methodColour(point.method));
-    const place = stage.ticked.findIndex((one) => one.run === run);
+    const place = stage.overlaidRuns.findIndex((one) => one.run === run);
     const tick = html("input", { type: "checkbox", checked: place >= 0, title: "Lay this run over the one that is shown", "aria-label": `Lay over: ${label}` }, item);
     tick.addEventListener("change", () => this.tick(run, tick.checked));
     const opener = html("button", { type: "button", class: "cs-run-open", title: label }, item);

@@ -23,7 +23,7 @@ export class Search {
   }
 
   find() {
-    this.stage.sought = new Set();
+    this.stage.foundTokens = new Set();
     this.hits = [];
     this.at = -1;
     this.searched = { rounds: 0, pieces: 0 };
@@ -32,14 +32,14 @@ export class Search {
 
   // Searches the rounds that have arrived since; a token's piece comes before the first round that has it.
   findMore() {
-    const { stage, stage: { sought, rounds, run: { pieces } }, searched } = this;
+    const { stage, stage: { foundTokens, rounds, run: { pieces } }, searched } = this;
     const wanted = this.field.value.toLowerCase();
     const has = (/** @type {string} */ form) => form.toLowerCase().includes(wanted);
     for (const [id, piece] of Array.from(wanted ? pieces : []).slice(searched.pieces)) {
-      if (has(text(piece, id)) || has(show(piece, id))) sought.add(id);
+      if (has(text(piece, id)) || has(show(piece, id))) foundTokens.add(id);
     }
-    for (let index = searched.rounds; sought.size && index < rounds.length; index++) {
-      for (const [node, token] of rounds[index].tokens.entries()) if (sought.has(token)) this.hits.push({ index, node });
+    for (let index = searched.rounds; foundTokens.size && index < rounds.length; index++) {
+      for (const [node, token] of rounds[index].tokens.entries()) if (foundTokens.has(token)) this.hits.push({ index, node });
     }
     this.searched = { rounds: rounds.length, pieces: pieces.size };
     this.showCount();

@@ -1,9 +1,9 @@
-// The stage: what is shown, which round, which node. Nothing in this file touches the document, so that a live page and
-// a replay file share it.
+// The state of the page: which run, round and node are shown. Nothing in this file touches the document, so that a live
+// page and a replay file share it.
 
 import { EventEmitter } from "../shared/events.js";
 import { inTurn } from "../shared/ink.js";
-import { figuresOf, rateText, readRound, Run } from "../shared/round.js";
+import { DecodedRun, figuresOf, rateText, readRound } from "../shared/round.js";
 
 const BUSY = ["queued", "running"];
 const STOPPED = "The run was stopped before its first token.";
@@ -17,13 +17,13 @@ export const modes = ["story", "workbench"]; // the views; the lab adds its own 
 
 /** @extends {EventEmitter<StageEvents>} */
 export class Stage extends EventEmitter {
-  run = new Run(""); // that is shown: its lines decoded
-  value = /** @type {RunValue} */ ({ run: "", state: "empty", message: "", followed: false }); // and how it stands
-  /** The run being received: `run`, or a new one before its first round; how it stands, and what is known of it. */
+  run = new DecodedRun(""); // the run that is shown
+  value = /** @type {RunValue} */ ({ run: "", state: "empty", message: "", followed: false }); // its name, state and message
+  /** The run being received: `run`, or a new one before its first round; its state, and what the server says about it. */
   incoming = { run: this.run, state: /** @type {StateLine} */ ({ run: "", state: "done", message: "" }), about: /** @type {About} */ ({}) };
-  about = /** @type {About} */ ({}); // what is known of the run that is shown
-  reading = /** @type {AbortController | undefined} */ (undefined);
-  elsewhere = false; // whether another run than the followed one is shown or requested
+  about = /** @type {About} */ ({}); // what the server says about the run that is shown
+  reader = /** @type {AbortController | undefined} */ (undefined);
+  leftFollowedRun = false; // whether another run than the followed one is shown or requested
   pending = /** @type {PendingRun | null} */ (null);
   refusal = ""; // why the latest run failed
   current = -1;
@@ -34,19 +34,19 @@ export class Stage extends EventEmitter {
   animate = false; // true for a step that is to be animated, false while scrubbing
   mode = "story";
   tab = ""; // of the lab
-  resting = false; // shows the representative round of a finished run
+  atRepresentative = false; // shows the representative round of a finished run
   scene = ""; // of the film
   /** A budget that is tried out on the round that is shown: the round with it, or why there is none. */
   trial = { budget: /** @type {number | null} */ (null), round: /** @type {Round | null} */ (null), error: "" };
-  retune = inTurn(() => this.redraft());
+  draftAgain = inTurn(() => this.redraft());
   settings = /** @type {Setting} */ ({}); // as the controls have them
-  kept = /** @type {RunPoint[]} */ ([]); // this browser's runs, the latest first
-  ticked = /** @type {RunPoint[]} */ ([]); // the runs that are laid over the one that is shown
-  beside = /** @type {RunPoint | null} */ (null); // another answer to the same turn
-  sought = /** @type {Set<number>} */ (new Set()); // the tokens that a search has found
+  ownRuns = /** @type {RunPoint[]} */ ([]); // this browser's runs, the latest first
+  overlaidRuns = /** @type {RunPoint[]} */ ([]); // the runs that are laid over the one that is shown
+  otherAnswer = /** @type {RunPoint | null} */ (null); // another answer to the same turn
+  foundTokens = /** @type {Set<number>} */ (new Set()); // the tokens that a search has found
   server = /** @type {Server | null} */ (null);
-  loaded = ""; // the name of the rig that answers
-  branch = /** @type {{ run: string, prompt_ids: number[] } | null} */ (null); // the run left last, and what went on from it
+  loadedRig = ""; // the name of the rig that answers
+  branch = /** @type {{ run: string, prompt_ids: number[] } | null} */ (null); // the latest run that was branched off, and the branch's prompt
   comparison = /** @type {PlainComparison | null} */ (null);
   comparing = ""; // progress or error of the comparison
 
@@ -55,14 +55,14 @@ export class Stage extends EventEmitter {
     return BUSY.includes(this.value.state);
   }
 
-  // Whether a run can begin at a node of the round that is shown: only the rig that drafted it knows its tokens.
+  // Whether a run can begin at a node of the shown round: only the rig that drafted it knows its tokens.
   get canBranch() {
-    const recordedSoFar = this.actual?.index === this.current; // no round before it is missing
-    return Boolean(this.server && this.header && !this.header.engine && !this.busy && !this.trial.round && recordedSoFar) && this.header?.rig === this.loaded;
+    const recordedSoFar = this.recordedRound?.index === this.current; // no round before it is missing
+    return Boolean(this.server && this.header && !this.header.engine && !this.busy && !this.trial.round && recordedSoFar) && this.header?.rig === this.loadedRig;
   }
 
-  // The run that the shown one branched off, or "" if that is not known.
-  get left() {
+  // The name of the run that the shown one branched off; "" if unknown.
+  get parentRun() {
     const { branch, header } = this;
     return branch && String(branch.prompt_ids) === String(header?.prompt_ids) ? branch.run : "";
   }
@@ -92,15 +92,15 @@ export class Stage extends EventEmitter {
 
   /** Shows the prompt of a requested run; the current run stays until its first round.
    *  @param {string} prompt @param {[string, string][]} turns */
-  ask(prompt, turns) {
+  showRequested(prompt, turns) {
     this.refusal = "";
     this.pending = { run: "", prompt, turns, state: "running", message: "Waiting for the server …" };
     this.emit("asked");
     this.emit("state");
   }
 
-  // The requested run failed. The one that is shown is read no longer.
-  refuse(/** @type {string} */ message) {
+  // Says why the requested run failed, and reads the shown one no longer.
+  failRequest(/** @type {string} */ message) {
     this.pending = null;
     if (this.live) this.value = { ...this.value, state: "stopped", message: "" };
     this.refusal = message;
@@ -108,29 +108,28 @@ export class Stage extends EventEmitter {
     this.emit("state");
   }
 
-  // The connection is lost. The text so far stays as an interrupted run.
-  lose(/** @type {string} */ message) {
+  // Ends a run whose connection is lost; its text so far stays.
+  disconnect(/** @type {string} */ message) {
     this.pending = null;
     this.refusal = message;
-    this.say(this.live ? "lost" : this.value.state, this.live ? "" : this.value.message);
+    this.setState(this.live ? "lost" : this.value.state, this.live ? "" : this.value.message);
     this.emit("lost");
   }
 
   /** Sets the state and the message of the run that is shown, without an update of the server.
    *  @param {RunValue["state"]} state @param {string} message */
-  say(state, message) {
+  setState(state, message) {
     this.value = { ...this.value, state, message };
     this.emit("state");
   }
 
-  // Its figures so far: see ``figuresOf``.
   get figures() {
     return figuresOf(this.rounds);
   }
 
-  // The figures before the text begins to loop; τ and speed are computed from these.
-  get measured() {
-    return figuresOf(this.fresh);
+  // The figures from which τ and speed are printed.
+  get figuresBeforeRepetition() {
+    return figuresOf(this.roundsBeforeRepetition);
   }
 
   // Where the text begins to loop, {token, round, words}, or null.
@@ -139,18 +138,17 @@ export class Stage extends EventEmitter {
     return repetition && repetition.round < this.rounds.length ? repetition : null;
   }
 
-  // The rounds before the text repeats itself.
-  get fresh() {
+  get roundsBeforeRepetition() {
     return this.repetition ? this.rounds.slice(0, this.repetition.round) : this.rounds;
   }
 
-  // Tokens per second, {text: as printed, value: as drawn}: measured interleaved with plain decoding if it was, else
-  // by the run's own clock; the value is null if the speed-up is withheld.
+  // Tokens per second, {text: as printed, value: as drawn}: measured interleaved with plain decoding, or else by the run's
+  // own clock; the value is null if the speed-up is withheld.
   get speed() {
-    const { against, comparison, measured } = this;
-    if (against) return { text: against.speed, value: Number(against.speed) };
-    const text = (this.withheld && comparison?.speed.speed) || rateText(measured.tokensPerSecond);
-    return { text, value: this.withheld ? null : measured.tokensPerSecond };
+    const { speedup, comparison, figuresBeforeRepetition } = this;
+    if (speedup) return { text: speedup.speed, value: Number(speedup.speed) };
+    const text = (this.withheld && comparison?.speed.speed) || rateText(figuresBeforeRepetition.tokensPerSecond);
+    return { text, value: this.withheld ? null : figuresBeforeRepetition.tokensPerSecond };
   }
 
   // Why a compared run has no speed-up, or "".
@@ -159,24 +157,24 @@ export class Stage extends EventEmitter {
     return comparison && comparison.state !== "measuring" ? comparison.speed.withheld : "";
   }
 
-  // The round that is shown: as it was run, or as it would have been at the budget that is tried out.
+  // The shown round: as recorded, or as predicted at the budget that is tried out.
   get round() {
-    return this.trial.round || this.actual;
+    return this.trial.round || this.recordedRound;
   }
 
-  get actual() {
+  get recordedRound() {
     return this.rounds[this.current] || null;
   }
 
   // Whether a finished run is shown at its end: its last round, or its representative one.
   get atEnd() {
-    return !this.busy && this.rounds.length > 1 && (this.resting || this.current === this.rounds.length - 1);
+    return !this.busy && this.rounds.length > 1 && (this.atRepresentative || this.current === this.rounds.length - 1);
   }
 
   // Shows the representative round of a finished run.
-  rest(/** @type {number} */ index) {
+  showRepresentative(/** @type {number} */ index) {
     this.go(index, { animate: true });
-    this.resting = true;
+    this.atRepresentative = true;
     this.emit("round", { moved: false, push: false });
   }
 
@@ -191,9 +189,9 @@ export class Stage extends EventEmitter {
   /** Switches to another stream of lines. Resolves to whether its run is shown: a live one from its first round on.
    *  @param {RunLines} lines @returns {Promise<boolean>} */
   follow(lines) {
-    this.reading?.abort();
-    const { signal } = this.reading = new AbortController();
-    this.elsewhere = true;
+    this.reader?.abort();
+    const { signal } = this.reader = new AbortController();
+    this.leftFollowedRun = true;
     this.refusal = "";
     return new Promise((shown) => { this.readAll(lines, signal, shown).then(shown); });
   }
@@ -211,7 +209,7 @@ export class Stage extends EventEmitter {
       return false;
     }
     if (this.incoming.run === this.run && !this.pending) return true;
-    this.refuse(this.incoming.run.end ? NOTHING : this.incoming.state.message || STOPPED);
+    this.failRequest(this.incoming.run.end ? NOTHING : this.incoming.state.message || STOPPED);
     return false;
   }
 
@@ -223,24 +221,24 @@ export class Stage extends EventEmitter {
     for (const line of lines) {
       if ("state" in line) {
         incoming.state = line;
-        if (line.run !== incoming.run.name) incoming.run = line.run === this.run.name ? this.run : new Run(line.run);
+        if (line.run !== incoming.run.name) incoming.run = line.run === this.run.name ? this.run : new DecodedRun(line.run);
         if (incoming.run === this.run) this.value = { ...this.value, state: line.state, message: line.message };
       } else if ("about" in line) {
         if (incoming.run === this.run) this.setComments(line.about);
         else incoming.about = line.about;
       } else {
-        if ("header" in line) incoming.run = new Run(incoming.state.run);
+        if ("header" in line) incoming.run = new DecodedRun(incoming.state.run);
         incoming.run.read(line);
       }
       if ("round" in line && incoming.run !== this.run) {
-        this.begin(followed);
+        this.showIncoming(followed);
         begun = true;
       }
     }
     if (incoming.run !== this.run) return this.showPending();
     this.emit("value", { other: begun });
     this.emit("state");
-    this.settle(begun);
+    this.showNewest(begun);
   }
 
   setComments(/** @type {About} */ about) {
@@ -257,7 +255,7 @@ export class Stage extends EventEmitter {
     this.emit("state");
   }
 
-  begin(/** @type {boolean} */ followed) {
+  showIncoming(/** @type {boolean} */ followed) {
     this.pending = null;
     this.run = this.incoming.run;
     this.value = { ...this.incoming.state, followed };
@@ -274,27 +272,27 @@ export class Stage extends EventEmitter {
 
   /** Stores the server's comparison, if its run is still shown.
    *  @param {string} run @param {PlainComparison} comparison */
-  compared(run, comparison) {
+  setComparison(run, comparison) {
     if (run === this.value.run) this.comparison = comparison;
     this.emit("compared");
   }
 
   // The printed speed-up over plain decoding; null if unknown or withheld.
-  get against() {
+  get speedup() {
     const { comparison } = this;
     return comparison && comparison.state !== "measuring" && !this.withheld ? comparison.speed : null;
   }
 
-  settle(/** @type {boolean} */ other) {
+  showNewest(/** @type {boolean} */ other) {
     const last = this.rounds.length - 1;
     const arrived = this.following && last >= 0 && last !== this.current;
-    if (arrived && this.paced) this.emit("arrived");
+    if (arrived && this.playsAtReadingSpeed) this.emit("arrived");
     else if (arrived) this.go(last, { follow: true, animate: true });
     else if (other) this.go(0, { follow: this.following });
   }
 
   // Whether a live run is played at reading speed.
-  get paced() {
+  get playsAtReadingSpeed() {
     return this.mode === "story" && !this.recorded && !this.reducedMotion && !this.value.followed;
   }
 
@@ -303,7 +301,7 @@ export class Stage extends EventEmitter {
   go(index, { follow = false, animate = false, push = false } = {}) {
     const place = Math.max(Math.min(0, this.rounds.length - 1), Math.min(this.rounds.length - 1, index));
     const moved = place !== this.current;
-    this.resting = false;
+    this.atRepresentative = false;
     this.following = follow;
     this.animate = animate;
     if (moved) {
@@ -313,18 +311,18 @@ export class Stage extends EventEmitter {
     }
     this.emit("round", { moved, push });
     if (moved) this.emit("select", this.selection);
-    if (moved && this.trial.budget !== null) this.retune();
+    if (moved && this.trial.budget !== null) this.draftAgain();
   }
 
-  // Shows rounds as they would have been at another budget; null goes back to the actual ones.
-  tune(/** @type {number | null} */ budget) {
+  // Shows rounds as predicted at another budget; null shows the recorded ones again.
+  tryBudget(/** @type {number | null} */ budget) {
     this.trial.budget = budget;
-    return this.retune();
+    return this.draftAgain();
   }
 
   async redraft() {
     const { trial: { budget }, current, header, value: { run } } = this;
-    const line = budget === null || !this.actual || !this.server ? null : await this.server.round_at({ run, round: current, budget });
+    const line = budget === null || !this.recordedRound || !this.server ? null : await this.server.round_at({ run, round: current, budget });
     if (run !== this.value.run || current !== this.current || budget !== this.trial.budget) return;
     const error = line && "error" in line ? line.error : "";
     const round = line && header && !("error" in line) ? { ...readRound(line, header, this.run.pieces), budget } : null;
@@ -335,19 +333,19 @@ export class Stage extends EventEmitter {
   }
 
   hover(/** @type {number | null} */ node) {
-    this.hovered = this.has(node) ? node : null;
-    this.choose();
+    this.hovered = this.hasNode(node) ? node : null;
+    this.updateSelection();
   }
 
   // Toggles the pin of a node.
   pin(/** @type {number | null} */ node) {
-    this.pinned = this.has(node) && node !== this.pinned ? node : null;
+    this.pinned = this.hasNode(node) && node !== this.pinned ? node : null;
     this.hovered = null;
-    this.choose();
+    this.updateSelection();
     this.emit("pin", this.pinned);
   }
 
-  has(/** @type {number | null} */ node) {
+  hasNode(/** @type {number | null} */ node) {
     return this.round !== null && node !== null && Number.isInteger(node) && node >= 0 && node < this.round.n;
   }
 
@@ -356,7 +354,7 @@ export class Stage extends EventEmitter {
     this.selection = { node: null, pinned: false };
   }
 
-  choose() {
+  updateSelection() {
     const node = this.hovered === null ? this.pinned : this.hovered;
     const pinned = node !== null && node === this.pinned;
     if (node === this.selection.node && pinned === this.selection.pinned) return;
@@ -369,7 +367,7 @@ export class Stage extends EventEmitter {
     if (mode === null || !modes.includes(mode)) return;
     const moved = mode !== this.mode;
     this.mode = mode;
-    if (this.trial.budget !== null) this.tune(null);
+    if (this.trial.budget !== null) this.tryBudget(null);
     this.emit("mode", { moved, push: Boolean(how.push) });
   }
 
@@ -382,14 +380,14 @@ export class Stage extends EventEmitter {
   halt() {
     const { pending, value: { run } } = this;
     if (pending) {
-      this.reading?.abort();
+      this.reader?.abort();
       this.pending = null;
       this.emit("withdrawn");
       this.emit("state");
       return pending.run;
     }
     if (!this.live) return "";
-    this.say("stopped", "");
+    this.setState("stopped", "");
     return run;
   }
 }

@@ -8,7 +8,7 @@ import { cutOf, waitingWords } from "./text.js";
 
 /** A sentence in parts, each with the class of its look. @typedef {[text: string, look?: string][]} Sentence */
 
-/** @type {Record<string, (against: RunSpeed) => Sentence>} */
+/** @type {Record<string, (speedup: RunSpeed) => Sentence>} */
 const VERDICTS = {
   faster: ({ times }) => [[", "], [times, "is-fast"], [" as fast."]],
   slower: ({ times }) => [[`, yet slower than one at a time: ${times}.`]],
@@ -17,7 +17,7 @@ const VERDICTS = {
 
 /** What a scene of the film says; the others say what the story says of a round or of the run.
  *  @param {Stage} stage @returns {{ headline: Sentence, more: string } | null} */
-function sceneWords({ scene, actual: round, against, comparison, fresh, header, withheld }) {
+function sceneWords({ scene, recordedRound: round, speedup, comparison, roundsBeforeRepetition, header, withheld }) {
   if (scene === "plain") {
     return { headline: [["A language model writes one token a pass."]],
       more: "A token is a word, or a piece of one. For each the model reads all of its weights: that is a pass." };
@@ -31,11 +31,11 @@ function sceneWords({ scene, actual: round, against, comparison, fresh, header, 
       more: `${helper} far cheaper than a pass of the big model.${forks ? " What is not sure goes on in several ways: a tree." : ""}` };
   }
   if (scene === "race") {
-    return { headline: [["One token a pass, against a tree a pass."]], more: against ? `Their true relative speed, ${against.how}.` : withheld };
+    return { headline: [["One token a pass, against a tree a pass."]], more: speedup ? `Their true relative speed, ${speedup.how}.` : withheld };
   }
   if (scene === "same" && comparison) {
     const { text, tracks } = comparison;
-    return { headline: [["Same words "], ["✓", "is-fast"], [", "], [String(fresh.length), "is-fast"], [` passes instead of ${tracks.texts.length}.`]],
+    return { headline: [["Same words "], ["✓", "is-fast"], [", "], [String(roundsBeforeRepetition.length), "is-fast"], [` passes instead of ${tracks.texts.length}.`]],
       more: `${text.words} ${withheld}` };
   }
   return null;
@@ -89,7 +89,7 @@ function chunkWords(stage, round, over) {
 
 // The outcome of the whole text, and why n tokens a pass are less than n times as fast.
 function outcome(/** @type {Stage} */ stage) {
-  const { against, comparison, repetition, measured: run } = stage;
+  const { speedup, comparison, repetition, figuresBeforeRepetition: run } = stage;
   const cut = repetition ? null : cutOf(stage);
   /** @type {Sentence} */
   const total = [[`${cut?.lead ?? ""}${run.tokens} tokens in ${run.rounds} passes${repetition ? " before it repeats itself" : ""}`]];
@@ -98,9 +98,9 @@ function outcome(/** @type {Stage} */ stage) {
     return { headline: total, more: "Nothing was guessed ahead: this is plain decoding, the baseline of every speed-up." };
   }
   /** @type {Sentence} */
-  const verdict = against ? VERDICTS[against.standing](against) : [[cut ? "." : `, where plain decoding takes ${run.tokens}.`]];
+  const verdict = speedup ? VERDICTS[speedup.standing](speedup) : [[cut ? "." : `, where plain decoding takes ${run.tokens}.`]];
   const unknown = stage.withheld || (stage.comparing ? `How much faster that is: ${stage.comparing}` : "How much faster that is was not measured.");
-  const why = against ? against.standing !== "slower" && against.words : unknown; // what is slower says so below
+  const why = speedup ? speedup.standing !== "slower" && speedup.words : unknown; // what is slower says so below
   return { headline: [...total, ...verdict], more: [why, comparison?.text.words].filter(Boolean).join(" "), title: comparison?.text.rule };
 }
 

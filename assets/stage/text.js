@@ -124,7 +124,7 @@ export class TextPanel {
   /** The conversation before the prompt. @param {Turns} turns */
   drawTurns(turns) {
     const { stage } = this;
-    const points = turns.map((_, place) => madeBy(stage.kept, turns, place));
+    const points = turns.map((_, place) => madeBy(stage.ownRuns, turns, place));
     const key = JSON.stringify([turns, points.map((point) => point && figuresText(point))]);
     if (key === this.turns.dataset.key) return;
     this.turns.dataset.key = key;
@@ -164,14 +164,14 @@ export class TextPanel {
 
   // The answer to the same turn that the shown one stands beside.
   drawBeside() {
-    const { beside } = this.stage;
-    this.answers.classList.toggle("is-beside", Boolean(beside));
-    this.beside.hidden = !beside;
-    if (!beside || this.beside.dataset.run === beside.run) return;
-    this.beside.dataset.run = beside.run;
+    const { otherAnswer } = this.stage;
+    this.answers.classList.toggle("is-beside", Boolean(otherAnswer));
+    this.beside.hidden = !otherAnswer;
+    if (!otherAnswer || this.beside.dataset.run === otherAnswer.run) return;
+    this.beside.dataset.run = otherAnswer.run;
     this.beside.replaceChildren();
-    plainMarkdown(beside.answer ?? "", html("div", "cs-rendered", this.beside));
-    this.showFigures(html("div", "cs-figures", this.beside), beside);
+    plainMarkdown(otherAnswer.answer ?? "", html("div", "cs-rendered", this.beside));
+    this.showFigures(html("div", "cs-figures", this.beside), otherAnswer);
   }
 
   // Every piece of the rendered text keeps the colour, the round and the node of its token.
@@ -222,7 +222,7 @@ export class TextPanel {
     const words = forcedOf(header).map((id, place) => this.reader.read(id, first + place)).join("");
     const part = html("span", { class: "cs-forced", title: "Forced: what follows is the target's own continuation of this" });
     html("span", "cs-forced-text", part, words);
-    if (this.stage.left) button(part, "⤺ back", "Show the run again that this one branched off", () => this.stage.emit("unbranch"));
+    if (this.stage.parentRun) button(part, "⤺ back", "Show the run again that this one branched off", () => this.stage.emit("unbranch"));
     return part;
   }
 
@@ -273,8 +273,8 @@ export class TextPanel {
       this.spans[index].classList.toggle("is-future", index > current);
     }
     this.marked = current;
-    this.host.classList.toggle("is-whole", stage.resting);
-    const cut = stage.resting || current === stage.rounds.length - 1 ? cutOf(stage) : null; // said under the last round
+    this.host.classList.toggle("is-whole", stage.atRepresentative);
+    const cut = stage.atRepresentative || current === stage.rounds.length - 1 ? cutOf(stage) : null; // said under the last round
     this.cut.hidden = !cut;
     write(this.cut, cut?.words ?? "");
     cancelAnimationFrame(this.frame);

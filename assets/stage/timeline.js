@@ -191,12 +191,12 @@ export class Timeline {
     const { chart: { clientWidth: width, clientHeight: height }, stage } = this;
     if (!width || !height) return;
     this.renew(width);
-    const most = Math.max(4, ...stage.rounds.map((round) => round.keep.length), ...stage.ticked.flatMap(({ lengths = [] }) => lengths));
+    const most = Math.max(4, ...stage.rounds.map((round) => round.keep.length), ...stage.overlaidRuns.flatMap(({ lengths = [] }) => lengths));
     const high = height - TOP - BOTTOM;
     put(this.window, { width: width - LEFT + 2, height, viewBox: `${LEFT - 2} 0 ${width - LEFT + 2} ${height}` });
     render(this.scale, [...this.scaleMarks(most, high, width), ...this.ruler(width)]);
     this.drawBars(high / most, high);
-    const { current, ticked } = stage;
+    const { current, overlaidRuns } = stage;
     const { selected } = this;
     /** @param {number} first @param {number} last @param {number} y @param {number} tall */
     const span = (first, last, y, tall) => box(this.x(first), y, this.x(last) - this.x(first), tall);
@@ -204,9 +204,9 @@ export class Timeline {
     render(this.under, [
       path("cs-repeated", repetition ? span(repetition.round, rounds.length, 0, TOP + high + BOTTOM) : ""),
       path("cs-chosen", selected ? span(selected[0], selected[1] + 1, 0, TOP + high + BOTTOM) : "")]);
-    const ticks = ticked.flatMap((run, place) => this.outline(run, place, high / most, TOP + high));
+    const ticks = overlaidRuns.flatMap((run, place) => this.outline(run, place, high / most, TOP + high));
     const wide = Math.max(3, this.x(current + 1) - this.x(current));
-    const found = stage.sought.size ? Array.from(rounds.keys()).filter((index) => rounds[index].tokens.some((id) => stage.sought.has(id))) : [];
+    const found = stage.foundTokens.size ? Array.from(rounds.keys()).filter((index) => rounds[index].tokens.some((id) => stage.foundTokens.has(id))) : [];
     const middle = (/** @type {number} */ index) => (this.x(index) + this.x(index + 1)) / 2;
     render(this.over, [
       path("cs-veil", stage.round ? span(current + 1, stage.rounds.length, 0, height) : ""), // over the rounds after the one that is shown
@@ -231,7 +231,7 @@ export class Timeline {
     }
     if (stage.current !== this.shown) axis.show(stage.current);
     this.shown = stage.current;
-    const long = stage.ticked.map(({ spent = [] }) => (axis.byTime ? spent.reduce((sum, one) => sum + one, 0) : spent.length));
+    const long = stage.overlaidRuns.map(({ spent = [] }) => (axis.byTime ? spent.reduce((sum, one) => sum + one, 0) : spent.length));
     axis.lay(stage.rounds, Math.max(1, width - LEFT - 4), Math.max(0, ...long));
   }
 

@@ -34,15 +34,15 @@ def test_a_typed_run_gets_its_measured_speed_up_and_keeps_it(watched: Watched, a
     page = watched.open(f"{address}#mode=workbench")
     ask(page, "A question that nobody asked before")
     run(page, "ddtree")
-    page.wait_for_function(f"{STAGE}.against !== null")
-    against = page.evaluate(f"{STAGE}.against")
+    page.wait_for_function(f"{STAGE}.speedup !== null")
+    against = page.evaluate(f"{STAGE}.speedup")
     figure = page.locator(".cs-metric-gain")
     assert figure.locator(".cs-number").inner_text() == against["times"] and against["range"] in figure.inner_text()
     page.evaluate(f"{STAGE}.setMode('story')")
     page.keyboard.press("End")
     assert "word for word" in page.locator(".cs-more").inner_text()
     page.reload()  # the link to the run knows it too
-    page.wait_for_function(f"window.Canopy && Canopy.parts && Canopy.parts.ready && {STAGE}.against !== null")
+    page.wait_for_function(f"window.Canopy && Canopy.parts && Canopy.parts.ready && {STAGE}.speedup !== null")
 
 
 def test_a_slower_run_says_so_and_what_would_help(watched: Watched, address: str) -> None:
@@ -67,14 +67,14 @@ def test_a_slow_recording_links_to_one_that_won(watched: Watched, address: str) 
         const won = listed.find(({{ won }}) => won);
         listed.forEach((one) => {{ one.won = one === won ? won.won : ""; one.rig = stage.header.rig; }});
         stage.value = {{ ...stage.value, run: "another" }};
-        stage.compared("another", {{ ...stage.comparison, others: [], speed: {SLOWER} }});
+        stage.setComparison("another", {{ ...stage.comparison, others: [], speed: {SLOWER} }});
         stage.emit("compared");
     }}""")
     won = page.get_by_role("button", name="See one that won:")
     times = page.evaluate("Canopy.parts.recordings.listed.find((one) => one.won).won")
     assert times.endswith("×") and times in won.inner_text()
     won.click()
-    page.wait_for_function(f"{STAGE}.against && {STAGE}.against.times === '{times}'")
+    page.wait_for_function(f"{STAGE}.speedup && {STAGE}.speedup.times === '{times}'")
     won.wait_for(state="hidden")
 
 
@@ -85,11 +85,11 @@ def test_what_is_withheld_is_no_win_until_it_is_measured_again(watched: Watched,
     assert "It was busy." in page.locator(".cs-plainly").inner_text()
     assert page.locator(".cs-metric-gain.is-fast").count() == 0
     speed = page.locator(".cs-metric-speed .cs-number")
-    assert speed.inner_text() == "97.1" and page.evaluate(f"{STAGE}.kept[0].speed") is None
+    assert speed.inner_text() == "97.1" and page.evaluate(f"{STAGE}.ownRuns[0].speed") is None
     page.evaluate(f"window.found = {RECORD}")
     again.click()
-    page.wait_for_function(f"{STAGE}.against !== null")
-    assert again.is_hidden() and speed.inner_text() == "123" and page.evaluate(f"{STAGE}.kept[0].speed") == 123
+    page.wait_for_function(f"{STAGE}.speedup !== null")
+    assert again.is_hidden() and speed.inner_text() == "123" and page.evaluate(f"{STAGE}.ownRuns[0].speed") == 123
 
 
 def test_a_run_that_could_not_be_measured_says_why(watched: Watched, address: str) -> None:

@@ -110,7 +110,7 @@ def test_in_the_story_the_next_prompt_is_the_next_turn_and_turns_keep_their_figu
     assert exported(page).header.prompt == FIRST and exported(page).header.turns == ()
     beside = page.locator(".cs-beside").first
     assert "ddtree, 16 nodes" in beside.inner_text() and beside.locator("pre code").inner_text().startswith("def total")
-    assert page.evaluate(f"{STAGE}.ticked.map(({{ run }}) => run)") == [first]
+    assert page.evaluate(f"{STAGE}.overlaidRuns.map(({{ run }}) => run)") == [first]
     beside.get_by_role("button", name="Open").click()
     page.wait_for_function(f"{RUN} === '{first}'")
     assert beside.is_hidden()

@@ -22,8 +22,8 @@ def test_its_scenes_wait_for_a_key_if_motion_is_reduced_and_show_the_recordings_
         watched: Watched, address: str) -> None:
     page = watched.open(address)
     lengths, tracks, against, nodes = page.evaluate(f"""[{STAGE}.rounds.map((made) => made.keep.length),
-        {STAGE}.comparison.tracks, {STAGE}.against, {STAGE}.rounds.map((made) => made.n - 1)]""")
-    plain, best = tracks["texts"], page.evaluate("Canopy.parts.film.best")
+        {STAGE}.comparison.tracks, {STAGE}.speedup, {STAGE}.rounds.map((made) => made.n - 1)]""")
+    plain, best = tracks["texts"], page.evaluate("Canopy.parts.film.shownRound")
     flags, headlines = page.locator(".cs-track-flag"), []
     page.set_viewport_size({"width": 390, "height": 844})
     for scene in SCENES:
@@ -82,7 +82,7 @@ def test_it_is_left_by_key_and_button_and_played_again(moving: Any) -> None:
     moving.evaluate(f"""() => {{
         window.seen = [];
         {STAGE}.on("scene", () => seen.push({SCENE}));
-        Canopy.parts.film.hurry = 0.02;
+        Canopy.parts.film.timeScale = 0.02;
         Canopy.parts.player.faster(4);
         Canopy.parts.recordings.open("merged", {{}});
     }}""")
@@ -95,16 +95,16 @@ def test_a_live_run_is_shown_round_by_round_and_ends_on_its_card(moving: Any) ->
         window.seen = [];
         {STAGE}.on("round", () => {STAGE}.recorded || seen.push({STAGE}.current));
         {STAGE}.on("scene", () => seen.push({SCENE}));
-        Canopy.parts.film.hurry = 0.02;
+        Canopy.parts.film.timeScale = 0.02;
     }}""")
     ask(moving, "Tell me how it ends")
     press(moving)
     finish(moving)
-    moving.wait_for_function(f"{SCENE} === 'card' && {STAGE}.against")
+    moving.wait_for_function(f"{SCENE} === 'card' && {STAGE}.speedup")
     seen, lengths = moving.evaluate(f"[seen, {STAGE}.rounds.map((made) => made.keep.length)]")
     shown = [what for what in dict.fromkeys(seen) if what != ""]
     assert shown == [*range(len(lengths)), "card"], "none is left out, and none is shown again"
-    assert moving.evaluate(f"{STAGE}.current === Canopy.parts.film.best")
+    assert moving.evaluate(f"{STAGE}.current === Canopy.parts.film.shownRound")
     assert moving.locator(".cs-headline").inner_text().startswith(f"{sum(lengths)} tokens in {len(lengths)} passes")
     moving.get_by_role("button", name="Tune its budget").click()
     moving.wait_for_function(f"{STAGE}.mode === 'workbench' && {SCENE} === ''")

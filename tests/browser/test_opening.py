@@ -112,7 +112,7 @@ def test_people_open_it_before_the_page_is_built(browser: Browser, tmp_path: Pat
         assert stopper.input_value("#canopy-budget input") == "8", "the address of the first page is the address"
 
         watcher.wait_for_function("fetch('gradio_api/app_id').then((answer) => answer.ok)")
-        watcher.evaluate("Canopy.parts.film.hurry = 0.02")
+        watcher.evaluate("Canopy.parts.film.timeScale = 0.02")
         watcher.wait_for_function(f"{BUILT} && {STAGE}.scene === 'card'")  # the film ends first, then the page changes
 
 

@@ -45,7 +45,7 @@ def test_ticked_runs_lie_over_the_one_that_is_shown_also_after_a_reload(watched:
     page.get_by_role("button", name="Runs").click()
     for method in ("merged", "routed"):
         row(page, f"Scripted: {method}").get_by_role("checkbox").check()
-        page.wait_for_function(f"{STAGE}.ticked.some(({{ method }}) => method === '{method}')")
+        page.wait_for_function(f"{STAGE}.overlaidRuns.some(({{ method }}) => method === '{method}')")
     marks = "[...document.querySelectorAll('.cp-budget-pin')].map((mark) => mark.textContent).sort().join('')"
     outlines = "[...document.querySelectorAll('.cs-outline')].map((line) => line.getAttribute('stroke'))"
     for _ in range(2):

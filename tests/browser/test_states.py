@@ -17,7 +17,7 @@ CUT = ".cs-frame-text .cs-cut"
 OUTPUT = ".cs-frame-text .cs-output"
 COMING = """([prompt, state]) => {
     const { stage } = Canopy.parts;
-    stage.ask(prompt, []);
+    stage.showRequested(prompt, []);
     if (state) stage.read([{ run: "mine", message: state === "queued" ? "Yours starts next." : "", state }]);
 }"""
 

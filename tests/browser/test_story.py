@@ -14,7 +14,7 @@ from tests.explorer.scripted import scripted_trace
 def test_it_ends_on_figures_that_divide_and_says_of_the_text_only_what_was_compared(onlooker: Watched) -> None:
     page = onlooker.show("#trace=welcome&mode=story")
     page.keyboard.press("End")
-    run, against = page.evaluate(f"[{STAGE}.figures, {STAGE}.against]")
+    run, against = page.evaluate(f"[{STAGE}.figures, {STAGE}.speedup]")
     assert against["tau"] == f"{tau(scripted_trace('joint', 64).rounds):.2f}"
     headline, more = page.locator(".cs-headline").inner_text(), page.locator(".cs-more")
     assert headline.startswith(f"{run['tokens']} tokens in {run['rounds']} passes, ") and against["times"] in headline
@@ -84,7 +84,7 @@ def test_a_presenter_needs_neither_mouse_nor_notices(watched: Watched, address: 
     assert page.locator(".cs-ends div").count() == 2
     page.evaluate("Canopy.parts.rigs.state.opened = 'smollm2'; Canopy.parts.ask(0)")
     page.wait_for_function(f"{STAGE}.header.prompt === '{vetted['smollm2'][0]['prompt']}' && {STATE} === 'done'")
-    page.evaluate(f"{STAGE}.lose('The server is gone.')")
+    page.evaluate(f"{STAGE}.disconnect('The server is gone.')")
     page.wait_for_function(f"{STAGE}.recorded && {RUN} === '{opening}'")
 
 
@@ -95,13 +95,13 @@ def test_a_text_that_repeats_itself_is_shaded_and_can_be_ended(watched: Watched,
     show_as(page, "looping", {"recorded": ""}, {"comparison": None, "repetition": {
         "token": first, "round": 2, "words": "From here on it repeats itself."}})
     tokens, token, measured = page.evaluate(
-        f"[{STAGE}.figures.tokens, {STAGE}.repetition.token, {STAGE}.measured]")
+        f"[{STAGE}.figures.tokens, {STAGE}.repetition.token, {STAGE}.figuresBeforeRepetition]")
     assert page.locator(".cs-token.is-repeated").count() == tokens - token > 0
     assert "repeats itself" in page.locator(".cs-plainly").inner_text()
     assert f"{measured['tau']:.2f}" in page.locator(".cs-metric-tau").inner_text()
     page.evaluate(f"{STAGE}.setMode('story')")
     page.keyboard.press("End")
     assert page.locator(".cs-headline").inner_text().startswith(f"{measured['tokens']} tokens in 2 passes before")
-    page.evaluate(f"{STAGE}.say('running', '')")
+    page.evaluate(f"{STAGE}.setState('running', '')")
     page.get_by_role("button", name="Stop here").click()
     assert page.evaluate(STATE) == "stopped"

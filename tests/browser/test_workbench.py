@@ -222,7 +222,7 @@ def test_a_run_branches_off_at_a_refused_node_and_leads_back(watched: Watched, a
     page.get_by_role("button", name="go on from here").click()
     page.wait_for_function(f"{STAGE}.header.forced === {len(forced)} && {STAGE}.value.state === 'done'")
     assert page.evaluate(f"{STAGE}.header.prompt_ids.slice(-{len(forced)})") == forced
-    assert page.evaluate(f"{STAGE}.ticked[0].run") == first
+    assert page.evaluate(f"{STAGE}.overlaidRuns[0].run") == first
     page.locator(".cs-forced button").click()
     page.wait_for_function(f"{STAGE}.value.run === '{first}'")
     go(page, 1)
@@ -235,7 +235,7 @@ def test_a_run_branches_off_at_a_refused_node_and_leads_back(watched: Watched, a
 
 
 def test_a_small_tree_is_drawn_larger_and_still_found_by_the_pointer(page: Any) -> None:
-    page.evaluate(f"{STAGE}.tune(3)")
+    page.evaluate(f"{STAGE}.tryBudget(3)")
     page.wait_for_function(f"{DRAWN} === 4 && {TREE}.scale > 1")
     node = page.locator("[data-panel=tree] [data-node='2']")
     assert node.evaluate("(node) => node.currentCSSZoom") == pytest.approx(page.evaluate(f"{TREE}.scale"), abs=0.01)

@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { array, figuresOf, readPieces, Run, show, text, TokenReader } from "../../assets/shared/round.js";
+import { array, DecodedRun, figuresOf, readPieces, show, text, TokenReader } from "../../assets/shared/round.js";
 import { header, line, packed, random, round, tree } from "./rounds.js";
 
 test("arrays arrive as they were packed", () => {
@@ -60,7 +60,7 @@ test("the trees of which no node was verified are the rejected ones, and each ca
 });
 
 test("a run is what its lines come to", () => {
-  const run = new Run("x");
+  const run = new DecodedRun("x");
   const texts = { 11: "one" };
   for (const one of [header({ engine: "theirs", every: 2, recorded: "" }, { budget: 0 }), line({ parents: [-1, 0], keep: [0, 1] }),
     { ...line({ parents: [-1], keep: [0], index: 1 }), texts }, { end: { reason: "stop" } }]) run.read(one);

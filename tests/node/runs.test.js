@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { Run, textOf } from "../../assets/shared/round.js";
+import { DecodedRun, textOf } from "../../assets/shared/round.js";
 import { figuresText, madeBy, othersOf, RunList } from "../../assets/stage/runs.js";
 import { header } from "./rounds.js";
 
@@ -28,7 +28,7 @@ test("a turn is answered again with the bar's settings, other budgets, plain dec
 });
 
 test("a run that branched off is answered again from its forced tokens, but for the bar's settings, which say so", () => {
-  const run = new Run("a");
+  const run = new DecodedRun("a");
   run.read(header({ forced: 2 }, { prompt_ids: [1, 2, 3] }));
   const [bar, ...others] = othersOf({ options: run.header.options });
   assert.match(bar.label, /forced/);
@@ -59,7 +59,7 @@ function tabs(room) {
   Object.defineProperty(globalThis, "localStorage", { value, configurable: true });
   const failures = [];
   const tab = () => Object.assign(Object.create(RunList.prototype), {
-    stage: { kept: [], ticked: [], server: { export: () => ({ name: "a.gz", data: "data" }) } }, draw() {},
+    stage: { ownRuns: [], overlaidRuns: [], server: { export: () => ({ name: "a.gz", data: "data" }) } }, draw() {},
     recordings: { answer: (call) => call() }, notices: { fail: (message) => failures.push(message) } });
   return { tab, failures, runs: () => JSON.parse(kept["canopy-runs"]).runs, files: () => Object.keys(kept).filter((key) => key.includes("file:")) };
 }

@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { bestOf, fullestOf, scenesOf } from "../../assets/stage/film.js";
+import { bestRound, longestPathRound, scenesOf } from "../../assets/stage/film.js";
 import { Stage } from "../../assets/stage/stage.js";
 import { header, line, round } from "./rounds.js";
 
@@ -52,7 +52,7 @@ test("a pinned node stays while others are pointed at, and goes with its round",
 
 test("the run that is shown stays until the next one has a round", () => {
   const stage = shown(0, 1);
-  stage.ask("Why?", []);
+  stage.showRequested("Why?", []);
   assert.ok(stage.busy && stage.pending.prompt === "Why?" && !stage.atEnd);
   stage.read([state("queued", "b", "Two runs are ahead.")]);
   assert.deepEqual([stage.value.run, stage.state], ["a", "queued"]);
@@ -60,7 +60,7 @@ test("the run that is shown stays until the next one has a round", () => {
   assert.deepEqual([stage.value.run, stage.state], ["a", "running"]);
   stage.read([{ about: { outside: true } }, ...rounds(0)]);
   assert.deepEqual([stage.value.run, stage.rounds.length, stage.pending, stage.live, stage.about.outside], ["b", 1, null, true, true]);
-  stage.lose("");
+  stage.disconnect("");
   assert.equal(stage.state, "lost");
 });
 
@@ -79,10 +79,10 @@ test("a run without a round is refused with its sentence, and so is one that the
   const stage = shown(0, 1);
   const refused = [];
   stage.on("refused broken", (message) => refused.push(message));
-  stage.ask("Why?", []);
+  stage.showRequested("Why?", []);
   assert.equal(await stage.follow(answer(state("running", "b"), state("error", "b", "No."))), false);
   assert.deepEqual([refused, stage.refusal, stage.value.run, stage.busy], [["No."], "No.", "a", false]);
-  stage.ask("", []);
+  stage.showRequested("", []);
   assert.equal(await stage.follow(answer(state("error", "", "The prompt is empty."))), false);
   assert.deepEqual([refused[1], stage.value.run, stage.busy], ["The prompt is empty.", "a", false]);
   assert.equal(await stage.follow(answer(state("running", "b"), new Error("gone"))), false);
@@ -119,7 +119,7 @@ test("a run that was stopped is so at once, and ended by itself if its last line
   go();
   await new Promise((resolve) => { setTimeout(resolve, 10); });
   assert.deepEqual([stage.state, stage.run.end.reason, stage.rounds.length], ["done", "stop", 2]);
-  stage.ask("Why?", []);
+  stage.showRequested("Why?", []);
   stage.read([state("queued", "c")]);
   assert.deepEqual([stage.halt(), stage.busy, stage.value.run], ["c", false, "b"]);
 });
@@ -134,18 +134,18 @@ test("one speed is printed: the server's if there is one, and none is drawn if t
   const stage = shown(0, 1);
   for (const one of stage.rounds) Object.assign(one, { seconds: { verify: 0.02 }, spent: 0.02 });
   assert.deepEqual(stage.speed, { text: "100", value: 100 });
-  stage.compared("a", { state: "ended", speed: { withheld: "", speed: "113", plain_speed: "50.2", times: "2.3×" } });
+  stage.setComparison("a", { state: "ended", speed: { withheld: "", speed: "113", plain_speed: "50.2", times: "2.3×" } });
   assert.deepEqual([stage.speed, stage.withheld], [{ text: "113", value: 113 }, ""]);
-  stage.compared("a", { state: "ended", speed: { withheld: "Busy.", speed: "97.1", plain_speed: "", times: "" } });
-  assert.deepEqual([stage.speed, stage.withheld, stage.against], [{ text: "97.1", value: null }, "Busy.", null]);
-  stage.compared("a", { state: "measuring", speed: { withheld: "Too short.", speed: "97.1" } });
+  stage.setComparison("a", { state: "ended", speed: { withheld: "Busy.", speed: "97.1", plain_speed: "", times: "" } });
+  assert.deepEqual([stage.speed, stage.withheld, stage.speedup], [{ text: "97.1", value: null }, "Busy.", null]);
+  stage.setComparison("a", { state: "measuring", speed: { withheld: "Too short.", speed: "97.1" } });
   assert.deepEqual([stage.speed.value, stage.withheld], [100, ""]);
 });
 
 test("of a text that repeats itself the rounds before are measured", () => {
   const stage = shown(0, 1, 2);
   stage.read([{ about: { repetition: { token: 2, round: 1, words: "From token 3 on the text repeats itself." } } }]);
-  assert.deepEqual([stage.measured.tokens, stage.figures.tokens], [2, 6]);
+  assert.deepEqual([stage.figuresBeforeRepetition.tokens, stage.figures.tokens], [2, 6]);
   stage.read([state("running", "b"), header(), ...rounds(0)]);
   assert.equal(stage.repetition, null);
 });
@@ -155,21 +155,21 @@ test("the film shows the round with most words in path and branches, and is sile
   const chain = (length, kept) => saying(" word", Array.from({ length }, (_, node) => node - 1), [...Array(kept).keys()]);
   const bush = saying(" word", [-1, 0, 0, 0, 1, 1, 2, 2, 3, 3], [0, 1, 4]);
   const rounds = [chain(9, 1), chain(9, 6), bush, chain(12, 8)];
-  assert.equal(bestOf(rounds), 2, "three kept of a tree show more than eight of a chain");
-  assert.equal(bestOf([...rounds, chain(20, 16)]), 4, "but not more than sixteen");
-  assert.equal(bestOf([chain(4, 4), saying(" word", [-1, 0, 0, 1], [0, 1, 3])]), 1, "a fork shows more than a line");
-  assert.equal(bestOf([saying("[:", [-1, 0, 0, 0, 1, 2], [0, 1, 4]), chain(3, 3)]), 1, "words show more than signs");
+  assert.equal(bestRound(rounds), 2, "three kept of a tree show more than eight of a chain");
+  assert.equal(bestRound([...rounds, chain(20, 16)]), 4, "but not more than sixteen");
+  assert.equal(bestRound([chain(4, 4), saying(" word", [-1, 0, 0, 1], [0, 1, 3])]), 1, "a fork shows more than a line");
+  assert.equal(bestRound([saying("[:", [-1, 0, 0, 0, 1, 2], [0, 1, 4]), chain(3, 3)]), 1, "words show more than signs");
   const pieces = new Map([[0, " to"], [1, " check"], [2, " list"], [3, "ing"], [4, "'s"]]);
   const cut = round({ parents: [-1, 0, 0, 1, 2], keep: [0, 1, 3], pieces });
-  assert.equal(bestOf([cut, saying(" word", [-1, 0, 0, 1], [0, 1])]), 1, "and more than pieces of words");
+  assert.equal(bestRound([cut, saying(" word", [-1, 0, 0, 1], [0, 1])]), 1, "and more than pieces of words");
   const own = [saying(" word", [-1, 0, 0, 1], [0, 1]), chain(4, 3), saying(" word", [-1, 0, 1, 1, 0], [0, 1, 2]), chain(4, 3)];
-  assert.equal(fullestOf(own), 2, "of a person's own run the longest kept path, and of these the one with most branches");
-  const film = (verdict, more) => scenesOf({ fresh: rounds, comparison: { state: "ended", tracks: { texts: ["a"] }, text: { verdict }, ...more } });
+  assert.equal(longestPathRound(own), 2, "of a person's own run the longest kept path, and of these the one with most branches");
+  const film = (verdict, more) => scenesOf({ roundsBeforeRepetition: rounds, comparison: { state: "ended", tracks: { texts: ["a"] }, text: { verdict }, ...more } });
   assert.deepEqual(film("same"), ["plain", "guess", "verify", "race", "same", "card"]);
   assert.deepEqual(film("parted"), ["guess", "verify", "race", "card"]);
   assert.deepEqual(film("same", { state: "measuring" }), ["guess", "verify", "card"]);
-  assert.deepEqual(scenesOf({ fresh: rounds, comparison: null }), ["guess", "verify", "card"]);
-  assert.deepEqual(scenesOf({ fresh: [chain(1, 1)], comparison: { state: "ended", tracks: { texts: ["a"] }, text: { verdict: "parted" } } }), ["race", "card"]);
+  assert.deepEqual(scenesOf({ roundsBeforeRepetition: rounds, comparison: null }), ["guess", "verify", "card"]);
+  assert.deepEqual(scenesOf({ roundsBeforeRepetition: [chain(1, 1)], comparison: { state: "ended", tracks: { texts: ["a"] }, text: { verdict: "parted" } } }), ["race", "card"]);
 });
 
 test("only the run that branched off leads back to the one that it left", () => {
@@ -178,13 +178,13 @@ test("only the run that branched off leads back to the one that it left", () => 
   stage.branch = { run: "a", prompt_ids: [1, 2] };
   const lefts = [["b", [1, 2]], ["c", [1, 3]], ["b", [1, 2]]].map(([name, ids]) => {
     begin(name, ids);
-    return stage.left;
+    return stage.parentRun;
   });
   assert.deepEqual(lefts, ["a", "", "a"]);
 });
 
 test("a run branches off where nothing before is missing, and not with a token that ends the text", () => {
-  const stage = Object.assign(new Stage(), { server: {}, loaded: "demo" });
+  const stage = Object.assign(new Stage(), { server: {}, loadedRig: "demo" });
   stage.read([state("done"), header({ rig: "demo" }, { stop_ids: [7] }), ...rounds(0, 1, 3), END, state("done")]);
   const can = [0, 1, 2].map((place) => {
     stage.go(place);

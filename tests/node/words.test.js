@@ -10,12 +10,12 @@ import { round } from "./rounds.js";
 const SPEED = { plain_speed: "40", speed: "20", times: "0.50×", ratio: 0.5, tau: "1.44", cost: "2.88" };
 
 test("no run that was slower than plain decoding goes without a sentence", () => {
-  const said = (standing, others = []) => slower({ against: { ...SPEED, standing }, comparison: { others }, mode: "story", rounds: Array(141).fill({ n: 4 }), figures: { tokens: 203 } });
+  const said = (standing, others = []) => slower({ speedup: { ...SPEED, standing }, comparison: { others }, mode: "story", rounds: Array(141).fill({ n: 4 }), figures: { tokens: 203 } });
   assert.equal(said("faster"), "");
   assert.ok(said("alike"));
   for (const figure of ["141", "203", "4 rows", "2.88", "1.44"]) assert.ok(said("slower").includes(figure));
   assert.ok(said("slower", [{ pace: "auto", rounds: 40, drafted: 3 }]).includes("auto"), "which would have decoded plainly");
-  const withheld = { against: null, withheld: "Too few rounds." };
+  const withheld = { speedup: null, withheld: "Too few rounds." };
   assert.deepEqual([slower({ ...withheld, mode: "workbench" }), slower({ ...withheld, mode: "story" })], ["Too few rounds.", ""]);
 });
 
@@ -30,9 +30,9 @@ test("a run is measured again if that may help, and only there", () => {
 test("instead of what was slower the fastest other setting is offered, else plain decoding", () => {
   const other = { method: "ddtree", budget: 64, pace: "auto", ratio: 1.3, times: "1.30×", rounds: 9, drafted: 9 };
   const lucky = { ...other, budget: 7, ratio: 1.7, times: "1.70×", drafted: 1 }; // it decoded plainly: that is chance
-  const told = insteadOf({ against: SPEED, comparison: { others: [lucky, other] } });
+  const told = insteadOf({ speedup: SPEED, comparison: { others: [lucky, other] } });
   assert.deepEqual([told.label, told.setting], ["Use auto up to 64 nodes: 1.30×", { method: "ddtree", budget: 64, pace: "auto" }]);
-  assert.equal(insteadOf({ against: SPEED, comparison: { others: [{ ...other, ratio: 0.4 }] } }).label, "Use plain decoding");
+  assert.equal(insteadOf({ speedup: SPEED, comparison: { others: [{ ...other, ratio: 0.4 }] } }).label, "Use plain decoding");
 });
 
 test("the curves of a run are its figures after each round, over all and over the latest", () => {
