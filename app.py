@@ -35,7 +35,7 @@ from explorer.opening import Listening, serve_at_once
 from explorer.recordings import Library, recorded_rig, shipped
 from explorer.rig import CurrentRig, Instruments, Source
 from explorer.rig_choice import RigChoice, loading
-from explorer.runs import Run
+from explorer.runs import RunLog
 from explorer.security.gate import MAX_PATH_LENGTH, frame_origin, proxy_address
 from explorer.shared import SharedRuns
 
@@ -189,7 +189,7 @@ def first_page(wanted: argparse.Namespace, recordings: Library) -> str:
     """Return the HTML served while the page is built. Without a recording if login is required or a file is
     followed."""
     first = None if wanted.auth or wanted.follow else recordings.first()
-    lines = Run.recorded(first.name, first.trace, recordings.comparison(first.name)).all_lines() if first else ()
+    lines = RunLog.recorded(first.name, first.trace, recordings.comparison(first.name)).all_lines() if first else ()
     return opening_page(lines, wanted.root_path)
 
 

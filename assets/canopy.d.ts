@@ -262,7 +262,7 @@ type Band = import("./types.d.ts").Band;
 /** What a run's drafts would have kept at other budgets, or why that is not known. */
 type BudgetForecast = import("./types.d.ts").BudgetForecast & { error?: string };
 type PlainComparison = import("./types.d.ts").PlainComparison;
-type RunSpeed = import("./types.d.ts").RunSpeed;
+type PrintedSpeed = import("./types.d.ts").PrintedSpeed;
 type RunFigures = ReturnType<typeof import("./shared/round.js").figuresOf>;
 
 /** The parts of the page, once it is put together; what needs a server is null in a replay file. */

@@ -267,7 +267,7 @@ export interface NamedRig {
   note: string;
 }
 
-/** A rig that is being loaded, and the share of it that is done, if that is known. */
+/** A rig that is being loaded; ``share`` is the fraction that is done, None if unknown. */
 export interface Loading {
   name: string;
   message: string;
@@ -613,12 +613,12 @@ export interface Repetition {
   words: string;
 }
 
-/** A run beside plain decoding, as the page shows it; ``others`` the fastest first. */
+/** A run beside plain decoding, as the page shows it; ``others`` start with the fastest. */
 export interface PlainComparison {
   state: "measuring" | "ended" | "cut";
   text: ComparedText;
   tracks: Tracks;
-  speed: RunSpeed;
+  speed: PrintedSpeed;
   gpu: GpuCost | null;
   others: OtherSetting[];
 }
@@ -643,7 +643,7 @@ export interface Trials {
   draws: Packed<"<f4">;
 }
 
-/** The text comparison: ``same`` of ``tokens`` tokens are equal, in ``words``, with the ``rule`` behind the verdict if they differ. */
+/** The text comparison: the first ``same`` of ``tokens`` tokens are equal, as ``words`` say; ``rule``: the rule behind the verdict if they differ. */
 export interface ComparedText {
   verdict: string;
   same: number;
@@ -660,8 +660,8 @@ export interface Tracks {
   ends: string[];
 }
 
-/** A speed, and if a speed-up may be said ``tau`` and ``cost`` as printed, tau ÷ cost = times, ``how`` both were measured, and a sentence. */
-export interface RunSpeed {
+/** A speed; unless the speed-up is withheld, also ``tau`` and ``cost`` as printed (tau ÷ cost = times), ``how`` they were measured, and a sentence. */
+export interface PrintedSpeed {
   speed: string;
   plain_speed: string;
   ratio: number;
@@ -676,7 +676,7 @@ export interface RunSpeed {
   words: string;
 }
 
-/** What a round costs in plain steps on the GPU of published results, draft included: as the published ``loop``, as bandwidth and operations allow (``floor``), and how good such predictions were. */
+/** The predicted cost of a round, draft included, in plain steps on the GPU of published results: in the published ``loop``, and at least (``floor``, by bandwidth and operations). */
 export interface GpuCost {
   name: string;
   loop: number;
@@ -684,7 +684,7 @@ export interface GpuCost {
   caution: string;
 }
 
-/** A setting that was measured because the run was slower: ``dtype`` is empty if it is the run's own, ``drafted`` counts the rounds that verified a draft. */
+/** A setting that was timed because the run was slower. */
 export interface OtherSetting {
   method: string;
   budget: number;

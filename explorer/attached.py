@@ -37,11 +37,11 @@ class AttachedServer:
     def default_drafters(self, method: str) -> Sequence[str]:
         return self.drafters
 
-    def prepare(self, ask: PromptRequest, *, asker: str | None = "") -> "ServerRun":
+    def prepare(self, request: PromptRequest, *, asker: str | None = "") -> "ServerRun":
         """See ``Source``."""
-        if ask.method not in self.methods:
+        if request.method not in self.methods:
             raise RequestError(f"{self.name} runs what it was started with; choose the method {SERVED}.")
-        return ServerRun(self, ask)
+        return ServerRun(self, request)
 
     def close(self) -> None:
         self.server.client.close()
@@ -53,9 +53,9 @@ class ServerRun:
 
     share = 1 / MAX_AT_ONCE
 
-    def __init__(self, source: AttachedServer, ask: PromptRequest) -> None:
-        self._source, self._server, self._ask = source, source.server, ask
-        self._answer = Answer(self._server.kind, ask.max_tokens)
+    def __init__(self, source: AttachedServer, request: PromptRequest) -> None:
+        self._source, self._server, self._request = source, source.server, request
+        self._answer = Answer(self._server.kind, request.max_tokens)
         self._text: list[Token] = []
         self._seconds: list[float] = []  # when each token arrived, after the first
         self._sizes: list[int] = []  # of every chunk, in tokens of its steps
@@ -63,13 +63,13 @@ class ServerRun:
         self._shown: list[ServerStep] = []
 
     def lines(self) -> Generator[Line | None, None, None]:
-        """See ``PreparedRun``. If the steps that the server reports at its end differ from its chunks, a second header
+        """See ``PendingRun``. If the steps that the server reports at its end differ from its chunks, a second header
         begins the run again, with those steps."""
         server, answer = self._server, self._answer
         # until the report comes, chunks are shown as rounds, and called chunks unless they are known to be steps
         chunked = not (server.kind.chunk_is_step or server.trial and server.trial.accepted)
         try:
-            with server.answer(self._ask) as events:
+            with server.answer(self._request) as events:
                 for tokens in answer.chunks(events):
                     if tokens is None:
                         yield None
@@ -126,14 +126,14 @@ class ServerRun:
             yield Entry(round_, {token.id: token.piece for token in tokens}, self._seconds[reached])
 
     def _header(self, report: ServerReport | None, chunked: bool) -> Header:
-        ask, server = self._ask, self._server
+        asked, server = self._request, self._server
         request = Request(self._answer.prompt_ids, method=SERVED, budget=report.width if report else 0,
-                          max_tokens=ask.max_tokens, sampling=ask.sampling)
+                          max_tokens=asked.max_tokens, sampling=asked.sampling)
         return Header(
-            request, ask.prompt, self._source.name, self._source.drafters, self._source.hardware, "",
-            server.context_limit, {UNKNOWN_TOKEN: UNKNOWN_PIECE}, {server.kind.title: server.version}, turns=ask.turns,
-            note=f"{server.describe(report)} Times are those at which the text arrived here.", engine=server.title,
-            chunked=chunked)
+            request, asked.prompt, self._source.name, self._source.drafters, self._source.hardware, "",
+            server.context_limit, {UNKNOWN_TOKEN: UNKNOWN_PIECE}, {server.kind.title: server.version},
+            turns=asked.turns, note=f"{server.describe(report)} Times are those at which the text arrived here.",
+            engine=server.title, chunked=chunked)
 
 
 def server_of(source: Source) -> Server | None:
@@ -145,11 +145,11 @@ def attach(address: str, report: ReportProgress, client: Client | None = None) -
     """The server at that address in a rig's place; ServerError says why it cannot be one."""
     client = client or Client(address)
 
-    def look() -> None:
+    def report_progress() -> None:
         report(f"Asking {client.address} what it is …", None)
 
-    look()
-    source = AttachedServer(open_server(client, look))
+    report_progress()
+    source = AttachedServer(open_server(client, report_progress))
     reason = (f"{source.good_at} In the lab the tab Load measures it; all other measurements need a rig that this "
               "page opened itself.")
     model = f"{MODEL_MARK}{client.model}" if client.model else ""

@@ -41,8 +41,8 @@ CUT_SHORT = "Timing stopped because another run began, before there were enough 
 
 @dataclass(frozen=True)
 class ComparedText:
-    """The text comparison: ``same`` of ``tokens`` tokens are equal, in ``words``, with the ``rule`` behind the verdict
-    if they differ."""
+    """The text comparison: the first ``same`` of ``tokens`` tokens are equal, as ``words`` say; ``rule``: the rule
+    behind the verdict if they differ."""
 
     verdict: str
     same: int
@@ -66,9 +66,9 @@ class Tracks:
 
 
 @dataclass(frozen=True)
-class RunSpeed(SpeedRecord):
-    """A speed, and if a speed-up may be said ``tau`` and ``cost`` as printed, tau ÷ cost = times, ``how`` both were
-    measured, and a sentence."""
+class PrintedSpeed(SpeedRecord):
+    """A speed; unless the speed-up is withheld, also ``tau`` and ``cost`` as printed (tau ÷ cost = times), ``how`` they
+    were measured, and a sentence."""
 
     how: str = ""
     tau: str = ""
@@ -78,8 +78,8 @@ class RunSpeed(SpeedRecord):
 
 @dataclass(frozen=True)
 class GpuCost:
-    """What a round costs in plain steps on the GPU of published results, draft included: as the published ``loop``, as
-    bandwidth and operations allow (``floor``), and how good such predictions were."""
+    """The predicted cost of a round, draft included, in plain steps on the GPU of published results: in the published
+    ``loop``, and at least (``floor``, by bandwidth and operations). ``caution``: how good such predictions were."""
 
     name: str
     loop: float
@@ -89,8 +89,8 @@ class GpuCost:
 
 @dataclass(frozen=True)
 class OtherSetting:
-    """A setting that was measured because the run was slower: ``dtype`` is empty if it is the run's own, ``drafted``
-    counts the rounds that verified a draft."""
+    """A setting that was timed because the run was slower. ``dtype``: empty for the run's own; ``drafted``: how many
+    rounds verified a draft."""
 
     method: str
     budget: int
@@ -104,21 +104,20 @@ class OtherSetting:
 
 @dataclass(frozen=True)
 class PlainComparison:
-    """A run beside plain decoding, as the page shows it; ``others`` the fastest first."""
+    """A run beside plain decoding, as the page shows it; ``others`` start with the fastest."""
 
     state: State
     text: ComparedText
     tracks: Tracks
-    speed: RunSpeed
+    speed: PrintedSpeed
     gpu: GpuCost | None
     others: tuple[OtherSetting, ...] = ()
 
 
 @dataclass(frozen=True)
 class RunComparison:
-    """A run beside plain decoding of the same prompt. ``rounds`` are those that were timed with plain decoding's: the
-    run's own if both are recordings, else a second run of the same ask; ``turns`` may come from further ones.
-    ``state`` is one of the constants above."""
+    """A run beside plain decoding of the same prompt. ``rounds``: those timed beside plain decoding: the run's own
+    if both are recordings, else a repetition's. ``turns``: those of every repetition."""
 
     trace: Trace
     rounds: Sequence[Round]
@@ -140,7 +139,7 @@ class RunComparison:
             record = replace(record, withheld=CUT_SHORT, again=True)
         return PlainComparison(
             self.state, self._compared_text(comparison, text, plain), timed._tracks(comparison, record),
-            run_speed(record, tau(timed.trace.rounds), self.in_turns, precision, whole=timed is self),
+            printed_speed(record, tau(timed.trace.rounds), self.in_turns, precision, whole=timed is self),
             gpu_cost(fmean(len(round_.tree) for round_ in run_rounds)) if run_rounds else None)
 
     def _before_repetition(self) -> RunComparison:
@@ -178,7 +177,7 @@ class RunComparison:
         return tracks
 
     def _token_texts(self, token_ids: Sequence[int]) -> list[str]:
-        """What each token of a text adds to it: as in the run, as far as they are the run's tokens."""
+        """Return what each token adds to the text; up to the first difference, as the run itself decoded it."""
         named = {**pieces_of(self.trace), **self.pieces}
         shown = [named.get(token, f"⟨{token}⟩") for token in token_ids]
         own = zip(token_ids, text_of(self.trace.rounds).token_ids, RunText(self.trace.lines).pieces, strict=False)
@@ -223,7 +222,7 @@ def first_difference_text(texts: Sequence[str], two: Sequence[str], position: in
 
 
 def tracks_title(comparison: TextComparison, tokens: int) -> str:
-    """The heading over the first ``tokens`` of both texts on one clock."""
+    """Return the heading over the first ``tokens`` of both texts on one clock."""
     if comparison.verdict == SAME and tokens >= comparison.tokens:
         return "The same text, on one clock"
     if comparison.verdict in (SAME, SO_FAR) or tokens <= comparison.same:
@@ -231,19 +230,19 @@ def tracks_title(comparison: TextComparison, tokens: int) -> str:
     return f"Two texts, on one clock: the first {comparison.same} tokens are the same"
 
 
-def run_speed(record: SpeedRecord, tau_: float, in_turns: bool, precision: Precision = UNKNOWN, *,
-              whole: bool = True) -> RunSpeed:
+def printed_speed(record: SpeedRecord, tau_: float, in_turns: bool, precision: Precision = UNKNOWN, *,
+              whole: bool = True) -> PrintedSpeed:
     """Add the printed sentence to a speed record. ``whole``: it covers the whole text. Names a dtype in which plain
     decoding alone would be faster."""
     if record.withheld:
-        return RunSpeed(**asdict(record))
+        return PrintedSpeed(**asdict(record))
     quotient, tau_text = record.times.removesuffix("×"), f"{tau_:.2f}"
     cost = f"{tau_ / float(quotient):.2f}"
     how = "measured in turns with plain decoding" if in_turns else "the two were recorded one after the other"
     subject = "The speed-up" if whole else "Before the text repeats itself, the speed-up"
     words = (f"{subject} lies between {record.range.replace(' to ', ' and ')}: {how}."
              f"{_elsewhere(record.ratio, precision)}")
-    return RunSpeed(**asdict(record), how=how, tau=tau_text, cost=cost, words=words)
+    return PrintedSpeed(**asdict(record), how=how, tau=tau_text, cost=cost, words=words)
 
 
 def gpu_cost(rows: float) -> GpuCost:
@@ -255,7 +254,7 @@ def gpu_cost(rows: float) -> GpuCost:
 
 
 def _elsewhere(ratio: float, precision: Precision) -> str:
-    """How the run stands beside plain decoding in the dtype that is fastest for that; empty if it is the run's own."""
+    """Compare the run with plain decoding in its fastest dtype, in words; empty if that is the run's own."""
     if not precision.plain_dtype:
         return ""
     return (f" In {precision.plain_dtype}, where its text may differ, plain decoding alone takes "

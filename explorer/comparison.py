@@ -28,14 +28,14 @@ from explorer.jobs import Job, Jobs
 from explorer.rig import CurrentRig, Instruments
 from explorer.runs import Runs
 
-AGAIN_SECONDS, OTHER_SECONDS = 4.0, 2.0  # at most, for a short text once more, and for one other setting
-MAX_TOKENS = 64  # of another setting
-VIEW_SECONDS = 0.4  # between two updates
-SMALLER = (16, 4)  # node budgets that are tried if a larger one did not pay
+REPEAT_SECONDS = 4.0  # a text of few turns is timed again for at most this long
+CANDIDATE_SECONDS, CANDIDATE_TOKENS = 2.0, 64  # limits for timing each candidate setting
+UPDATE_SECONDS = 0.4  # between two results for the page
+SMALLER_BUDGETS = (16, 4)  # node budgets that are tried if a larger one did not pay
 
 
 class Comparison:
-    """The functions that the browser may call once a run has ended. What was found is remembered with the run."""
+    """Compares ended runs for the browser; each result is stored with its run."""
 
     def __init__(self, rig: CurrentRig, trace_of: Callable[[str], Trace], admission: Admission, runs: Runs) -> None:
         self._rig = rig
@@ -45,11 +45,11 @@ class Comparison:
         self._jobs = Jobs(admission)
 
     def functions(self) -> list[Call]:
-        return [browser_call("compare", self.compare), browser_call("compared", self._jobs.look)]
+        return [browser_call("compare", self.compare), browser_call("compared", self._jobs.poll)]
 
     def compare(self, wanted: Mapping[str, Any]) -> dict[str, Any]:
-        """Begin to compare {"run"} with plain decoding: {"job"}. RequestError if another run waits, or if this
-        one was made on another rig or machine. The job's result is a ``PlainComparison``, as far as it is."""
+        """Start a job that compares {"run"} with plain decoding; return {"job"}. Its result, a ``PlainComparison``,
+        grows. Raises RequestError if another run waits, or if this one was made on another rig or machine."""
         run = str(wanted.get("run"))
         trace = self._trace_of(run)
         self._refuse(run, trace)
@@ -70,14 +70,13 @@ class Comparison:
                                "decoding.")
 
     def _measure(self, run: str, trace: Trace, job: Job) -> dict[str, Any]:
-        instruments, ask, interrupt = self._rig.instruments, ask_of(trace), self._interrupt(job)
+        instruments, request, interrupt = self._rig.instruments, request_of(trace), self._interrupt(job)
         instruments.missing_processors()
-        comparison = self._beside_plain(run, RunComparison(trace, (), (), (), {}, "measuring"), ask, job)
+        comparison = self._beside_plain(run, RunComparison(trace, (), (), (), {}, "measuring"), request, job)
         try:
-            until = monotonic() + AGAIN_SECONDS
+            until = monotonic() + REPEAT_SECONDS
             while 0 < len(comparison.turns) < MIN_TURNS + SETTLING_TURNS and monotonic() < until:
-                # a text of few turns is timed again until they are enough for a range
-                comparison = replace(comparison, turns=(*comparison.turns, *self._time(ask, until, job).pairs))
+                comparison = replace(comparison, turns=(*comparison.turns, *self._time(request, until, job).pairs))
         except CancellationError:
             comparison = replace(comparison, state="cut")
         comparison = replace(comparison, busy=instruments.missing_processors() >= BUSY_THRESHOLD)
@@ -85,31 +84,31 @@ class Comparison:
         with suppress(CancellationError):
             interrupt()
             if view["speed"]["standing"] == SLOWER:
-                job.result = view = self._note(run, comparison, self._others(trace, job))
-            # for the panel Budget
-            instruments.measure_cost(trace, interrupt, again=self._misfits(trace, view["speed"]))
+                job.result = view = self._note(run, comparison, self._measure_others(trace, job))
+            # the page's panel Budget predicts from it
+            instruments.measure_cost(trace, interrupt, again=self._cost_is_stale(trace, view["speed"]))
         return view
 
-    def _misfits(self, trace: Trace, speed: Mapping[str, Any]) -> bool:
-        """Whether the known cost curve, measured at another time, does not fit the run beside plain decoding."""
+    def _cost_is_stale(self, trace: Trace, speed: Mapping[str, Any]) -> bool:
+        """Whether the known cost curve contradicts the measured speed-up."""
         cost = self._rig.instruments.known_cost(trace)
         own = modelled_speed(trace, cost) if cost else None
         return bool(cost and (cost.disorder or (own and own.curve_problem(speed["ratio"]))))
 
-    def _beside_plain(self, run: str, comparison: RunComparison, ask: PromptRequest, job: Job) -> RunComparison:
+    def _beside_plain(self, run: str, comparison: RunComparison, request: PromptRequest, job: Job) -> RunComparison:
         """Time the request interleaved with plain decoding until both texts end or it is interrupted."""
-        with self._interleaved(ask, self._interrupt(job)) as taking:
+        with self._interleaved(request, self._interrupt(job)) as timing:
             seen = monotonic()
             state: State = "measuring"
             while state == "measuring":
                 try:
-                    state = "measuring" if taking.advance() else "ended"
+                    state = "measuring" if timing.advance() else "ended"
                 except CancellationError:
-                    if not taking.plain:
+                    if not timing.plain:
                         raise
                     state = "cut"
-                if state != "measuring" or monotonic() - seen > VIEW_SECONDS:
-                    comparison, seen = replace(self._update(comparison, taking), state=state), monotonic()
+                if state != "measuring" or monotonic() - seen > UPDATE_SECONDS:
+                    comparison, seen = replace(self._update(comparison, timing), state=state), monotonic()
                     job.result = self._note(run, comparison)
         return comparison
 
@@ -117,7 +116,7 @@ class Comparison:
         record = replace(comparison.record(self._rig.instruments.precision), others=tuple(others))
         view: dict[str, Any] = encode_record(record)
         if kept := self._runs.get(run):
-            kept.note(record)
+            kept.set_comparison(record)
         return view
 
     def _interrupt(self, job: Job) -> Callable[[], None]:
@@ -128,62 +127,64 @@ class Comparison:
         return interrupt
 
     @contextmanager
-    def _interleaved(self, ask: PromptRequest, interrupt: Callable[[], None], other: Instruments | None = None
-                  ) -> Iterator[InterleavedTiming]:
-        """The ask, on another rig if one is given, in turns with plain decoding on this one."""
+    def _interleaved(self, request: PromptRequest, interrupt: Callable[[], None],
+                     other: Instruments | None = None) -> Iterator[InterleavedTiming]:
+        """Interleave the request, on the ``other`` rig if there is one, with plain decoding on this rig."""
         with ExitStack() as opened:
-            asks = [plain_of(ask)] if other else [plain_of(ask), ask]
-            plain, *turns = opened.enter_context(self._rig.instruments.interleaved(asks, interrupt))
-            (rounds,) = opened.enter_context(other.interleaved([ask], interrupt)) if other else turns
+            requests = [plain_of(request)] if other else [plain_of(request), request]
+            plain, *turns = opened.enter_context(self._rig.instruments.interleaved(requests, interrupt))
+            (rounds,) = opened.enter_context(other.interleaved([request], interrupt)) if other else turns
             yield InterleavedTiming(rounds, plain)
 
-    def _time(self, ask: PromptRequest, until: float, job: Job, other: Instruments | None = None) -> InterleavedTiming:
-        with self._interleaved(ask, self._interrupt(job), other) as taking:
-            while monotonic() < until and taking.advance():
+    def _time(self, request: PromptRequest, until: float, job: Job,
+              other: Instruments | None = None) -> InterleavedTiming:
+        with self._interleaved(request, self._interrupt(job), other) as timing:
+            while monotonic() < until and timing.advance():
                 pass
-        return taking
+        return timing
 
-    def _update(self, comparison: RunComparison, taking: InterleavedTiming) -> RunComparison:
-        tokens = {*committed_ids(taking.plain), *(round_.acceptance.bonus for round_ in taking.plain[-1:])}
+    def _update(self, comparison: RunComparison, timing: InterleavedTiming) -> RunComparison:
+        tokens = {*committed_ids(timing.plain), *(round_.acceptance.bonus for round_ in timing.plain[-1:])}
         pieces = self._rig.instruments.laboratory.pieces(sorted(tokens))
-        return replace(comparison, rounds=tuple(taking.rounds), plain=tuple(taking.plain), pieces=pieces,
-                       turns=taking.pairs)
+        return replace(comparison, rounds=tuple(timing.rounds), plain=tuple(timing.plain), pieces=pieces,
+                       turns=timing.pairs)
 
-    def _others(self, trace: Trace, job: Job) -> list[OtherSetting]:
-        """Settings that may be faster than the run was, measured in turns with plain decoding too."""
-        ask = replace(ask_of(trace), max_tokens=MAX_TOKENS)
-        tried: list[tuple[PromptRequest, Instruments | None]] = [(other, None) for other in others(ask)]
+    def _measure_others(self, trace: Trace, job: Job) -> list[OtherSetting]:
+        """Time settings that may be faster than the run was; return them, the fastest first."""
+        request = replace(request_of(trace), max_tokens=CANDIDATE_TOKENS)
+        tried: list[tuple[PromptRequest, Instruments | None]] = [(other, None) for other in faster_candidates(request)]
         if twin := self._rig.instruments.twin(self._interrupt(job)):
-            same = ask if ask.pace == FIXED else replace(ask, pace=FIXED, budget=min(ask.budget, SMALLER[0]))
+            fixed = replace(request, pace=FIXED, budget=min(request.budget, SMALLER_BUDGETS[0]))
+            same = request if request.pace == FIXED else fixed
             tried.append((same, twin))
-        settings = [_other_setting(other, rig, self._time(other, monotonic() + OTHER_SECONDS, job, rig))
+        settings = [_other_setting(other, rig, self._time(other, monotonic() + CANDIDATE_SECONDS, job, rig))
                     for other, rig in tried]
         return sorted(settings, key=lambda setting: -setting.ratio)
 
 
-def _other_setting(ask: PromptRequest, rig: Instruments | None, taking: InterleavedTiming) -> OtherSetting:
-    speed = speed_beside_plain(taking.pairs, taking.rounds)
+def _other_setting(request: PromptRequest, rig: Instruments | None, timing: InterleavedTiming) -> OtherSetting:
+    speed = speed_beside_plain(timing.pairs, timing.rounds)
     return OtherSetting(
-        ask.method, ask.budget, ask.pace, rig.laboratory.conditions.dtype if rig else "", len(taking.rounds),
-        sum(len(round_.tree) > 1 for round_ in taking.rounds), speed.ratio, speed.times)
+        request.method, request.budget, request.pace, rig.laboratory.conditions.dtype if rig else "",
+        len(timing.rounds), sum(len(round_.tree) > 1 for round_ in timing.rounds), speed.ratio, speed.times)
 
 
-def plain_of(ask: PromptRequest) -> PromptRequest:
-    """The same ask for plain decoding."""
-    return replace(ask, method=BASELINE, budget=0, drafters=(), pace=FIXED)
+def plain_of(request: PromptRequest) -> PromptRequest:
+    """Return the same request for plain decoding."""
+    return replace(request, method=BASELINE, budget=0, drafters=(), pace=FIXED)
 
 
-def ask_of(trace: Trace) -> PromptRequest:
+def request_of(trace: Trace) -> PromptRequest:
     """Return the run's request; for an interrupted run, with max_tokens set to the tokens it wrote."""
     header, written = trace.header, len(committed_ids(trace.rounds))
-    ask = PromptRequest(header.prompt, drafters=header.drafters, turns=header.turns, thinking=header.thinking,
+    request = PromptRequest(header.prompt, drafters=header.drafters, turns=header.turns, thinking=header.thinking,
                         forced=header.request.prompt_ids[len(header.request.prompt_ids) - header.forced:],
                         **header.request.shared())
-    return ask if trace.end.reason in ("stop", "context") else replace(ask, max_tokens=written)
+    return request if trace.end.reason in ("stop", "context") else replace(request, max_tokens=written)
 
 
-def others(ask: PromptRequest) -> list[PromptRequest]:
-    """Settings of the same method that may be faster than plain decoding if this one was not: auto, and smaller
+def faster_candidates(request: PromptRequest) -> list[PromptRequest]:
+    """Return settings of the same method that may beat plain decoding if this one did not: auto, and smaller
     budgets."""
-    smaller = [replace(ask, budget=budget, pace=FIXED) for budget in SMALLER if budget < ask.budget]
-    return [replace(ask, pace=AUTO), *smaller] if ask.pace == FIXED else smaller
+    smaller = [replace(request, budget=budget, pace=FIXED) for budget in SMALLER_BUDGETS if budget < request.budget]
+    return [replace(request, pace=AUTO), *smaller] if request.pace == FIXED else smaller

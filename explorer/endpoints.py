@@ -24,17 +24,17 @@ from explorer.claims import PlainComparison
 from explorer.export import export
 from explorer.follow import Follow
 from explorer.recordings import LessonSummary, Library
-from explorer.runs import Run, Runner, Runs
+from explorer.runs import RunLog, Runner, Runs
 from explorer.security.askers import Asker, asker
 from explorer.shared import SharedRuns, with_words
 from explorer.uploads import Uploads
 
-FILE_PREFIX = "file-"  # of the ids of runs that were opened from a file
-NO_DATE = "in a file"  # shown if the file does not say when it was recorded
+FILE_PREFIX = "file-"  # starts the id of every run that was opened from a file
+NO_DATE = "in a file"  # the date of a file that has none
 MAX_UPLOAD_BYTES = 32 * 2**20
 MAX_ADDRESS_LENGTH = 1000  # characters
-MAX_ANSWER_BYTES = 2 * 2**20  # a longer trace file comes in several answers
-LISTENER_TIMEOUT_SECONDS = 30.0  # a program's run ends if nobody reads it for longer
+MAX_ANSWER_BYTES = 2 * 2**20  # a longer trace file comes in pieces
+LISTENER_TIMEOUT_SECONDS = 30.0  # a program's run that nobody read for longer ends
 
 
 class Endpoints:
@@ -47,22 +47,22 @@ class Endpoints:
 
     def functions(self) -> list[Call]:
         """Return the functions that the browser calls by name."""
-        return [browser_call("upload", self._uploads.take), browser_call("open_trace", self._open_file),
+        return [browser_call("upload", self._uploads.receive), browser_call("open_trace", self._open_file),
                 browser_call("export", self._export), browser_call("share", self._share),
                 browser_call("unshare", self._unshare)]
 
-    def run_of(self, name: str) -> Run:
-        """A recording, a shared run, a followed file as far as it has been written, or a remembered run; RequestError
-        if there is none of that name. A file that somebody opened is shown as a recording."""
+    def run_of(self, name: str) -> RunLog:
+        """Return a recording, a shared run, a followed file as far as it is written, or a run of this server. An opened
+        file is shown as a recording. Raises RequestError if there is none of that name."""
         if shared := self._shared and self._shared.find(name):
             return shared
         if name in self._library.lessons:
-            return Run.recorded(name, self._library.lessons[name].trace, self._library.comparison(name))
+            return RunLog.recorded(name, self._library.lessons[name].trace, self._library.comparison(name))
         followed = self._follow.trace(name) if self._follow else None
         if followed or name.startswith(FILE_PREFIX):
             trace = followed or self._runs.trace(name)
             date = trace.header.recorded or ("" if followed else NO_DATE)
-            return Run.recorded(name, replace(trace, header=replace(trace.header, recorded=date)))
+            return RunLog.recorded(name, replace(trace, header=replace(trace.header, recorded=date)))
         return self._runs.find(name)
 
     def trace_of(self, name: str) -> Trace:
@@ -73,26 +73,26 @@ class Endpoints:
         return (shared and shared.trace()) or followed or self._runs.trace(name)
 
     def speed_of(self, name: str) -> dict[str, Any]:
-        """Return the run's measured speed-up (``claims.RunSpeed``) as a dict; empty if it was not measured."""
+        """Return the run's measured speed-up (``claims.PrintedSpeed``) as a dict; empty if it was not measured."""
         run = self._runs.get(name) or (self._shared and self._shared.find(name))
         compared = run.about.get("comparison") if run else self._library.comparison(name)
         return {} if compared is None or compared.state == "measuring" else encode_record(compared.speed)
 
     def _open_file(self, given: Mapping[str, Any]) -> dict[str, Any]:
-        """Keep a trace file as a run, {"run": its name}: {"name", and what ``Uploads.take_complete`` takes}."""
-        name, file = str(given.get("name", "the file"))[:80], self._uploads.take_complete(given)
+        """Store a trace file as a run: {"name", and what ``Uploads.collect`` takes} gives {"run": its name}."""
+        name, file = str(given.get("name", "the file"))[:80], self._uploads.collect(given)
         trace, run = loads(file, name), FILE_PREFIX + uuid4().hex[:12]
         if not trace.entries:
             raise TraceError(f"{name} has an end and no round; nothing of it can be shown.")
-        self._runs.keep(Run.recorded(run, trace))
-        gc.freeze()  # see ``guarded``: the trace stays, and whoever looks through its millions of parts holds up all
+        self._runs.store(RunLog.recorded(run, trace))
+        gc.freeze()  # exempt the trace from garbage collection: scanning its millions of objects stalls every request
         return {"run": run}
 
     def _export(self, given: Mapping[str, Any]) -> bytes:
-        """A file of a run: {"kind", "run", "round": from 0, and for a replay page "title", "comment" and "view"} gives
+        """Export a run: {"kind", "run", "round": from 0, and for a replay page "title", "comment" and "view"} gives
         {"name", "media", "data": base64} as JSON."""
         number, (trace, comparison) = check_int("The round", given.get("round", 0), 0, MAX_TOKENS), self._worded(given)
-        run = Run.recorded(str(given.get("run")), trace, comparison)  # of others in its rounds nothing leaves
+        run = RunLog.recorded(str(given.get("run")), trace, comparison)  # without the runs that shared its rounds
         view = str(given.get("view") or "")[:MAX_ADDRESS_LENGTH]
         return export(str(given.get("kind"))[:40], run, number, view).as_json()
 
@@ -110,7 +110,7 @@ class Endpoints:
         return {}
 
     def _worded(self, given: Mapping[str, Any]) -> tuple[Trace, PlainComparison | None]:
-        """A run with the words that somebody gives it, and how it was measured beside plain decoding."""
+        """Return a run with the title and comment that somebody gives it, and its comparison with plain decoding."""
         name = str(given.get("run"))
         return with_words(self.trace_of(name), given), self.run_of(name).about.get("comparison")
 
@@ -135,8 +135,8 @@ class Endpoints:
                      **named_fields(options or {}), "prompt": prompt}
             yield from self._summaries(prompt_request(given, page=True), asker())
 
-    def _summaries(self, ask: PromptRequest, who: Asker) -> Iterator[dict[str, Any]]:
-        run = self._runner.start(ask, who.address, who.cache)
+    def _summaries(self, request: PromptRequest, who: Asker) -> Iterator[dict[str, Any]]:
+        run = self._runner.start(request, who.address, who.cache)
         shown, heard = None, monotonic()
         try:
             with run.reading():
@@ -170,14 +170,14 @@ class Endpoints:
 
 @contextmanager
 def _refusal() -> Iterator[None]:
-    """For other programs: a failure comes back as an error with its sentence."""
+    """Raise errors as Gradio's, so that other programs get the message."""
     try:
         yield
     except CanopyError as error:
         raise gr.Error(str(error), print_exception=False) from error
 
 
-def summary(run: Run) -> dict[str, Any]:
+def summary(run: RunLog) -> dict[str, Any]:
     """Return a run's state, text and token ids so far, without trees."""
     trace = run.trace()
     rounds = trace.rounds if trace else []
@@ -186,7 +186,7 @@ def summary(run: Run) -> dict[str, Any]:
 
 
 def trace_lines(trace: Trace, first: int) -> str:
-    """The lines of a trace file from that one on, as many as one answer takes."""
+    """Return the lines of a trace file from line ``first`` on, up to ``MAX_ANSWER_BYTES``."""
     lines, size = list[str](), 0
     for line in islice(trace.lines, first, None):
         lines.append(json.dumps(encode_line(line), separators=(",", ":")) + "\n")

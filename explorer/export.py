@@ -16,7 +16,7 @@ from engine.errors import RequestError
 from engine.records import STAGES, Round
 from engine.trace import Piece, Trace, dumps, pieces_of, readable
 from explorer.bundle import replay_page
-from explorer.runs import Run
+from explorer.runs import RunLog
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ def graphml(round_: Round, named: Mapping[int, Piece]) -> bytes:
 EXPORTS = ("trace", "rounds", "tree", "replay")
 
 
-def export(kind: str, run: Run, number: int, view: str = "") -> Download:
+def export(kind: str, run: RunLog, number: int, view: str = "") -> Download:
     """Export a finished run in one of the forms ``EXPORTS``; ``number`` is the round, from 0, of a tree, ``view`` the
     address of what a replay page shows first."""
     if kind not in EXPORTS:

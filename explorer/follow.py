@@ -13,7 +13,7 @@ from engine.machine.files import name_in_utf8
 from engine.trace import End, Trace, load
 from engine.trace.reading import TraceTail
 from explorer.lines import encoded
-from explorer.runs import Run, Runs
+from explorer.runs import RunLog, Runs
 
 log = logging.getLogger("canopy")
 
@@ -28,7 +28,7 @@ class GrowingRun:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.run = Run(name_in_utf8(path))
+        self.run = RunLog(name_in_utf8(path))
         self._tail = TraceTail(path)
         self.replaced = self._tail.replaced
 
@@ -79,7 +79,7 @@ class Follow:
         if not self._watched:
             self._watched = True
             Thread(target=self._watch, name="follow", daemon=True).start()
-        shown: Run | None = None
+        shown: RunLog | None = None
         while True:
             if (growing := self._growing) and growing.run is not shown:
                 shown = growing.run
@@ -109,5 +109,5 @@ class Follow:
             if shown:
                 shown.run.end()
             growing = GrowingRun(paths[0])
-            self._runs.begin(growing.run)
+            self._runs.register(growing.run)
             self._growing = growing

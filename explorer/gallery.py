@@ -17,7 +17,7 @@ from engine.machine.files import replace_file
 from engine.records import Round
 from explorer.bundle import replay_page
 from explorer.recordings import Lesson, LessonSummary, Library, shipped
-from explorer.runs import Run
+from explorer.runs import RunLog
 
 COLUMN, ROW, MARGIN = 22, 12, 10  # pixels of a picture
 MIN_WIDTH = 200
@@ -98,7 +98,7 @@ def write_gallery(traces: Path, site: Path, title: str) -> int:
         if not lesson.trace.entries:
             continue
         link = f"{len(cards) + 1:03d}-{re.sub(r'[^A-Za-z0-9_-]', '-', name)[:80]}.html"
-        run = Run.recorded(name, lesson.trace, library.comparison(name))
+        run = RunLog.recorded(name, lesson.trace, library.comparison(name))
         replace_file(site / link, replay_page(about["title"], run.all_lines()).encode())
         cards.append(card(lesson, about, link))
     page = (f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><meta name="viewport" '

@@ -1,4 +1,4 @@
-"""Jobs: measurements in the background, each of which waits until it has the machine to itself."""
+"""Measurements in the background. Each waits until it has the machine to itself."""
 
 import logging
 from collections import OrderedDict
@@ -12,30 +12,30 @@ from uuid import uuid4
 from engine.errors import CancellationError, CanopyError, RequestError
 from engine.requests.admission import Admission
 
-MAX_OPEN = 8  # jobs that wait or run
+MAX_OPEN_JOBS = 8  # that wait or run
 POLL_TIMEOUT_SECONDS = 150.0  # a queued job that nobody polls for longer ends; a background tab polls once a minute
-MAX_REMEMBERED = 24  # jobs with their results; the oldest is forgotten first
+MAX_REMEMBERED_JOBS = 24  # the oldest is forgotten first
 
 log = logging.getLogger("canopy")
 
 
 @dataclass(eq=False)
 class Job:
-    """Work in the background, and how far it is. ``state`` is queued, running, done, error, or ``if_stopped`` if it
-    was stopped on the way; ``result`` may grow while it runs."""
+    """Work in the background. ``state``: queued, running, done, error, or ``if_stopped`` if it was stopped; ``result``
+    may grow while it runs."""
 
     name: str = ""
     state: str = "queued"
     message: str = "Waiting for the machine …"
     done: int = 0
     total: int = 0
-    share: float | None = None  # of it that is done, if that is known
+    share: float | None = None  # the fraction that is done; None if unknown
     seconds_left: float | None = None
     result: Any = None
-    stop: Event = field(default_factory=Event)  # finish what is in hand, and begin nothing new
+    stop: Event = field(default_factory=Event)  # set: finish the current step, begin no other
     if_stopped: str = "stopped"
-    lapses: bool = True  # whether it leaves the queue when nobody polls it
-    asked: float = field(default_factory=monotonic)  # when its progress was last asked for
+    needs_polling: bool = True  # whether it leaves the queue if nobody polls it
+    polled_at: float = field(default_factory=monotonic)  # when it was last polled
 
     @property
     def open(self) -> bool:
@@ -57,7 +57,7 @@ class Job:
 
     def _wait(self, sentence: str) -> None:
         self.message = sentence
-        if self.stop.is_set() or self.lapses and monotonic() - self.asked > POLL_TIMEOUT_SECONDS:
+        if self.stop.is_set() or self.needs_polling and monotonic() - self.polled_at > POLL_TIMEOUT_SECONDS:
             raise CancellationError("It was stopped.")
 
     def _run(self, admission: Admission, work: "Callable[[Job], Any]") -> None:
@@ -98,23 +98,23 @@ class Jobs:
 
     def start(self, work: Callable[[Job], Any]) -> str:
         waiting = sum(job.open for job in self._kept.values())
-        if waiting >= MAX_OPEN:
+        if waiting >= MAX_OPEN_JOBS:
             raise RequestError(f"{waiting} measurements wait or run already; wait until one has ended.")
         name = uuid4().hex[:12]
         job = self._kept[name] = Job()
         job.begin(self._admission, work)
-        while len(self._kept) > MAX_REMEMBERED:
+        while len(self._kept) > MAX_REMEMBERED_JOBS:
             self._kept.popitem(last=False)[1].stop.set()
         return name
 
-    def look(self, wanted: Mapping[str, Any]) -> JobView:
+    def poll(self, wanted: Mapping[str, Any]) -> JobView:
         """Return a job's progress for {"job": id}; with "stop": true, stop it. Raises RequestError for an unknown
         id."""
         job = self._kept.get(str(wanted.get("job")))
         if job is None:
             raise RequestError("That measurement is gone: the server was restarted, or has made many others since; "
                                "begin it again.")
-        job.asked = monotonic()
+        job.polled_at = monotonic()
         if wanted.get("stop"):
             job.stop.set()
         return job.view()

@@ -1,4 +1,4 @@
-"""A memory of bounded length."""
+"""A mapping of bounded size."""
 
 from collections import OrderedDict
 from typing import TypeVar
@@ -8,14 +8,14 @@ Value = TypeVar("Value")
 
 
 class Latest(OrderedDict[Key, Value]):
-    """A mapping of bounded size that forgets the value that was set longest ago."""
+    """Forgets the value that was set longest ago when it would hold more than ``max_items``."""
 
-    def __init__(self, most: int) -> None:
+    def __init__(self, max_items: int) -> None:
         super().__init__()
-        self._most = most
+        self._max_items = max_items
 
     def __setitem__(self, key: Key, value: Value) -> None:
         super().__setitem__(key, value)
         self.move_to_end(key)
-        if len(self) > self._most:
+        if len(self) > self._max_items:
             self.popitem(last=False)

@@ -66,7 +66,7 @@ def build(rig: CurrentRig, library: Library, choice: RigChoice | None = None, re
     with gr.Blocks(title="Canopy", analytics_enabled=False, fill_width=True) as page:
         gr.HTML(elem_id="canopy-header", html_template=STAGE_HTML, padding=False, apply_default_css=False)
         answers = rig.coming is None or rig.coming.name in presets.by_rig  # its own recording is the first
-        controls = Controls(rig, presets.of(rig), first if answers else None)
+        controls = Controls(rig, presets.for_rig(rig), first if answers else None)
         stage = gr.HTML(
             elem_id="canopy-stage", html_template=STAGE_HTML, padding=False, apply_default_css=False,
             js_on_load="Canopy.open(element, props, server, {adopt: (run) => trigger('adopt', run), "
@@ -147,7 +147,7 @@ class Controls:
     def __init__(self, rig: CurrentRig, offered: Sequence[Preset], lesson: Lesson | None) -> None:
         name = rig.coming.name if rig.coming else rig.instruments.opened_as
         form = ({"prompt": lesson.trace.header.prompt, **options_of(lesson.trace.header.request)} if lesson
-                else options_of(offered[0].ask))
+                else options_of(offered[0].request))
         first = {**DEFAULTS, **form, **default_setting(name)}
         method = fitting(first["method"], rig.source.methods)
         self.opened_with = method, first["budget"]
@@ -240,16 +240,16 @@ def _update_bar(page: gr.Blocks, controls: Controls, stage: gr.HTML, rig: Curren
         ours = methods != [SERVED]  # an attached server drafts as it was started
         steps, nodes, *others = (gr.update(interactive=ours) for _ in controls.drafting())
         nodes |= {"value": usual["budget"]} if "budget" in usual else {}
-        return [gr.Dropdown(choices=methods, **kept), gr.Dropdown(choices=titles(presets.of(rig))),
+        return [gr.Dropdown(choices=methods, **kept), gr.Dropdown(choices=titles(presets.for_rig(rig))),
                 drafters(wanted, names_of(chosen)), steps, nodes, *others]
 
     def filled(name: str | None) -> list[Any]:
         """Fill the bar from a preset, and let go of it: Gradio sends the list's value whenever it loses the focus."""
-        preset = next((preset for preset in presets.of(rig) if preset.name == name), None)
+        preset = next((preset for preset in presets.for_rig(rig) if preset.name == name), None)
         if preset is None:
             return [gr.skip()] * len(outputs)
-        method = fitting(preset.ask.method, rig.source.methods)
-        return [*_values({**options_of(preset.ask), "method": method}),
+        method = fitting(preset.request.method, rig.source.methods)
+        return [*_values({**options_of(preset.request), "method": method}),
                 gr.Dropdown(**drafter_dropdown(rig.source, method)), gr.Dropdown(value=None)]
 
     def fitted(method: str, chosen: Any) -> Any:

@@ -150,20 +150,20 @@ class Recordings:
     def default_drafters(self, method: str) -> Sequence[str]:
         return ()
 
-    def prepare(self, ask: PromptRequest, *, asker: str | None = "") -> RecordedRun:
+    def prepare(self, request: PromptRequest, *, asker: str | None = "") -> RecordedRun:
         """Choose the recording of the same prompt that is nearest: in method, else in drafting at all, then in
         budget."""
         def distance(trace: Trace) -> tuple[bool, bool, int]:
-            request, plain = trace.header.request, not trace.header.drafters
-            return request.method != ask.method, plain, abs(request.budget - ask.budget)
+            recorded, plain = trace.header.request, not trace.header.drafters
+            return recorded.method != request.method, plain, abs(recorded.budget - request.budget)
 
         traces = [lesson.trace for lesson in self._library.lessons.values()]
-        recorded = [trace for trace in traces if (trace.header.turns, trace.header.prompt.strip()) == (
-            ask.turns, ask.prompt.strip())]
-        if not recorded:
+        candidates = [trace for trace in traces if (trace.header.turns, trace.header.prompt.strip()) == (
+            request.turns, request.prompt.strip())]
+        if not candidates:
             raise RequestError(f"{self.reason} Only recorded runs can be shown: pick one under Recordings, or run the "
                                "prompt of one.")
-        return RecordedRun(min(recorded, key=distance))
+        return RecordedRun(min(candidates, key=distance))
 
     def close(self) -> None: ...
 

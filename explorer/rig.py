@@ -32,30 +32,30 @@ class Source(Protocol):
     def methods(self) -> Sequence[str]: ...  # in the order of the page
 
     @property
-    def good_at(self) -> str: ...  # what prompts it was trained for, in a sentence; empty if that is not known
+    def good_at(self) -> str: ...  # which prompts it was trained for, in a sentence; empty if unknown
 
     @property
     def drafters(self) -> Collection[str]: ...
 
     def default_drafters(self, method: str) -> Sequence[str]:
-        """The drafters of a method if the ask names none, in order."""
+        """Return the drafters, in order, that a method uses if the request names none."""
 
-    def prepare(self, ask: PromptRequest, *, asker: str | None = "") -> "PreparedRun":
-        """Check a request and return its run, which begins with its first line. ``asker`` is whose cache it may use.
+    def prepare(self, request: PromptRequest, *, asker: str | None = "") -> "PendingRun":
+        """Check a request and return its run. ``asker``: whose cached texts it may start from.
 
         Raises CanopyError, with a message for the user, if it cannot be served.
         """
 
     def close(self) -> None:
-        """Free what it holds besides its weights, since another source takes its place. No run may be in progress."""
+        """Free what it holds besides its weights. No run may be in progress."""
 
 
-class PreparedRun(Protocol):
-    """A run that was checked and has not begun."""
+class PendingRun(Protocol):
+    """A run whose request was checked. It starts when its ``lines`` are read."""
 
     @property
     def share(self) -> float:
-        """The fraction of the machine that it takes, of what all concurrent runs share: 1 if it has to be alone."""
+        """The fraction of the machine that it takes; 1 for a run that has to be alone."""
 
     def lines(self) -> Generator[Line | None, None, None]:
         """Yield the run's lines; None while there is nothing new, so that the caller can stop.
@@ -66,9 +66,8 @@ class PreparedRun(Protocol):
 
 
 class Instruments(Protocol):
-    """A loaded rig, to measure with. Every method needs the rig to itself: the caller waits for its turn first.
-
-    Raises CanopyError, with a message for the user, if something cannot be done.
+    """A loaded rig, to measure with. Every method needs the rig to itself: the caller waits for its turn first. Errors
+    are CanopyErrors with a message for the user.
     """
 
     @property
@@ -86,12 +85,12 @@ class Instruments(Protocol):
     @property
     def laboratory(self) -> "Laboratory": ...  # what sweeps and races measure with
 
-    def interleaved(self, asks: Sequence[PromptRequest],
+    def interleaved(self, requests: Sequence[PromptRequest],
                  interrupt: Callable[[], None]) -> AbstractContextManager[Sequence[Iterator[Round]]]:
         """Yield one round iterator per request, to alternate between. ``interrupt`` is polled; it raises to stop."""
 
     def missing_processors(self) -> float:
-        """How many processors other programs have taken from the rig since the last call; 0.0 if that is not known."""
+        """Return how many processors other programs took since the last call; 0.0 if unknown."""
 
     def twin(self, interrupt: Callable[[], None]) -> "Instruments | None":
         """Load the same rig in the other dtype; None if both do not fit into memory. ``interrupt`` is polled; it raises
@@ -105,15 +104,14 @@ class Instruments(Protocol):
         ``interrupt`` is polled; it raises to stop."""
 
     def what_if(self, trace: Trace, progress: "Progress") -> WhatIf:
-        """The forecasts of every method at every budget for the text of that run, with the cost curve."""
+        """Forecast every method at every budget for the text of that run, with the cost curve."""
 
     def doctor(self, progress: "Progress") -> Sequence[DoctorFinding]:
-        """Why τ may be low: what was checked, the worst first."""
+        """Check why τ may be low; return the findings, the worst first."""
 
 
 class CurrentRig:
-    """The rig that currently serves the page. Read ``source`` and ``instruments`` at every use; the rig may be
-    replaced.
+    """The rig that serves the page. Read ``source`` and ``instruments`` at every use, since the rig may be replaced.
 
     ``coming``: the first rig while it loads; runs wait for it. ``note``: added to every run's notes. ``changes``: how
     often the rig was replaced.
@@ -129,8 +127,8 @@ class CurrentRig:
     def source(self) -> Source:
         return self.instruments.source
 
-    def take(self, instruments: Instruments, note: str = "") -> None:
-        """Let another rig answer from now on. Nothing may be running."""
+    def replace(self, instruments: Instruments, note: str = "") -> None:
+        """Serve the page with another rig from now on. No run may be in progress."""
         self.instruments, self.note = instruments, note
         self.changes += 1
 

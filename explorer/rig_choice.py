@@ -48,7 +48,7 @@ class NamedRig(TypedDict):
 
 
 class Loading(TypedDict):
-    """A rig that is being loaded, and the share of it that is done, if that is known."""
+    """A rig that is being loaded; ``share`` is the fraction that is done, None if unknown."""
 
     name: str
     message: str
@@ -56,10 +56,12 @@ class Loading(TypedDict):
 
 
 class RigState(TypedDict):
-    """The rig that answers, those that can be chosen, and the one that is being loaded. ``coming`` is the name of the
-    first rig until it is loaded or refused. ``changes`` counts how often the rig was changed: a page that has seen
-    another number still offers what a former rig could do. ``retry`` is the address of the server that was to be the
-    first rig, if it could not be attached."""
+    """The rig that answers, those that can be chosen, and the one that is being loaded.
+
+    ``coming``: the name of the first rig until it is loaded or refused. ``changes``: how often the rig was replaced; a
+    page that holds another number must fetch the rig's options again. ``retry``: the address of a server that could
+    not be attached as the first rig.
+    """
 
     rig: str
     hardware: str
@@ -77,7 +79,7 @@ class RigState(TypedDict):
 
 
 def loading(name: str) -> Job:
-    """The rig of that name, about to be loaded."""
+    """Return the job that loads the rig of that name."""
     return Job(name, message="Looking at its files …")
 
 
@@ -97,12 +99,12 @@ class RigChoice:
         self._closed = closed or ("" if open_rig else RIG_IS_FIXED)
         self._lock = Lock()
         self._load = rig.coming
-        self._begun = False  # with the page's first rig
+        self._first_begun = False
         self._failure = ""
-        self._silent = ""  # the address of the server that was to be the first rig and could not be attached
+        self._unreachable_server = ""  # the address of a server that could not be attached as the first rig
 
     def functions(self) -> list[Callable[[Any], Any]]:
-        """What the browser calls by name; each takes one value and gives the state, or {"error": a sentence}."""
+        """Return the functions that the browser calls by name; each gives the state, or {"error": a sentence}."""
         answers = {"rig_state": self.state, "rig_choose": self.choose, "rig_cancel": self.cancel,
                    "rig_retry": self.retry}
         return [browser_call(name, answer) for name, answer in answers.items()]
@@ -114,7 +116,7 @@ class RigChoice:
             "usual": default_setting(instruments.opened_as),
             "reason": instruments.reason, "changes": self._rig.changes, "closed": self._closed,
             "named": [{"name": name, "note": note_of(name)} for name in rig_names()],
-            "coming": coming.name if coming else "", "failure": self._failure, "retry": self._silent,
+            "coming": coming.name if coming else "", "failure": self._failure, "retry": self._unreachable_server,
             "loading": {"name": load.name, "message": load.message, "share": load.share} if load else None}
 
     def choose(self, wanted: Mapping[str, Any]) -> RigState:
@@ -144,21 +146,22 @@ class RigChoice:
         return self.state({})
 
     def retry(self, _: Mapping[str, Any]) -> RigState:
-        """Ask the server that was to be the first rig again."""
+        """Try again to attach the server that could not be the first rig."""
         with self._lock:
-            if self._silent and not self._load:
-                self._begin(self._silent)
+            if self._unreachable_server and not self._load:
+                self._begin(self._unreachable_server)
         return self.state({})
 
     def load_first(self, fallback: str, without: Callable[[str], Instruments]) -> None:
-        """Load the page's first rig; if it cannot be loaded, ``fallback``; if that cannot be loaded either, the
-        stand-in that ``without`` makes answers and gives the reason. A second call does nothing."""
+        """Load the page's first rig in a thread, else ``fallback``, else the stand-in that ``without`` makes of the
+        reason. A second call does nothing."""
         with self._lock:
-            begun, self._begun = self._begun, True
+            begun, self._first_begun = self._first_begun, True
         if not begun and (first := self._rig.coming):
-            Thread(target=self._settle, args=(first, fallback, without), name="first rig", daemon=True).start()
+            Thread(target=self._load_first_or_fallback, args=(first, fallback, without), name="first rig",
+                   daemon=True).start()
 
-    def _settle(self, first: Job, fallback: str, without: Callable[[str], Instruments]) -> None:
+    def _load_first_or_fallback(self, first: Job, fallback: str, without: Callable[[str], Instruments]) -> None:
         reason = failure = self._open(first)
         if failure and not first.stop.is_set() and fallback != first.name:
             log.warning("%s", failure)
@@ -166,10 +169,10 @@ class RigChoice:
             failure = self._open(self._load, reason)
         if failure:
             log.warning("%s", failure)
-            self._rig.take(without(reason))
+            self._rig.replace(without(reason))
         self._free_memory()
         self._failure = self._rig.note or reason
-        self._silent = first.name if reason and is_address(first.name) else ""
+        self._unreachable_server = first.name if reason and is_address(first.name) else ""
         self._load = self._rig.coming = None
 
     def _begin(self, name: str) -> None:
@@ -182,18 +185,18 @@ class RigChoice:
         if failure and not load.stop.is_set():
             self._failure = f"{failure} The {self._rig.source.name} goes on answering."
         elif not failure:
-            self._silent = ""
+            self._unreachable_server = ""
         self._load = None
 
     def _open(self, load: Job, reason: str = "") -> str:
-        """Load a rig and let it answer as soon as no run is in progress or waiting; ``reason`` says why it answers
-        instead of another rig. Returns the sentence why it cannot be loaded, empty if it was."""
+        """Load a rig, and serve the page with it as soon as no run is in progress or waiting. ``reason``: why it
+        answers instead of another rig. Returns why it cannot be loaded; empty if it was."""
         if self._open_rig is None:
             return RIG_IS_FIXED
         try:
-            fresh, former = self._open_rig(load.name, self._rig.source, load.report), self._rig.source
-            note = f"{reason} The {fresh.source.name} answers instead." if reason else ""
-            while not self.admission.when_idle(lambda: self._rig.take(fresh, note), seconds=0.25):
+            loaded, former = self._open_rig(load.name, self._rig.source, load.report), self._rig.source
+            note = f"{reason} The {loaded.source.name} answers instead." if reason else ""
+            while not self.admission.when_idle(lambda: self._rig.replace(loaded, note), seconds=0.25):
                 load.report("Loaded; it answers as soon as the run or measurement in progress has ended.", 1.0)
             former.close()
         except CancellationError:
@@ -208,7 +211,7 @@ class RigChoice:
 
 
 def note_of(name: str) -> str:
-    """What a named rig is, in a few words."""
+    """Describe a named rig in a few words."""
     if name not in NAMED:
         try:
             package = json.loads((RIGS_FOLDER / name / "rig.json").read_text("utf8"))["package"]["name"]

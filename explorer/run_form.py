@@ -63,7 +63,7 @@ class Preset:
     name: str
     domain: str
     title: str
-    ask: PromptRequest
+    request: PromptRequest
 
 
 class VettedPrompt(TypedDict):
@@ -82,7 +82,7 @@ class Presets:
 
     by_rig: Mapping[str, Sequence[Preset]]
 
-    def of(self, rig: CurrentRig) -> Sequence[Preset]:
+    def for_rig(self, rig: CurrentRig) -> Sequence[Preset]:
         """The presets of the rig that is being loaded, else of the one that answers; without a rig, those of the
         embedded one, on which the recordings were made."""
         recorded = rig.source.name == RECORDINGS
@@ -91,14 +91,14 @@ class Presets:
 
     def vetted(self) -> dict[str, list[VettedPrompt]]:
         """The prompts to show, by rig, for the browser. If a rig names none, these are its first ones that draft."""
-        def of(rig: str, presets: Sequence[Preset]) -> list[VettedPrompt]:
+        def vetted_of(rig: str, presets: Sequence[Preset]) -> list[VettedPrompt]:
             named = {preset.name: preset for preset in presets}
-            first = {preset.name: preset.title for preset in presets if preset.ask.budget}
+            first = {preset.name: preset.title for preset in presets if preset.request.budget}
             labels = VETTED.get(rig) or dict(islice(first.items(), SHOWN))
-            asks = {label: named[name].ask for name, label in labels.items()}
-            return [{"label": label, "prompt": ask.prompt, "method": ask.method, "budget": ask.budget,
-                     "temperature": ask.sampling.temperature} for label, ask in asks.items()]
-        return {rig: of(rig, presets) for rig, presets in self.by_rig.items()}
+            requests = {label: named[name].request for name, label in labels.items()}
+            return [{"label": label, "prompt": request.prompt, "method": request.method, "budget": request.budget,
+                     "temperature": request.sampling.temperature} for label, request in requests.items()]
+        return {rig: vetted_of(rig, presets) for rig, presets in self.by_rig.items()}
 
 
 def read_presets(folder: Path) -> Presets:
@@ -111,8 +111,8 @@ def _read(path: Path) -> tuple[Preset, ...]:
     try:
         for row in json.loads(path.read_text("utf8")):
             name, domain, title, *options = (row.pop(field) for field in PRESET_FIELDS)
-            ask = prompt_request({**row, **dict(zip(VARIED, options, strict=True))}, page=True)
-            presets.append(Preset(name, domain, title, ask))
+            request = prompt_request({**row, **dict(zip(VARIED, options, strict=True))}, page=True)
+            presets.append(Preset(name, domain, title, request))
     except (CanopyError, ValueError, TypeError, LookupError, AttributeError) as error:
         raise PresetError(f"Preset {len(presets) + 1} of {path.name} cannot be run: {error} Each is an object with "
                           f"{', '.join(PRESET_FIELDS)}.") from error

@@ -16,7 +16,7 @@ from engine.records import MAX_TOKENS
 from engine.requests.limits import check_int
 from explorer.browser_calls import named_fields
 from explorer.lines import encoded
-from explorer.runs import MAX_READERS_PER_RUN, Run, Runner
+from explorer.runs import MAX_READERS_PER_RUN, RunLog, Runner
 from explorer.security.askers import cache_of, client_of, neighbourhood
 from explorer.security.bodies import RUNS
 
@@ -41,7 +41,7 @@ class RunRoutes:
     followed file, then the next one.
     """
 
-    def __init__(self, runner: Runner, find: Callable[[str], Run],
+    def __init__(self, runner: Runner, find: Callable[[str], RunLog],
                  followed: Callable[[], AsyncIterator[bytes]] | None = None) -> None:
         self._runner = runner
         self._find = find
@@ -56,9 +56,9 @@ class RunRoutes:
     async def _begin(self, request: Request) -> Response:
         """Start a run with the options in the body, and stream its lines."""
         options = named_fields(await request.json())
-        ask = prompt_request(options, page=True)
+        prompt = prompt_request(options, page=True)
         return self._lines(self._runner.start(
-            ask, neighbourhood(client_of(request.scope)), cache_of(request.scope)), 0)
+            prompt, neighbourhood(client_of(request.scope)), cache_of(request.scope)), 0)
 
     async def _follow(self, request: Request) -> Response:
         """Stream a run from line ``from`` on (0-based, state and about lines not counted)."""
@@ -74,7 +74,7 @@ class RunRoutes:
         (await asyncio.to_thread(self._find, request.path_params["name"])).stop()
         return Response(status_code=204)
 
-    def _lines(self, run: Run, first: int) -> Response:
+    def _lines(self, run: RunLog, first: int) -> Response:
         if run.readers >= MAX_READERS_PER_RUN:
             raise RequestError(f"{MAX_READERS_PER_RUN} readers follow this run already; try again when one has left.")
         return LinesResponse(run.follow(first, self._runner.pause), media_type=LINES, headers=HEADERS)

@@ -20,18 +20,18 @@ from engine.requests.rig_names import DefaultSetting, default_setting
 from engine.trace import End, Entry, Header, Line, Trace, held_bytes
 from explorer.claims import PlainComparison
 from explorer.lines import About, State, StateLine, about, encode_up_to, encoded, remark, repetition
-from explorer.rig import CurrentRig, PreparedRun
+from explorer.rig import CurrentRig, PendingRun
 
 MAX_TOTAL_BYTES = 256 * 2**20  # beyond it, the oldest finished run is dropped
-RUN_BYTES = 3_000  # a run without lines
+RUN_BYTES = 3_000  # of memory, for a run without lines
 MAX_READERS_PER_RUN = 32
 ENCODERS = ThreadPoolExecutor(2, "encoder")  # few threads, because encoding slows down the decode loop
 MAX_CHUNK_BYTES = 2**18  # a single longer line is one chunk
-POLL_SECONDS = 0.2  # while a run waits for the rig, or for its next round
+POLL_SECONDS = 0.2  # while a run waits for the rig
 SECONDS_BETWEEN_CHUNKS = 1 / 30  # of a run in progress
 MAX_CHUNKS_PER_SECOND = 80  # over all runs in progress
-READER_TIMEOUT_SECONDS = 10.0  # a run without a reader for longer is stopped
-MIN_LOOK_TOKENS, LOOK_SHARE = 16, 0.25  # look for a loop again after 16 tokens or a quarter more text, if that is more
+READER_TIMEOUT_SECONDS = 10.0  # a run that had no reader for longer is stopped
+MIN_NEW_TOKENS, NEW_SHARE = 16, 0.25  # new text after which a loop is looked for again: the larger of the two
 READING = "Reading the prompt …"
 ENDED = ("stopped", "done", "error")
 
@@ -39,28 +39,28 @@ log = logging.getLogger("canopy")
 
 
 @dataclass(eq=False, repr=False)
-class Run:
+class RunLog:
     """A run's lines, state, comments (``about``) and readers. One thread writes, others read."""
 
     id: str
     address: str = ""
     lines: list[Line] = field(default_factory=list)
-    size: int = RUN_BYTES  # in memory, about
+    size: int = RUN_BYTES  # approximate bytes of memory
     about: About = field(default_factory=About)
 
     def __post_init__(self) -> None:
         self.state_line: StateLine = {"state": "running", "run": self.id, "message": READING}
         self._readers = list[Callable[[], object]]()
-        self._left = monotonic()  # when the last reader left
+        self._last_reader_left = monotonic()
         self._stopped = False
-        self._tokens = self._looked = 0
+        self._tokens = self._checked = 0
 
     @classmethod
-    def recorded(cls, name: str, trace: Trace, comparison: PlainComparison | None = None) -> "Run":
+    def recorded(cls, name: str, trace: Trace, comparison: PlainComparison | None = None) -> "RunLog":
         """Make a finished run of a trace."""
         run = cls(name, lines=list(trace.lines))
         run.about = {**about(trace.header), "remark": remark(trace.end), "repetition": repetition(trace)}
-        run.note(comparison)
+        run.set_comparison(comparison)
         run.end()
         return run
 
@@ -77,27 +77,27 @@ class Run:
         self.lines.append(line)
         self.size += held_bytes(line)
         if isinstance(line, Header):
-            self.about, self._tokens, self._looked = about(line), 0, 0
+            self.about, self._tokens, self._checked = about(line), 0, 0
         elif isinstance(line, Entry):
             self._tokens += len(line.round.acceptance.keep)
-        elif said := remark(line):
-            self.about = {**self.about, "remark": said}
-        due = self._looked + max(MIN_LOOK_TOKENS, LOOK_SHARE * self._looked)
+        elif comment := remark(line):
+            self.about = {**self.about, "remark": comment}
+        due = self._checked + max(MIN_NEW_TOKENS, NEW_SHARE * self._checked)
         if self._tokens >= due or isinstance(line, End):
-            self._looked = self._tokens
+            self._checked = self._tokens
             if (trace := self.trace()) and (found := repetition(trace)):
                 self.about = {**self.about, "repetition": found}
-        self._tell()
+        self._notify()
 
-    def note(self, comparison: PlainComparison | None) -> None:
+    def set_comparison(self, comparison: PlainComparison | None) -> None:
         """Store the latest comparison with plain decoding."""
         if comparison:
             self.about = {**self.about, "comparison": comparison}
 
-    def say(self, state: State, message: str = "") -> None:
+    def set_state(self, state: State, message: str = "") -> None:
         """Set the state and its message, and wake the readers."""
         self.state_line = {"state": state, "run": self.id, "message": message}
-        self._tell()
+        self._notify()
 
     def end(self, failure: str = "") -> None:
         """Finish the run, with an error message if it failed. Removes other users' runs from its rounds."""
@@ -106,26 +106,26 @@ class Run:
             lines.append(trace.end)
         self.lines = lines
         ended = lines[-1].reason if lines and isinstance(lines[-1], End) else "stopped"
-        self.say("error" if failure else "stopped" if ended in ("stopped", "cut") else "done", failure)
+        self.set_state("error" if failure else "stopped" if ended in ("stopped", "cut") else "done", failure)
 
     def stop(self) -> None:
         """Request the run to stop."""
         self._stopped = True
 
-    def check(self) -> None:
+    def raise_if_stopped(self) -> None:
         """Raise CancellationError if the run was stopped, or has had no reader for ``READER_TIMEOUT_SECONDS``."""
-        if self._stopped or not self._readers and monotonic() - self._left > READER_TIMEOUT_SECONDS:
+        if self._stopped or not self._readers and monotonic() - self._last_reader_left > READER_TIMEOUT_SECONDS:
             raise CancellationError("It was stopped.")
 
     def trace(self) -> Trace | None:
         """Return the run so far as a complete trace; None before the first round."""
         lines = list(self.lines)
-        begin = max((place for place, line in enumerate(lines) if isinstance(line, Header)), default=len(lines))
-        entries = tuple(line for line in lines[begin:] if isinstance(line, Entry))
+        first = max((place for place, line in enumerate(lines) if isinstance(line, Header)), default=len(lines))
+        entries = tuple(line for line in lines[first:] if isinstance(line, Entry))
         if not entries:
             return None
         end = lines[-1] if isinstance(lines[-1], End) else End("stopped", len(entries), entries[-1].elapsed_seconds)
-        return Trace(lines[begin], entries, end)  # type: ignore[arg-type]
+        return Trace(lines[first], entries, end)  # type: ignore[arg-type]
 
     @contextmanager
     def reading(self, notify: Callable[[], object] = lambda: None) -> Iterator[None]:
@@ -135,9 +135,9 @@ class Run:
             yield
         finally:
             self._readers.remove(notify)
-            self._left = monotonic()
+            self._last_reader_left = monotonic()
 
-    def _tell(self) -> None:
+    def _notify(self) -> None:
         for notify in list(self._readers):
             notify()
 
@@ -154,27 +154,27 @@ class Run:
         ``pause`` returns the seconds to wait between chunks, so that single lines are sent together.
         """
         wake, loop = asyncio.Event(), asyncio.get_running_loop()
-        said, known = None, None
+        sent_state, sent_about = None, None
         with self.reading(partial(loop.call_soon_threadsafe, wake.set)):
             while True:
                 wake.clear()
                 over, state, latest = self.over, self.state_line, self.about  # first: if over, no lines can follow
-                if said is None or state != said and not over:
-                    yield encoded(said := state)
-                fresh = self.lines[first:]
-                if fresh:
-                    chunk, count = await loop.run_in_executor(ENCODERS, encode_up_to, fresh, MAX_CHUNK_BYTES)
+                if sent_state is None or state != sent_state and not over:
+                    yield encoded(sent_state := state)
+                unsent = self.lines[first:]
+                if unsent:
+                    chunk, count = await loop.run_in_executor(ENCODERS, encode_up_to, unsent, MAX_CHUNK_BYTES)
                     first += count
                     yield chunk
-                if latest is not known and self.lines:
-                    known = latest
+                if latest is not sent_about and self.lines:
+                    sent_about = latest
                     yield encoded({"about": latest})
-                if fresh and count < len(fresh):
+                if unsent and count < len(unsent):
                     continue
                 if over:
                     yield encoded(state)
                     return
-                await asyncio.sleep(pause() if fresh else 0)
+                await asyncio.sleep(pause() if unsent else 0)
                 await wake.wait()
 
 
@@ -182,12 +182,12 @@ class Runs:
     """Runs in progress and the latest finished ones, by id. Ids are unguessable: anybody with the link may read the
     run."""
 
-    def __init__(self, most_bytes: int = MAX_TOTAL_BYTES) -> None:
-        self._most_bytes = most_bytes
-        self._kept: OrderedDict[str, Run] = OrderedDict()
+    def __init__(self, max_bytes: int = MAX_TOTAL_BYTES) -> None:
+        self._max_bytes = max_bytes
+        self._kept: OrderedDict[str, RunLog] = OrderedDict()
         self._lock = Lock()
 
-    def begin(self, run: Run) -> Run:
+    def register(self, run: RunLog) -> RunLog:
         """Register a new run. Raises RequestError if ``MAX_PENDING_RUNS`` are in progress, or
         ``MAX_RUNS_PER_ADDRESS`` of its address; an empty address is the server itself."""
         with self._lock:
@@ -205,7 +205,7 @@ class Runs:
             self._forget(run)
         return run
 
-    def add(self, run: Run, *lines: Line) -> None:
+    def add(self, run: RunLog, *lines: Line) -> None:
         """Append lines, dropping other runs (finished ones first, oldest first) to stay within the memory limit.
 
         Raises RequestError if this run alone exceeds it.
@@ -217,26 +217,26 @@ class Runs:
             self._forget(run)
 
     def _check(self, size: int) -> None:
-        if size > self._most_bytes:
-            raise RequestError(f"The run holds more than {self._most_bytes // 2**20} MiB of rounds, which is the "
+        if size > self._max_bytes:
+            raise RequestError(f"The run holds more than {self._max_bytes // 2**20} MiB of rounds, which is the "
                                "most that is remembered; ask for fewer tokens or a smaller node budget.")
 
-    def _forget(self, besides: Run) -> None:
-        while sum(other.size for other in self._kept.values()) > self._most_bytes:
-            others = [other for other in self._kept.values() if other is not besides]
+    def _forget(self, spared: RunLog) -> None:
+        while sum(other.size for other in self._kept.values()) > self._max_bytes:
+            others = [other for other in self._kept.values() if other is not spared]
             oldest = min(others, key=lambda other: not other.over)
             oldest.stop()  # once it is dropped, nobody can stop it any more
             del self._kept[oldest.id]
 
-    def get(self, name: str) -> Run | None:
+    def get(self, name: str) -> RunLog | None:
         with self._lock:
             return self._kept.get(name)
 
-    def find(self, name: str) -> Run:
+    def find(self, name: str) -> RunLog:
         """Return a run by its id. Raises RequestError if it is gone."""
         if (run := self.get(name)) is None:
             raise RequestError(f"There is no run {name[:40]!r} any more; the server keeps the latest, up to "
-                               f"{self._most_bytes // 2**20} MiB of them.")
+                               f"{self._max_bytes // 2**20} MiB of them.")
         return run
 
     def trace(self, name: str) -> Trace:
@@ -245,7 +245,7 @@ class Runs:
             raise RequestError(f"The run {name[:40]!r} has no round yet.")
         return trace
 
-    def keep(self, run: Run) -> None:
+    def store(self, run: RunLog) -> None:
         """Store a finished run."""
         run.size += sum(map(held_bytes, run.lines))
         self._check(run.size)
@@ -253,7 +253,7 @@ class Runs:
             self._kept[run.id] = run
             self._forget(run)
 
-    def drop(self, name: str) -> None:
+    def remove(self, name: str) -> None:
         """Remove the run of that id, if there is one."""
         with self._lock:
             self._kept.pop(name, None)
@@ -275,18 +275,18 @@ class Runner:
         """Return the seconds between two chunks of a run, longer when more runs are in progress."""
         return max(SECONDS_BETWEEN_CHUNKS, self._admission.running() / MAX_CHUNKS_PER_SECOND)
 
-    def start(self, ask: PromptRequest, address: str = "", cache: str | None = "") -> Run:
+    def start(self, request: PromptRequest, address: str = "", cache: str | None = "") -> RunLog:
         """Start a run in a thread; it waits for the first rig, then in the queue. ``cache`` says whose cached texts it
         may begin with (``askers.cache_of``). Raises RequestError if the queue is full."""
-        run = self._runs.begin(Run(uuid4().hex[:12], address))
-        Thread(target=self._work, args=(run, ask, cache), name=f"run {run.id}", daemon=True).start()
+        run = self._runs.register(RunLog(uuid4().hex[:12], address))
+        Thread(target=self._work, args=(run, request, cache), name=f"run {run.id}", daemon=True).start()
         return run
 
-    def _work(self, run: Run, ask: PromptRequest, cache: str | None) -> None:
+    def _work(self, run: RunLog, request: PromptRequest, cache: str | None) -> None:
         failure = ""
         try:
             with suppress(CancellationError):
-                self._make(run, ask, cache)
+                self._make(run, request, cache)
         except CanopyError as error:
             failure = str(error)
         except Exception as error:
@@ -295,13 +295,13 @@ class Runner:
                        "and the server's log has the details. Other runs still work.")
         run.end(failure)
 
-    def _make(self, run: Run, ask: PromptRequest, cache: str | None) -> None:
+    def _make(self, run: RunLog, request: PromptRequest, cache: str | None) -> None:
         while sentence := self._rig.waiting():
             self._wait(run, sentence)
             sleep(POLL_SECONDS)
         same = False
         while not same:
-            changes, prepared = self._rig.changes, self._rig.source.prepare(ask, asker=cache)
+            changes, prepared = self._rig.changes, self._rig.source.prepare(request, asker=cache)
             with self._admission.place(run.address, prepared.share, run.id) as place:
                 same = changes == self._rig.changes  # no other rig takes over while the run has a place
                 if same:
@@ -309,21 +309,21 @@ class Runner:
         if not run.lines:
             raise RequestError("The run wrote nothing; try another prompt.")
 
-    def _write(self, run: Run, prepared: PreparedRun, place: Place) -> None:
+    def _write(self, run: RunLog, prepared: PendingRun, place: Place) -> None:
         """Wait for admission, then append the lines of a prepared run."""
         for sentence in place.sentences():
             self._wait(run, sentence)
-        run.say("running", READING)
+        run.set_state("running", READING)
         with closing(prepared.lines()) as lines:
             for line in lines:
-                run.check()
+                run.raise_if_stopped()
                 if isinstance(line, Header):
                     line = replace(line, note=f"{self._rig.note} {line.note}".strip())  # noqa: PLW2901
                 if line is not None:
                     self._runs.add(run, line)
 
     @staticmethod
-    def _wait(run: Run, sentence: str) -> None:
-        run.check()
+    def _wait(run: RunLog, sentence: str) -> None:
+        run.raise_if_stopped()
         if sentence != run.state_line["message"]:
-            run.say("queued", sentence)
+            run.set_state("queued", sentence)

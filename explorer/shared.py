@@ -18,7 +18,7 @@ from engine.recorder import MAX_NOTE_LENGTH
 from engine.requests.limits import shown
 from engine.trace import Trace, dumps, encode_record, load, loads
 from explorer.claims import PlainComparison
-from explorer.runs import Run, Runs
+from explorer.runs import RunLog, Runs
 
 MAX_RUNS, MAX_BYTES = 500, 2**30  # of a folder
 MAX_FILE_BYTES = 32 * 2**20  # so that it can be opened again as a file
@@ -30,10 +30,10 @@ INVISIBLE = re.compile(r"[\x00-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2028\u202
 def with_words(trace: Trace, given: Mapping[str, Any]) -> Trace:
     """The trace with the ``title`` and ``comment`` that somebody gave it; RequestError if they are too long."""
     words = {}
-    for name, most in MAX_LENGTHS.items():
+    for name, maximum in MAX_LENGTHS.items():
         text = str(given.get(name) or "")
-        if len(text) > most:
-            raise RequestError(f"The {name} {shown(text)} has {len(text):,} characters; it may have {most} at most.")
+        if len(text) > maximum:
+            raise RequestError(f"The {name} {shown(text)} has {len(text):,} characters; it may have {maximum} at most.")
         words[name] = " ".join(INVISIBLE.sub(" ", text).split())
     header = trace.header
     note = " ".join(filter(None, [words["comment"], header.note]))[:MAX_NOTE_LENGTH]
@@ -63,7 +63,7 @@ class SharedRuns:
                                f"{MAX_FILE_BYTES >> 20}; ask for fewer tokens or a smaller node budget.")
         name = f"shared-{token_hex(16)}"
         try:
-            run = Run.recorded(name, loads(data, "The run"), comparison)
+            run = RunLog.recorded(name, loads(data, "The run"), comparison)
         except TraceError as error:
             raise RequestError(f"The run cannot be shared: {error} Ask for fewer tokens or a smaller node "
                                "budget.") from error
@@ -75,7 +75,7 @@ class SharedRuns:
             if len(sizes) >= MAX_RUNS or sum(sizes) + len(data) > MAX_BYTES:
                 raise RequestError(f"This server keeps up to {MAX_RUNS} shared runs in {MAX_BYTES >> 20} MiB, and has "
                                    "no room for another; delete one, or share the run as one file.")
-            self._loaded.keep(run)
+            self._loaded.store(run)
             try:
                 replace_file(self._trace(name), data)
                 replace_file(self._measured(name), json.dumps(comparison and encode_record(comparison)).encode())
@@ -86,7 +86,7 @@ class SharedRuns:
                                    "whoever runs the server to make room.") from error
         return name
 
-    def find(self, name: str) -> Run | None:
+    def find(self, name: str) -> RunLog | None:
         """The shared run of that name; None for any other name, RequestError if it was deleted or is damaged."""
         if not NAME.fullmatch(name):
             return None
@@ -94,15 +94,15 @@ class SharedRuns:
         if not self._trace(name).is_file():
             raise RequestError("This shared run was deleted; ask whoever sent you the link.")
         if run is None:
-            run = Run.recorded(name, load(self._trace(name)), self._comparison(name))
-            self._loaded.keep(run)
+            run = RunLog.recorded(name, load(self._trace(name)), self._comparison(name))
+            self._loaded.store(run)
         return run
 
     def delete(self, name: str) -> None:
         """Delete the run of that name, if there is one. RequestError if that is not possible."""
         if not NAME.fullmatch(name):
             return
-        self._loaded.drop(name)
+        self._loaded.remove(name)
         try:
             for path in (self._trace(name), self._measured(name)):
                 path.unlink(missing_ok=True)

@@ -9,21 +9,21 @@ from uuid import uuid4
 from engine.errors import RequestError
 from explorer.latest import Latest
 
-MAX_AT_ONCE = 4  # files that are arriving; the one that has waited longest for a piece makes room for another
+MAX_INCOMPLETE_FILES = 4  # the one that has waited longest for a piece makes room for another
 DAMAGED = "The file did not arrive whole; open it again."
 
 
 class Uploads:
-    """Files of at most ``most_bytes`` by the names that they were given here, which cannot be guessed."""
+    """Files of at most ``max_bytes`` under unguessable names."""
 
-    def __init__(self, most_bytes: int) -> None:
-        self._most_bytes = most_bytes
+    def __init__(self, max_bytes: int) -> None:
+        self._max_bytes = max_bytes
         self._lock = Lock()
-        self._arriving = Latest[str, list[bytes]](MAX_AT_ONCE)
+        self._arriving = Latest[str, list[bytes]](MAX_INCOMPLETE_FILES)
 
-    def take(self, wanted: Mapping[str, Any]) -> dict[str, Any]:
-        """One piece, {"upload": empty for the first of a file, "data": base64}, gives {"upload": the file's name}.
-        RequestError if it is damaged, too much, or of a file that was given up."""
+    def receive(self, wanted: Mapping[str, Any]) -> dict[str, Any]:
+        """Receive one piece: {"upload": empty for the first of a file, "data": base64} gives {"upload": the file's
+        name}. Raises RequestError if it is damaged, too large, or of a file that was dropped."""
         piece = _decoded(wanted)
         with self._lock:
             name = str(wanted.get("upload") or "")
@@ -35,9 +35,9 @@ class Uploads:
             self._arriving[name] = pieces
         return {"upload": name}
 
-    def take_complete(self, given: Mapping[str, Any]) -> bytes:
-        """The bytes of {"upload": a file that has arrived}, which is handed over and forgotten, or of {"data": base64},
-        a file of one piece. RequestError if there is none."""
+    def collect(self, given: Mapping[str, Any]) -> bytes:
+        """Return the bytes of {"upload": a file that has arrived}, which is forgotten here, or of {"data": base64}, a
+        file of one piece. Raises RequestError if there is none."""
         if "upload" not in given:
             data = _decoded(given)
             self._check(len(data))
@@ -48,9 +48,9 @@ class Uploads:
         return b"".join(pieces)
 
     def _check(self, size: int) -> None:
-        if size > self._most_bytes:
+        if size > self._max_bytes:
             raise RequestError(
-                f"The file is larger than {self._most_bytes // 2**20} MiB, which is the most that is taken.")
+                f"The file is larger than {self._max_bytes // 2**20} MiB, which is the most that is taken.")
 
 
 def _decoded(given: Mapping[str, Any]) -> bytes:

@@ -12,7 +12,7 @@ import { TextPanel } from "../stage/text.js";
 /** @import * as types from "../types.d.ts" */
 /** A run whose figures are shown beside the others'.
  *  @typedef {Pick<Stage, "figuresBeforeRepetition" | "figures" | "rounds" | "header" | "withheld"> & { speed: { text: string },
- *    speedup: Pick<RunSpeed, "ratio" | "times"> & { speed: string } | null }} Shown */
+ *    speedup: Pick<PrintedSpeed, "ratio" | "times"> & { speed: string } | null }} Shown */
 /** `value` is what is compared, null if it is not. @typedef {{ name: string, value: number | null, text: string }} Compared */
 
 const SIDES = ["first", "second", "third", "fourth"];

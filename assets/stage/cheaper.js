@@ -8,7 +8,7 @@ import { counted } from "../shared/round.js";
 const NEAR = 0.025; // plain passes: so close to a known cost the slider rests on it
 
 /** The setting to use instead of one that was slower; `title` names those that were measured with it.
- *  @param {{ speedup: Pick<RunSpeed, "ratio">, comparison: Pick<PlainComparison, "others"> }} run
+ *  @param {{ speedup: Pick<PrintedSpeed, "ratio">, comparison: Pick<PlainComparison, "others"> }} run
  *  @returns {{ label: string, title: string, setting: Setting }} */
 export function insteadOf({ speedup, comparison }) {
   const better = (comparison.others || []).filter((other) => other.ratio > speedup.ratio && !plainly(other));

@@ -6,7 +6,7 @@ import { usedOf } from "../shared/round.js";
 
 /** `text`: the figure of a run, of the same run beside plain decoding, of the round that is shown.
  *  @typedef {{ name: string, label: string, note: string, title: string, compared?: boolean,
- *    text: (run: RunFigures, speedup: RunSpeed | null, round: Round, stage: Stage) => string }} Figure */
+ *    text: (run: RunFigures, speedup: PrintedSpeed | null, round: Round, stage: Stage) => string }} Figure */
 
 /** @type {Figure[]} */
 const FIGURES = [

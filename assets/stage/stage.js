@@ -11,7 +11,7 @@ const NOTHING = "The text ended before its first token; ask something else, or c
 
 /** @import { About, PlainComparison, StateLine } from "../types.d.ts" */
 /** A run that was asked for and has no round yet.
- *  @typedef {Pick<RunValue, "run" | "state" | "message"> & { prompt: string, turns: [string, string][] }} PendingRun */
+ *  @typedef {Pick<RunValue, "run" | "state" | "message"> & { prompt: string, turns: [string, string][] }} RequestedRun */
 
 export const modes = ["story", "workbench"]; // the views; the lab adds its own if there is a server
 
@@ -24,7 +24,7 @@ export class Stage extends EventEmitter {
   about = /** @type {About} */ ({}); // what the server says about the run that is shown
   reader = /** @type {AbortController | undefined} */ (undefined);
   leftFollowedRun = false; // whether another run than the followed one is shown or requested
-  pending = /** @type {PendingRun | null} */ (null);
+  pending = /** @type {RequestedRun | null} */ (null);
   refusal = ""; // why the latest run failed
   current = -1;
   pinned = /** @type {number | null} */ (null);

@@ -8,7 +8,7 @@ import { cutOf, waitingWords } from "./text.js";
 
 /** A sentence in parts, each with the class of its look. @typedef {[text: string, look?: string][]} Sentence */
 
-/** @type {Record<string, (speedup: RunSpeed) => Sentence>} */
+/** @type {Record<string, (speedup: PrintedSpeed) => Sentence>} */
 const VERDICTS = {
   faster: ({ times }) => [[", "], [times, "is-fast"], [" as fast."]],
   slower: ({ times }) => [[`, yet slower than one at a time: ${times}.`]],

@@ -65,12 +65,12 @@ class PromptSets:
         return [{"name": name, "title": title, "count": len(prompts)} for name, (title, prompts) in self._all.items()]
 
     def add(self, upload: Mapping[str, Any]) -> str:
-        """Remember an uploaded file, {"name", "upload" or "data": see ``Uploads.take_complete``}; the new set's name.
+        """Remember an uploaded file, {"name", "upload" or "data": see ``Uploads.collect``}; the new set's name.
 
         RequestError if it is not UTF-8, empty, or has a line that is no prompt: it says which.
         """
         title = Path(str(upload.get("name") or "")).name[:80] or "prompts.jsonl"
-        raw = self.uploads.take_complete(upload)
+        raw = self.uploads.collect(upload)
         name = f"upload-{uuid4().hex[:8]}"
         prompts = tuple(prompts_from(raw, title))
         if len(prompts) > MAX_FILE_PROMPTS:

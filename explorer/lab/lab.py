@@ -122,9 +122,9 @@ class Lab:
         answers: Mapping[str, Callable[[Any], Any]] = {
             "given": lambda _: self.given(), "plotly": lambda _: self.plotly, "progress": self.progress,
             "curves": self.curves, "concurrency": self.concurrency, "start": self.start, "control": self.control,
-            "delete": self.delete, "prompts": self.prompts, "upload": self._sets.uploads.take,
+            "delete": self.delete, "prompts": self.prompts, "upload": self._sets.uploads.receive,
             "acceptance": self.acceptance, "elsewhere": self.elsewhere, "report": self.report,
-            "what_if": self.what_if, "race": self.race, "doctor": self.doctor, "job": self._jobs.look,
+            "what_if": self.what_if, "race": self.race, "doctor": self.doctor, "job": self._jobs.poll,
             "server_look": self.server_counters, "server_concurrency": self.server_concurrency}
         return [browser_call(f"lab_{name}", answer) for name, answer in answers.items()]
 

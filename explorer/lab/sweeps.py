@@ -118,7 +118,7 @@ class Sweeps:
             self._path.parent.mkdir(parents=True, exist_ok=True)
             with Store(self._path) as store:
                 number = store.begin(plan, self._rig.instruments.laboratory.conditions)
-            self._begin(number, Job(total=len(plan), result=[], lapses=False))
+            self._begin(number, Job(total=len(plan), result=[], needs_polling=False))
         return number
 
     def resume(self, number: int) -> None:
@@ -132,7 +132,7 @@ class Sweeps:
             if stored.plan.rig != answering:
                 raise RequestError(f"Sweep {number} was begun on the rig {stored.plan.rig}, and {answering} answers "
                                    "now; choose that rig, then resume.")
-            self._begin(number, Job(done=stored.done, total=len(stored.plan), result=measured, lapses=False))
+            self._begin(number, Job(done=stored.done, total=len(stored.plan), result=measured, needs_polling=False))
 
     def _begin(self, number: int, job: Job) -> None:
         others = [other for other in self._jobs if other != number][-MAX_REMEMBERED:]

@@ -20,11 +20,11 @@ from engine.recorder import Recorder, RecorderError
 from engine.requests.admission import Admission
 from engine.trace import Trace, dumps, held_bytes, load, loads
 from engine.trace.reading import TraceTail
-from explorer.comparison import ask_of
+from explorer.comparison import request_of
 from explorer.export import EXPORTS, export
 from explorer.lab.lab import Lab
 from explorer.recordings import Lesson, Library
-from explorer.runs import Run
+from explorer.runs import RunLog
 from tests.attack.area import Area, BrokenError, Case, check_sentence
 from tests.attack.strategies import ODD, bent, bent_bytes, bent_lines, often
 from tests.explorer.scripted import scripted_trace
@@ -171,7 +171,7 @@ class Attack(Area):
         library = Library([])
         library.lessons = {"x": Lesson("x", trace)}
         json.dumps(library.summaries(), allow_nan=False).encode()
-        run = Run.recorded("x", trace, library.comparison("x"))
+        run = RunLog.recorded("x", trace, library.comparison("x"))
         list(map(json.loads, run.all_lines()))
         if dumps(loads(dumps(trace))) != dumps(trace):
             raise BrokenError("What is written of a trace is not what was read.")
@@ -181,4 +181,4 @@ class Attack(Area):
             self._at_hand = trace
             json.dumps(self._lab.acceptance({"run": "x"}), allow_nan=False)
         export(EXPORTS[number % len(EXPORTS)], run, number % (len(trace.entries) + 1))
-        ask_of(trace)
+        request_of(trace)

@@ -18,7 +18,7 @@ from explorer.bundle import opening_page
 from explorer.follow import Follow
 from explorer.opening import Listening, listener, open_sockets, serve_at_once
 from explorer.recordings import Library, shipped
-from explorer.runs import Run
+from explorer.runs import RunLog
 from explorer.shared import SharedRuns
 from tests.explorer.scripted import ScriptedSource, going_on, scripted_trace
 from tests.explorer.scripted_instruments import ScriptedInstruments
@@ -91,7 +91,7 @@ def main() -> None:
 
         if asked.until:
             first = recordings.first()
-            run = Run.recorded(first.name, first.trace, recordings.comparison(first.name)) if first else None
+            run = RunLog.recorded(first.name, first.trace, recordings.comparison(first.name)) if first else None
             serve_at_once(opening_page(run.all_lines() if run else (), asked.root_path), build, listening)
         else:
             listener(build(), listening).run(open_sockets(listening))

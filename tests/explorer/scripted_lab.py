@@ -59,5 +59,5 @@ def saved(lab: Any, kind: str) -> bytes:
 
 
 def ended(lab: Any, begun: Mapping[str, Any]) -> Any:
-    until(lambda: lab._jobs.look(begun)["state"] in ("done", "error", "stopped"))
-    return encode_record(lab._jobs.look(begun))
+    until(lambda: lab._jobs.poll(begun)["state"] in ("done", "error", "stopped"))
+    return encode_record(lab._jobs.poll(begun))

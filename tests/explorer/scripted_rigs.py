@@ -12,7 +12,7 @@ from engine.trace import Header
 from explorer.recordings import Library, NoInstruments, recorded_rig
 from explorer.rig import CurrentRig, Instruments, Source
 from explorer.rig_choice import OpenRig, RigChoice, RigState, loading
-from explorer.runs import Run, Runner, Runs
+from explorer.runs import RunLog, Runner, Runs
 from tests.explorer.scripted import ScriptedSource
 from tests.explorer.scripted_instruments import ScriptedInstruments
 from tests.running import until
@@ -35,18 +35,18 @@ def answering(source: Source | None = None, instruments: ScriptedInstruments | N
     return CurrentRig(instruments)
 
 
-def begun(rig: CurrentRig, ask: PromptRequest = ASK, queue: Admission | None = None) -> Run:
+def begun(rig: CurrentRig, ask: PromptRequest = ASK, queue: Admission | None = None) -> RunLog:
     """A run that was asked for. Nobody reads it, so it has ten seconds."""
     return Runner(rig, Runs(), queue or Admission()).start(ask)
 
 
-def ended(run: Run) -> Run:
+def ended(run: RunLog) -> RunLog:
     """The same, over."""
     until(lambda: run.over)
     return run
 
 
-def header_of(run: Run) -> Header:
+def header_of(run: RunLog) -> Header:
     """What was asked, of which rig."""
     (header,) = [line for line in run.lines if isinstance(line, Header)]
     return header
@@ -103,7 +103,7 @@ class Rigged:
         assert not begun or self.rigs.told.wait(20)
         return state
 
-    def ran(self, ask: PromptRequest = ASK) -> Run:
+    def ran(self, ask: PromptRequest = ASK) -> RunLog:
         """A run that is over."""
         return ended(self.runner.start(ask))
 

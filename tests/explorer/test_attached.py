@@ -124,7 +124,7 @@ def test_the_lab_offers_the_servers_tab_alone(tmp_path: Path) -> None:
         assert measured["result"]["figure"]["data"][0]["x"] == ["1", "2", "4", "8", "16"]
         assert "error" in called(functions, "lab_server_concurrency", set="no such set")
         assert "Load" in called(functions, "lab_start")["error"]
-        rig.take(scripted_rig("first"))
+        rig.replace(scripted_rig("first"))
         assert not lab.given()["server"]
         assert called(functions, "lab_server_look")["error"].startswith("No server is attached now")
 

@@ -19,7 +19,7 @@ from engine.trace import Line, Trace, encode_record, gather, pieces_of, tau
 from explorer.claims import text_sentence
 from explorer.comparison import Comparison
 from explorer.rig import CurrentRig
-from explorer.runs import Run, Runner, Runs
+from explorer.runs import RunLog, Runner, Runs
 from tests.explorer.scripted import CURVE, STORY, ScriptedSource, going_on
 from tests.explorer.scripted_instruments import ScriptedInstruments
 from tests.explorer.scripted_rigs import ASK
@@ -49,7 +49,7 @@ class Compared:
         self.queue, self.runs = Admission(), Runs()
         request = PromptRequest(prompt, method="ddtree", budget=64, max_tokens=max_tokens)
         self.trace = change(gather(ScriptedSource().run(request)))
-        self.runs.add(self.runs.begin(Run("mine")), *self.trace.lines)
+        self.runs.add(self.runs.register(RunLog("mine")), *self.trace.lines)
         rig = CurrentRig(instruments or Forged())
         self.comparison = Comparison(rig, lambda run: self.trace, self.queue, self.runs)
 
@@ -60,7 +60,7 @@ class Compared:
     def begin(self) -> Callable[[], Any]:
         """What tells of the comparison."""
         job = self.comparison.compare({"run": "mine"})
-        return lambda: self.comparison._jobs.look(job)
+        return lambda: self.comparison._jobs.poll(job)
 
     def ended(self) -> Any:
         look = self.begin()

@@ -13,13 +13,13 @@ import pytest
 
 from engine.trace import Trace, dumps, loads
 from explorer.export import EXPORTS, Download, export, rounds_table
-from explorer.runs import Run
+from explorer.runs import RunLog
 from tests.explorer.scripted import scripted_trace
 
 
 def exported(kind: str, method: str, number: int = 0) -> tuple[Trace, Download]:
     trace = scripted_trace(method)
-    return trace, export(kind, Run.recorded("run", trace), number)
+    return trace, export(kind, RunLog.recorded("run", trace), number)
 
 
 def test_the_trace_file_is_the_trace() -> None:
@@ -56,7 +56,7 @@ def test_an_export_needs_no_disk(kind: str, monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(os, "open", full)
     monkeypatch.setattr("builtins.open", write_nothing)
     monkeypatch.setattr(io, "open", write_nothing)
-    assert len(export(kind, Run.recorded("run", trace), 0).data) > 100
+    assert len(export(kind, RunLog.recorded("run", trace), 0).data) > 100
 
 
 def test_the_graph_is_the_tree() -> None:

@@ -19,7 +19,7 @@ from explorer.page import build
 from explorer.recordings import Lesson, Library, Recordings, recorded_rig, shipped
 from explorer.rig import CurrentRig
 from explorer.rig_choice import loading
-from explorer.runs import Run, Runner, Runs
+from explorer.runs import RunLog, Runner, Runs
 from tests.explorer.scripted import scripted_trace
 from tests.explorer.scripted_rigs import answering, called
 
@@ -104,10 +104,10 @@ def test_recordings_answer_recorded_prompts_alone(library: Library) -> None:
 
 def test_links_and_replay_files_keep_the_comparison_of_a_run(asked: Asked) -> None:
     runs, trace = asked.runs, scripted_trace("ddtree")
-    runs.keep(Run.recorded("mine", trace))
+    runs.store(RunLog.recorded("mine", trace))
     assert asked.endpoints.speed_of("mine") == {}
     comparison = recorded_comparison(trace, scripted_trace("autoregressive", 0))
-    asked.endpoints.run_of("mine").note(comparison)
+    asked.endpoints.run_of("mine").set_comparison(comparison)
     assert asked.endpoints.speed_of("mine") == encode_record(comparison.speed)
     page, table = (base64.b64decode(asked("export", kind=kind, run="mine")["data"]).decode()
                    for kind in ("replay", "rounds"))

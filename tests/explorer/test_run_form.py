@@ -44,7 +44,7 @@ def test_a_value_of_the_list_is_read_back_and_nothing_else_is() -> None:
 
 
 def offered_by(rig: CurrentRig) -> list[str]:
-    return [preset.name for preset in read_presets(PROMPTS).of(rig)]
+    return [preset.name for preset in read_presets(PROMPTS).for_rig(rig)]
 
 
 def test_presets_follow_the_rig() -> None:

@@ -8,7 +8,7 @@ from engine.errors import CancellationError, RequestError
 from engine.records import PromptRequest
 from engine.requests.admission import MAX_PENDING_RUNS, MAX_RUNS_PER_ADDRESS, Admission
 from engine.trace import Line, dumps, held_bytes, loads
-from explorer.runs import RUN_BYTES, Run, Runner, Runs
+from explorer.runs import RUN_BYTES, RunLog, Runner, Runs
 from tests.explorer.scripted import ENDLESS, ScriptedSource, scripted_trace
 from tests.explorer.scripted_rigs import answering, ended
 from tests.running import until
@@ -23,7 +23,7 @@ class Started:
         self.queue = Admission()
         self._runner = Runner(answering(source), Runs(), self.queue)
 
-    def begin(self, ask: PromptRequest = LONG) -> Run:
+    def begin(self, ask: PromptRequest = LONG) -> RunLog:
         """The next run, once it stands in the queue."""
         before = self.queue.waiting()
         run = self._runner.start(ask)
@@ -48,25 +48,25 @@ def test_remembered_runs_are_bounded_by_bytes() -> None:
     trace = scripted_trace("ddtree")
     lines: list[Line] = [trace.header, *trace.entries, trace.end]
     size = RUN_BYTES + sum(map(held_bytes, lines))
-    runs = Runs(most_bytes=3 * size)
+    runs = Runs(max_bytes=3 * size)
     for name in "abc":
-        runs.keep(Run.recorded(name, trace))
-    runs.add(last := runs.begin(Run("d")), *lines)
+        runs.store(RunLog.recorded(name, trace))
+    runs.add(last := runs.register(RunLog("d")), *lines)
     with pytest.raises(RequestError, match="MiB"):
         runs.add(last, *lines, *lines, *lines)  # refused for its size, and so takes no room of others
     assert [name for name in "abcd" if runs.get(name)] == ["b", "c", "d"]
     with pytest.raises(RequestError, match="'a'"):
         runs.find("a")
-    small = Runs(most_bytes=size - 1)
-    run = small.begin(Run("run"))
+    small = Runs(max_bytes=size - 1)
+    run = small.register(RunLog("run"))
     with pytest.raises(RequestError, match="MiB"):
         for line in lines:
             small.add(run, line)
     assert small.trace("run").end.reason == "stopped", "what was made is kept"
     with pytest.raises(RequestError, match="MiB"):
-        small.keep(Run.recorded("whole", trace))
+        small.store(RunLog.recorded("whole", trace))
     for number in range(2 * size // RUN_BYTES):
-        small.begin(Run(str(number))).end("It was refused.")
+        small.register(RunLog(str(number))).end("It was refused.")
     assert not small.get("0"), "runs without a line are forgotten too"
 
 
@@ -74,35 +74,35 @@ def test_remembered_runs_are_bounded_by_bytes() -> None:
 def test_so_many_runs_are_in_progress_and_no_more(address: str, most: int) -> None:
     runs = Runs()
     for number in range(most):
-        runs.begin(Run(str(number), address))
+        runs.register(RunLog(str(number), address))
     with pytest.raises(RequestError, match=f"{most} runs"):
-        runs.begin(Run("more", address))
-    assert not address or runs.begin(Run("another", "10.0.0.2"))
+        runs.register(RunLog("more", address))
+    assert not address or runs.register(RunLog("another", "10.0.0.2"))
     runs.find("3").end()
-    assert runs.begin(Run("more", address))
+    assert runs.register(RunLog("more", address))
 
 
 def test_a_run_in_progress_is_evicted_last_and_ends_then() -> None:
     trace = scripted_trace("ddtree")
     size = RUN_BYTES + sum(map(held_bytes, trace.lines))
-    runs = Runs(most_bytes=2 * size)
-    going_on = runs.begin(Run("going on"))
+    runs = Runs(max_bytes=2 * size)
+    going_on = runs.register(RunLog("going on"))
     runs.add(going_on, trace.header, *trace.entries)
     for name in "ab":
-        runs.keep(Run.recorded(name, trace))
+        runs.store(RunLog.recorded(name, trace))
     assert [run for run in ("going on", "a", "b") if runs.get(run)] == ["going on", "b"]
-    going_on.check()
-    other = runs.begin(Run("other"))
+    going_on.raise_if_stopped()
+    other = runs.register(RunLog("other"))
     runs.add(other, trace.header, *trace.entries)
     assert not runs.get("b") and runs.get("going on")
     runs.add(other, *trace.entries[:-1])
     assert not runs.get("going on")
     with pytest.raises(CancellationError):
-        going_on.check()
+        going_on.raise_if_stopped()
 
 
 def test_a_run_that_began_anew_and_was_stopped_has_the_rounds_since_then() -> None:
-    trace, run = scripted_trace("ddtree"), Run("anew")
+    trace, run = scripted_trace("ddtree"), RunLog("anew")
     Runs().add(run, trace.header, *trace.entries[:3], trace.header, *trace.entries[:2])
     run.end()
     assert (whole := run.trace()) and whole.end.rounds == len(whole.entries) == 2

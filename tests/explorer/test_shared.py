@@ -22,7 +22,7 @@ from explorer.endpoints import Endpoints
 from explorer.opening import Listening
 from explorer.page import build, guarded
 from explorer.recordings import Library
-from explorer.runs import RUN_BYTES, Run, Runner, Runs
+from explorer.runs import RUN_BYTES, RunLog, Runner, Runs
 from explorer.shared import SharedRuns, with_words
 from tests.explorer.scripted import ScriptedSource, scripted_trace
 from tests.explorer.scripted_rigs import answering, called
@@ -39,7 +39,7 @@ class Server:
         self.endpoints = Endpoints(
             Library([]), runs, Runner(answering(), runs, Admission()), None, SharedRuns(folder))
         self.comparison = recorded_comparison(TRACE, scripted_trace("autoregressive", 0))
-        runs.keep(Run.recorded("mine", TRACE, self.comparison))
+        runs.store(RunLog.recorded("mine", TRACE, self.comparison))
 
     def __call__(self, name: str, /, **wanted: Any) -> Any:
         return called(self.endpoints.functions(), name, **wanted)

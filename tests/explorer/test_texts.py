@@ -7,7 +7,7 @@ import pytest
 from engine.trace import RunText, Trace, committed_ids, encode_line, loads
 from explorer.claims import recorded_comparison
 from explorer.endpoints import summary, trace_lines
-from explorer.runs import Run
+from explorer.runs import RunLog
 from explorer.two_runs import texts_part
 from tests.engine.test_detokenizer import recorded
 from tests.engine.tokenizer_kinds import kind
@@ -25,7 +25,7 @@ def trace(request: pytest.FixtureRequest, tmp_path: Path) -> Trace:
 
 
 def test_programs_and_pages_read_the_text_with_its_spaces(trace: Trace) -> None:
-    assert summary(Run.recorded("x", trace))["text"] == WORDS
+    assert summary(RunLog.recorded("x", trace))["text"] == WORDS
     assert str(RunText(loads(trace_lines(trace, 0).encode()).lines)) == WORDS
     texts = {int(place): text for entry in trace.entries for place, text in encode_line(entry).get("texts", {}).items()}
     named = {token: text for entry in trace.entries for token, text in entry.pieces.items()}

@@ -5,30 +5,30 @@ import base64
 import pytest
 
 from engine.errors import RequestError
-from explorer.uploads import DAMAGED, MAX_AT_ONCE, Uploads
+from explorer.uploads import DAMAGED, MAX_INCOMPLETE_FILES, Uploads
 
 
 def sent(files: Uploads, *parts: bytes, name: str = "") -> str:
     """The name of a file that was sent in those pieces."""
     for part in parts:
-        name = files.take({"upload": name, "data": base64.b64encode(part).decode()})["upload"]
+        name = files.receive({"upload": name, "data": base64.b64encode(part).decode()})["upload"]
     return name
 
 
 def test_a_file_is_joined_from_its_pieces_and_handed_over_once() -> None:
     files = Uploads(2**20)
     one, other = sent(files, b"ab", b"c"), sent(files, b"")
-    assert [files.take_complete({"upload": name}) for name in (one, other)] == [b"abc", b""]
-    for call in (files.take_complete, files.take):
+    assert [files.collect({"upload": name}) for name in (one, other)] == [b"abc", b""]
+    for call in (files.collect, files.receive):
         with pytest.raises(RequestError, match=DAMAGED):
             call({"upload": one, "data": ""})
-    assert files.take_complete({"data": "c21hbGw="}) == b"small"
+    assert files.collect({"data": "c21hbGw="}) == b"small"
 
 
 @pytest.mark.parametrize("data", ["!", "AAA", "\ud800", 3, ["x"]])
 def test_a_damaged_piece_is_refused(data: object) -> None:
     with pytest.raises(RequestError, match=DAMAGED):
-        Uploads(9).take({"data": data})
+        Uploads(9).receive({"data": data})
 
 
 def test_too_much_is_refused_and_forgotten() -> None:
@@ -37,16 +37,16 @@ def test_too_much_is_refused_and_forgotten() -> None:
     with pytest.raises(RequestError, match="1 MiB"):
         sent(files, b"x", name=name)
     with pytest.raises(RequestError, match=DAMAGED):
-        files.take_complete({"upload": name})
+        files.collect({"upload": name})
     with pytest.raises(RequestError, match="1 MiB"):
-        files.take_complete({"data": base64.b64encode(b"x" * (2**20 + 1)).decode()})
+        files.collect({"data": base64.b64encode(b"x" * (2**20 + 1)).decode()})
 
 
 def test_few_arrive_at_once_and_one_that_stops_makes_room() -> None:
     files = Uploads(9)
-    going, stopped, *_ = [sent(files, b"x") for _ in range(MAX_AT_ONCE)]
+    going, stopped, *_ = [sent(files, b"x") for _ in range(MAX_INCOMPLETE_FILES)]
     sent(files, b"y", name=going)
     sent(files, b"new")
-    assert files.take_complete({"upload": going}) == b"xy"
+    assert files.collect({"upload": going}) == b"xy"
     with pytest.raises(RequestError, match=DAMAGED):
-        files.take_complete({"upload": stopped})
+        files.collect({"upload": stopped})

@@ -46,7 +46,7 @@ def test_what_is_worth_to_be_shown_runs_at_the_rigs_setting(rig: str) -> None:
 @pytest.mark.parametrize(("rig", "preset"), [(rig, preset) for rig in RIGS for preset in PRESETS.by_rig[rig]],
                          ids=lambda value: value.name if isinstance(value, Preset) else value)
 def test_no_preset_runs_at_a_setting_that_was_slower_than_plain_decoding(rig: str, preset: Preset) -> None:
-    row = measured(rig, preset.ask.method, preset.ask.budget)
+    row = measured(rig, preset.request.method, preset.request.budget)
     assert row and row.speedup and row.speedup.median >= 1
 
 

@@ -75,11 +75,11 @@ def test_a_job_waits_its_turn_and_may_be_left() -> None:
     jobs = Jobs(queue)
     with queue.place():
         first, second = {"job": jobs.start(lambda job: 1)}, {"job": jobs.start(lambda job: 2)}
-        until(lambda: "yours is number 2" in jobs.look(second)["message"])
-        jobs.look({**second, "stop": True})
-        until(lambda: jobs.look(second)["state"] == "stopped")
-    until(lambda: jobs.look(first)["state"] == "done")
-    assert (jobs.look(first)["result"], jobs.look(second)["result"]) == (1, None)
+        until(lambda: "yours is number 2" in jobs.poll(second)["message"])
+        jobs.poll({**second, "stop": True})
+        until(lambda: jobs.poll(second)["state"] == "stopped")
+    until(lambda: jobs.poll(first)["state"] == "done")
+    assert (jobs.poll(first)["result"], jobs.poll(second)["result"]) == (1, None)
 
 
 def test_a_failing_job_says_so_and_gives_its_place_up(caplog: pytest.LogCaptureFixture) -> None:
@@ -89,13 +89,13 @@ def test_a_failing_job_says_so_and_gives_its_place_up(caplog: pytest.LogCaptureF
     def work(job: Job) -> None:
         raise ZeroDivisionError("hidden detail")
     failing = {"job": jobs.start(work)}
-    until(lambda: jobs.look(failing)["state"] == "error")
-    message = jobs.look(failing)["message"]
+    until(lambda: jobs.poll(failing)["state"] == "error")
+    message = jobs.poll(failing)["message"]
     assert "ZeroDivisionError" in message and "hidden detail" not in message
     after = {"job": jobs.start(lambda job: 1)}
-    until(lambda: jobs.look(after)["state"] == "done")
+    until(lambda: jobs.poll(after)["state"] == "done")
     with pytest.raises(RequestError, match="gone"):
-        jobs.look({"job": "nobody"})
+        jobs.poll({"job": "nobody"})
 
 
 @pytest.fixture(scope="module")
@@ -180,9 +180,9 @@ def test_the_doctor_tells_how_far_it_is_names_the_worst_first_and_can_be_cancell
     assert [finding["status"] for finding in findings] == ["wrong", "fine"]
     lab._rig.instruments.doctor_seconds = 1.0
     begun = lab.doctor({})
-    until(lambda: (lab._jobs.look(begun)["share"] or 0) > 0.1)
-    assert lab._jobs.look(begun)["message"].startswith("Step ")
-    lab._jobs.look({**begun, "stop": True})
+    until(lambda: (lab._jobs.poll(begun)["share"] or 0) > 0.1)
+    assert lab._jobs.poll(begun)["message"].startswith("Step ")
+    lab._jobs.poll({**begun, "stop": True})
     assert (ended(lab, begun)["state"], ended(lab, begun)["result"]) == ("stopped", None)
 
 

@@ -67,11 +67,11 @@ def test_measurements_that_nobody_asks_about_lapse_and_few_wait(monkeypatch: pyt
     queue = Admission()
     asked = Jobs(queue)
     with queue.place():
-        names = [asked.start(lambda _: 1) for _ in range(jobs.MAX_OPEN)]
+        names = [asked.start(lambda _: 1) for _ in range(jobs.MAX_OPEN_JOBS)]
         with pytest.raises(RequestError, match="8"):
             asked.start(lambda _: 1)
         until(lambda: queue.waiting() == 1)
-    assert {asked.look({"job": name})["state"] for name in names} == {"stopped"}
+    assert {asked.poll({"job": name})["state"] for name in names} == {"stopped"}
 
 
 def test_a_stream_that_is_not_read_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
