@@ -3,7 +3,7 @@
 import { tell } from "./forms.js";
 import { Plot, RUN } from "./plots.js";
 import { recordedOn } from "./verdict.js";
-import { html, methodColour, sparing, write } from "../shared/ink.js";
+import { html, methodColour, throttled, write } from "../shared/ink.js";
 import { settingOf } from "../shared/round.js";
 
 // The run that streams, as curves over its rounds: the figure comes from Python, its numbers from the stage.
@@ -49,7 +49,7 @@ export class Live {
     this.headline = html("p", "lab-live-headline");
     this.plot.body.before(this.notice, this.headline);
     // A run reports every update; a plot is drawn a few times a second, and only while it is on the screen.
-    this.stage.on("value state begin", sparing(() => lab.shown && this.draw(), BETWEEN_DRAWS_MS));
+    this.stage.on("value state begin", throttled(() => lab.shown && this.draw(), BETWEEN_DRAWS_MS));
   }
 
   draw() {
@@ -103,7 +103,7 @@ export class Curves {
     this.doubt = html("p", { class: "lab-notice", hidden: true });
     this.plot.body.before(this.origin, this.doubt);
     this.plot.onPoint = (point) => this.chosen(point);
-    this.stage.on("value settings begin", sparing(() => lab.shown && this.draw(), 250));
+    this.stage.on("value settings begin", throttled(() => lab.shown && this.draw(), 250));
   }
 
   /** A click on a point puts its setting into the page's controls. @param {{ customdata?: [number, string, unknown, string] }} point */

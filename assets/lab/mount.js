@@ -10,7 +10,7 @@ import { Speed } from "./speed.js";
 import { STATES, Sweep } from "./sweep.js";
 import { Verdict } from "./verdict.js";
 import { EventEmitter } from "../shared/events.js";
-import { html, inTurn, pause, sparing, write } from "../shared/ink.js";
+import { html, oneAtATime, pause, throttled, write } from "../shared/ink.js";
 import { Menu } from "../shared/overlays.js";
 import { counted } from "../shared/round.js";
 import { controls } from "../stage/controls.js";
@@ -174,7 +174,7 @@ export class Lab extends EventEmitter {
   lost = false; // the server did not answer
   timer = 0;
   loading = /** @type {Promise<any> | undefined} */ (undefined);
-  reload = inTurn(() => this.loadCurves());
+  reload = oneAtATime(() => this.loadCurves());
 
   /** @param {Stage} stage @param {Element} host @param {LabServer} server @param {types.LabGiven} given
    *  @param {(setting: object) => unknown} adopt */
@@ -201,7 +201,7 @@ export class Lab extends EventEmitter {
     tabs.go(known(stage.tab) || "speed");
     stage.on("tab", (name) => known(name) && known(name) !== tabs.current && tabs.go(known(name)));
     stage.on("mode", () => this.show());
-    stage.on("state", sparing(() => this.shown && OF_THE_RUN.includes(this.tab) && this.tabs.draw(), BETWEEN_DRAWS_MS));
+    stage.on("state", throttled(() => this.shown && OF_THE_RUN.includes(this.tab) && this.tabs.draw(), BETWEEN_DRAWS_MS));
     new ResizeObserver(() => this.fit()).observe(document.getElementById("canopy-settings") || document.body);
     window.addEventListener("resize", () => this.fit());
     this.show();

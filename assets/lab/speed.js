@@ -5,7 +5,7 @@ import { field, fillSelect, Flags, foldIn, offer, selectField } from "./forms.js
 import { drawAll, Plot } from "./plots.js";
 import { Table } from "./table.js";
 import { Begin, Tool } from "./tools.js";
-import { html, inTurn, write } from "../shared/ink.js";
+import { html, oneAtATime, write } from "../shared/ink.js";
 
 export class Speed extends Tool {
   /** @param {Lab} lab @param {HTMLElement} pane */
@@ -73,7 +73,7 @@ export class Speed extends Tool {
 // The current run's trees on another machine, predicted, with flags of other engines to paste. Asked for once it is opened.
 class Elsewhere {
   asked = ""; // of which run and machine
-  draw = inTurn(() => this.redraw());
+  draw = oneAtATime(() => this.redraw());
 
   /** @param {Lab} lab @param {Element} pane */
   constructor(lab, pane) {

@@ -2,7 +2,7 @@
 
 import { selectField } from "./forms.js";
 import { Plot } from "./plots.js";
-import { action, button, html, inTurn, pause, write } from "../shared/ink.js";
+import { action, button, html, oneAtATime, pause, write } from "../shared/ink.js";
 
 const POLL_MS = 300;
 
@@ -13,7 +13,7 @@ export class Tool {
     this.lab = lab;
     this.pane = pane;
     this.bar = html("div", "lab-toolbar", pane);
-    this.draw = inTurn(() => this.redraw()); // one question at a time, so that no answer is overtaken by an older one
+    this.draw = oneAtATime(() => this.redraw()); // one question at a time, so that no answer is overtaken by an older one
   }
 
   async redraw() {}

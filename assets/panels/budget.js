@@ -1,45 +1,45 @@
 // The node budget, tuned by eye: τ and tokens per second against it, and the tree of the shown round at any of it.
 
-import { button, group, html, inTurn, lookOf, path, put, render, roundTicks, sparing, text, textWidth, write } from "../shared/ink.js";
+import { button, group, html, oneAtATime, methodStyle, path, put, render, roundTicks, throttled, text, textWidth, write } from "../shared/ink.js";
 import { DrawnPanel, placeIn } from "./panel.js";
 import { counted, letterOf, machineOf, rateText, usedOf } from "../shared/round.js";
 import { define } from "../shared/define.js";
 
-const MAX_NODES = 1024; // nodes at the right end
+const MAX_NODES = 1024; // at the right end of the axis
 const EDGE = { left: 38, right: 14, top: 8, bottom: 20, between: 14 };
 const TICKS = [0, 1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024];
-const TICK_ROOM = 27; // pixels between two numbers of the axis
-const UNIT_ROOM = 86; // pixels at its right end, for the last number with its unit
-const EIGHT_IN_TEN = 1.28; // standard deviations
+const MIN_TICK_DISTANCE = 27; // pixels
+const LAST_TICK_WIDTH = 86; // pixels: the last number has a unit
+const Z_80_PERCENT = 1.28; // standard deviations that hold 80 % of a normal distribution
 const FONT = "10.5px system-ui, sans-serif";
-const LOOK_MS = 900; // between two looks at a run in progress
+const REFRESH_MS = 900; // between two forecasts of a run in progress
 /** The two drawings, one above the other: a figure, its words, and its value for plain decoding (0: measured).
  *  @typedef {{ name: "tau" | "speed", label: string, plain: number }} Plot */
 /** @type {Plot[]} */
 const PLOTS = [{ name: "tau", label: "τ", plain: 1 }, { name: "speed", label: "tokens/s", plain: 0 }];
 
-// Where a budget stands on the axis, from 0 to 1: plain decoding, then a step for each power of two.
-export function shareOf(/** @type {number} */ budget) {
+// The position of a budget on the axis, from 0 to 1: plain decoding, then a step for each power of two.
+export function axisPosition(/** @type {number} */ budget) {
   return budget < 1 ? 0 : (1 + Math.log2(Math.min(budget, MAX_NODES))) / (1 + Math.log2(MAX_NODES));
 }
 
-// The budget at a place of the axis.
-export function budgetAt(/** @type {number} */ share) {
+// The budget at a position on the axis.
+export function budgetAtPosition(/** @type {number} */ share) {
   const power = Math.max(0, Math.min(1, share)) * (1 + Math.log2(MAX_NODES)) - 1;
   return power < -0.5 ? 0 : Math.round(2 ** Math.max(0, power));
 }
 
-/** The value of a predicted curve at a budget, between its neighbours; beyond its ends the last.
+/** The value of a curve at a budget, interpolated; beyond its ends the value there.
  *  @param {number[]} budgets @param {number[]} values @param {number} budget */
-export function readAt(budgets, values, budget) {
+export function interpolate(budgets, values, budget) {
   const after = budgets.findIndex((one) => one >= budget);
   if (after <= 0) return values[after < 0 ? values.length - 1 : 0];
-  const [low, high] = [shareOf(budgets[after - 1]), shareOf(budgets[after])];
-  const share = (shareOf(budget) - low) / (high - low);
+  const [low, high] = [axisPosition(budgets[after - 1]), axisPosition(budgets[after])];
+  const share = (axisPosition(budget) - low) / (high - low);
   return values[after - 1] + share * (values[after] - values[after - 1]);
 }
 
-/** The budget with the highest speed, as measured if it was, else predicted; null if neither is known.
+/** The budget with the highest measured, or else predicted, speed; null if there is neither.
  *  @param {BudgetForecast} forecast */
 export function fastestOf(forecast) {
   const { budgets, speed, plain } = forecast.measured ?? forecast;
@@ -48,7 +48,7 @@ export function fastestOf(forecast) {
   return { budget: budgets[at], mean: speed.mean[at], low: speed.low[at], high: speed.high[at], pays: speed.mean[at] > plain };
 }
 
-/** How a run's τ and speed came about: the least and the most of each after a round, and the range of τ.
+/** The minimum and maximum of a run's τ and speed over its rounds, and the 80 % interval of τ (`low`, `high`).
  *  @param {Round[]} rounds */
 function historyOf(rounds) {
   let [tokens, seconds] = [0, 0];
@@ -62,13 +62,13 @@ function historyOf(rounds) {
   }
   const tau = tokens / Math.max(1, rounds.length);
   const spread = rounds.reduce((sum, { keep }) => sum + (keep.length - tau) ** 2, 0);
-  const off = rounds.length > 1 ? EIGHT_IN_TEN * Math.sqrt(spread / rounds.length / (rounds.length - 1)) : 0;
+  const halfWidth = rounds.length > 1 ? Z_80_PERCENT * Math.sqrt(spread / rounds.length / (rounds.length - 1)) : 0;
   /** @param {number[]} values */
   const span = (values) => (values.length ? [Math.min(...values), Math.max(...values)] : []);
-  return { tau: span(running.tau), speed: span(running.speed), low: Math.max(1, tau - off), high: tau + off };
+  return { tau: span(running.tau), speed: span(running.speed), low: Math.max(1, tau - halfWidth), high: tau + halfWidth };
 }
 
-// What the budget that is tried out changes in the round that is shown.
+// How the shown round changes at the budget that is tried out, in words.
 function roundWords(/** @type {Stage} */ { trial, round, recordedRound }) {
   if (trial.budget === null || round === recordedRound || !round || !recordedRound) return "";
   const [now, then] = [round.keep.length, recordedRound.keep.length];
@@ -85,7 +85,7 @@ export function wordsAt(forecast, chosen) {
   const { budgets, tau, speed } = measured ?? forecast;
   if (!tau || chosen < 1) return { short: "", more: "" };
   /** @param {number[]} values */
-  const at = (values) => readAt(budgets, values, chosen);
+  const at = (values) => interpolate(budgets, values, chosen);
   const how = !measured ? " predicted" : budgets.includes(chosen) ? "" : " about";
   const range = `τ ${at(tau.low).toFixed(1)} to ${at(tau.high).toFixed(1)}${speed ? `, ${rateText(at(speed.low))} to ${rateText(at(speed.high))} tokens/s` : ""}`;
   return { short: `At ${counted(chosen, "node")}${how} τ ${at(tau.mean).toFixed(1)}${speed ? `, ${rateText(at(speed.mean))} tokens/s` : ""}.`,
@@ -99,25 +99,24 @@ const measuredWords = ({ budget, tau, speed, printed }, withheld) => (
 class BudgetPanel extends DrawnPanel {
   width = 0;
   height = 0;
-  // Of a run, and what it was made from.
   history = historyOf([]);
   forecast = /** @type {(BudgetForecast & { run: string, from: string }) | null} */ (null);
 
   /** @param {HTMLElement} host @param {Stage} stage */
   constructor(host, stage) {
     super(host, stage, "budget", { role: "slider", tabindex: 0, "aria-label": "Node budget to try out", "aria-valuemin": 0, "aria-valuemax": MAX_NODES });
-    this.head = html("div", "cp-budget-head");
-    this.canvas.before(this.head);
-    const lines = html("div", "", this.head);
-    this.words = html("p", { role: "status" }, lines);
-    this.best = html("p", "", lines);
-    this.back = button(this.head, "↺", "Show the tree as it was run", () => stage.tryBudget(null));
-    this.use = button(this.head, "Use", "Put this node budget into the bar", () => {
+    this.figuresBox = html("div", "cp-budget-head");
+    this.canvas.before(this.figuresBox);
+    const lines = html("div", "", this.figuresBox);
+    this.figuresLine = html("p", { role: "status" }, lines);
+    this.fastestLine = html("p", "", lines);
+    this.resetButton = button(this.figuresBox, "↺", "Show the tree as it was run", () => stage.tryBudget(null));
+    this.useButton = button(this.figuresBox, "Use", "Put this node budget into the bar", () => {
       const best = this.forecast && fastestOf(this.forecast);
       if (best) stage.emit("budget", best.budget);
     });
-    this.look = inTurn(() => this.ask());
-    const later = sparing(() => this.look(), LOOK_MS);
+    this.refreshForecast = oneAtATime(() => this.fetchForecast());
+    const later = throttled(() => this.refreshForecast(), REFRESH_MS);
     stage.on("value compared state", later);
     stage.on("ticks", () => this.draw(stage.round));
     stage.on("settings", () => {
@@ -127,7 +126,7 @@ class BudgetPanel extends DrawnPanel {
     const drag = (/** @type {PointerEvent} */ event) => {
       if (!this.canvas.hasPointerCapture(event.pointerId)) return;
       const [x] = placeIn(this.canvas, event);
-      this.tryOut(budgetAt((x - EDGE.left) / (this.width - EDGE.left - EDGE.right)));
+      this.tryOut(budgetAtPosition((x - EDGE.left) / (this.width - EDGE.left - EDGE.right)));
     };
     this.canvas.addEventListener("pointerdown", (event) => {
       this.canvas.setPointerCapture(event.pointerId);
@@ -156,7 +155,7 @@ class BudgetPanel extends DrawnPanel {
     this.draw(this.stage.round);
   }
 
-  async ask() {
+  async fetchForecast() {
     const { stage } = this;
     const { run } = stage.value;
     if (!stage.server || !this.host.offsetParent || !stage.rounds.length || !stage.header?.drafters.length) return;
@@ -174,19 +173,19 @@ class BudgetPanel extends DrawnPanel {
     this.width = this.host.clientWidth;
     this.height = this.host.clientHeight;
     const known = this.begin(round, "Here you see what other budgets would bring, while a run goes on.");
-    this.head.hidden = !known;
+    this.figuresBox.hidden = !known;
     if (!known || !header || !this.width) return;
     if (this.forecast?.run !== stage.value.run) this.forecast = null;
-    if (!this.forecast || !stage.live) this.look(); // what it was made from may have changed while nobody saw it
-    const own = this.own(header);
+    if (!this.forecast || !stage.live) this.refreshForecast(); // what it was made from may have changed while nobody saw it
+    const own = this.currentPoint(header);
     const ticked = stage.overlaidRuns.map((point, place) => ({ ...point, pin: letterOf(place) }));
     const others = stage.ownRuns.filter(({ run, machine }) => machine === own.machine && run !== own.run && !ticked.some((one) => one.run === run));
     const points = [...others, own, ...ticked];
-    this.back.hidden = stage.trial.budget === null;
+    this.resetButton.hidden = stage.trial.budget === null;
     const { short, more } = this.wordsFor(own);
-    put(this.words, { title: `${short} ${more}` });
-    write(this.words, short); // first: the drawings begin below it
-    this.flag(own.speed ?? 0);
+    put(this.figuresLine, { title: `${short} ${more}` });
+    write(this.figuresLine, short); // first: the drawings begin below it
+    this.drawFastest(own.speed ?? 0);
     this.history = historyOf(stage.roundsBeforeRepetition);
     this.setSize(this.width, this.height);
     put(this.canvas, { "aria-valuenow": this.chosen, "aria-valuetext": `${short} ${more}` });
@@ -194,25 +193,25 @@ class BudgetPanel extends DrawnPanel {
     render(this.drawing, [...plots.map((marks) => group(marks)), group(this.marker())]);
   }
 
-  /** The run that is shown, as a point. @param {Header} header @returns {RunPoint} */
-  own(header) {
+  /** The shown run as a point. @param {Header} header @returns {RunPoint} */
+  currentPoint(header) {
     const { figuresBeforeRepetition: { tau }, speed } = this.stage;
     const used = usedOf(header, this.stage.rounds);
     return { run: this.stage.value.run, machine: machineOf(header), method: header.method, budget: header.drafters.length ? used : 0, tau, speed: speed.value, printed: speed.text };
   }
 
   // The fastest budget in words, with a button that takes it unless the run is faster already.
-  flag(/** @type {number} */ speed) {
+  drawFastest(/** @type {number} */ speed) {
     const best = this.forecast && fastestOf(this.forecast);
-    this.best.hidden = !best;
-    this.use.hidden = !best?.pays || best.budget === this.chosen || speed > best.high;
+    this.fastestLine.hidden = !best;
+    this.useButton.hidden = !best?.pays || best.budget === this.chosen || speed > best.high;
     if (!best) return;
     const [mean, low, high] = [best.mean, best.low, best.high].map(rateText);
     const { measured } = this.forecast ?? {};
     const over = measured && (measured.prompts > 1 ? `On the Lab's ${measured.prompts} prompts` : "For this prompt");
-    write(this.best, best.pays ? `${over ?? "Predicted"}: ${counted(best.budget, "node")} fastest, ${mean} tokens/s`
+    write(this.fastestLine, best.pays ? `${over ?? "Predicted"}: ${counted(best.budget, "node")} fastest, ${mean} tokens/s`
       : `${over ?? "Predicted"}: plain decoding fastest, ${rateText(measured?.plain ?? this.plainSpeed())} tokens/s`);
-    put(this.best, { title: `${measured ? `Measured: ${measured.where}, ${measured.date}` : "Predicted"}: ${low} to ${high} tokens/s` });
+    put(this.fastestLine, { title: `${measured ? `Measured: ${measured.where}, ${measured.date}` : "Predicted"}: ${low} to ${high} tokens/s` });
   }
 
   plainSpeed() {
@@ -221,7 +220,7 @@ class BudgetPanel extends DrawnPanel {
   }
 
   x(/** @type {number} */ budget) {
-    return EDGE.left + shareOf(budget) * (this.width - EDGE.left - EDGE.right);
+    return EDGE.left + axisPosition(budget) * (this.width - EDGE.left - EDGE.right);
   }
 
   /** One of the two drawings: what was predicted, plain decoding, and what was measured.
@@ -252,12 +251,12 @@ class BudgetPanel extends DrawnPanel {
     }
     if (measured) {
       const { mean, low: from, high: to } = measured[name];
-      const { style } = lookOf(this.round.method);
+      const { style } = methodStyle(this.round.method);
       const at = measured.budgets.map((budget) => this.x(budget).toFixed(1));
       marks.push(path("cp-budget-swept", `M${mean.map((value, place) => `${at[place]},${y(value).toFixed(1)}`).join("L")}`, { style }),
         path("cp-budget-swept", from.map((value, place) => `M${at[place]},${y(value).toFixed(1)}V${y(to[place]).toFixed(1)}`).join(""), { style }));
     }
-    return [...marks, ...points.flatMap((point) => (point[name] ? this.measured(point, name, y) : [])), title];
+    return [...marks, ...points.flatMap((point) => (point[name] ? this.pointMarks(point, name, y) : [])), title];
   }
 
   whyEmpty() {
@@ -273,7 +272,7 @@ class BudgetPanel extends DrawnPanel {
     let free = -Infinity;
     for (const tick of TICKS) {
       const x = this.x(tick);
-      if (x - free < TICK_ROOM || x > this.width - EDGE.right - UNIT_ROOM) continue;
+      if (x - free < MIN_TICK_DISTANCE || x > this.width - EDGE.right - LAST_TICK_WIDTH) continue;
       free = tick ? x : x + 8; // "plain" is wider than a number
       marks.push(text("is-mid", tick ? tick.toLocaleString("en") : "plain", x, y + 14));
     }
@@ -282,11 +281,11 @@ class BudgetPanel extends DrawnPanel {
 
   /** A measured run; of the one that is shown, also how its figure came about.
    *  @param {RunPoint & { pin?: string }} point @param {Plot["name"]} name @param {(value: number) => number} y @returns {Mark[]} */
-  measured({ run, method, budget, tau, speed, printed, title, pin }, name, y) {
+  pointMarks({ run, method, budget, tau, speed, printed, title, pin }, name, y) {
     const fast = speed ? `${printed} tokens/s` : "its speed-up is withheld";
     const words = `${title || "this run"}: ${counted(budget, "node")}, τ ${tau.toFixed(2)}, ${fast}, measured`;
     const [x, down] = [this.x(budget), y((name === "tau" ? tau : speed) ?? 0)];
-    const { style, mark } = lookOf(method);
+    const { style, mark } = methodStyle(method);
     /** @type {Mark[]} */
     const marks = [["path", { class: `cp-budget-point ${title ? "" : "is-own"}`, d: mark, style, transform: `translate(${x.toFixed(1)} ${down.toFixed(1)})` },
       [["title", {}, words]]]];
@@ -300,7 +299,7 @@ class BudgetPanel extends DrawnPanel {
   }
 
   get top() {
-    return this.head.offsetHeight;
+    return this.figuresBox.offsetHeight;
   }
 
   /** The budget that Run would use. @returns {Mark[]} */
@@ -326,9 +325,9 @@ define({
   place: { row: "upper", share: 0.72 },
   caption: "Click or drag to try one.",
   legend: [
-    { glyph: "●○", label: "runs, so far", title: "Measured: filled, the run that is shown, its τ with the range that holds eight times in ten; the thin line through it goes from the least to the most it was after a round. Hollow: your earlier runs, a mark and a colour for each method" },
-    { glyph: "╌", label: "predicted", title: "What the drafts of this run would have kept at every budget, with the range that holds eight times in ten. Speed follows from what a pass costs here" },
-    { glyph: "┿", label: "measured", title: "Measured at other budgets on this machine: by the lab over its prompts, or with the recording for its own, with the range that holds the figure at 95 %" },
+    { glyph: "●○", label: "runs, so far", title: "Measured. Filled: the shown run, its τ with its 80 % interval; the thin line spans its minimum and maximum over the rounds. Hollow: your earlier runs, a mark and a colour for each method" },
+    { glyph: "╌", label: "predicted", title: "What this run's drafts would have kept at each budget, with 80 % intervals; speed follows from what a pass costs here" },
+    { glyph: "┿", label: "measured", title: "Measured at other budgets on this machine: by the lab over its prompts, or with the recording for its prompt, with 95 % intervals" },
     { glyph: "─", label: "plain", title: "Plain decoding" },
   ],
   when: (stage) => stage.header !== null && stage.header.drafters.length > 0,

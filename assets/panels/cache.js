@@ -48,7 +48,7 @@ const NUMBER_GAP = 4; // pixels between two row numbers
 
 /** The row numbers that do not run into the one before.
  *  @template {{ words: string, x: number }} RowNumber @param {RowNumber[]} numbers */
-function apart(numbers) {
+function withoutOverlaps(numbers) {
   let free = -Infinity;
   return numbers.filter(({ words, x }) => {
     const half = textWidth(words, NUMBER_FONT) / 2;
@@ -142,10 +142,10 @@ class CachePanel extends DrawnPanel {
   // The kept rows' numbers over both strips' slots; below, on two lines if one is too short for them.
   numbers() {
     const { round: { keep }, low } = this;
-    const above = apart(keep.map((node) => ({ words: String(node), x: this.from(node) })));
+    const above = withoutOverlaps(keep.map((node) => ({ words: String(node), x: this.from(node) })));
     const below = keep.map((node, place) => ({ words: String(node), x: this.to(place), moved: node !== place, line: place % 2 }));
-    const fits = apart(below).length === below.length;
-    const shown = fits ? below : [0, 1].flatMap((line) => apart(below.filter((one) => one.line === line))).sort((one, other) => one.x - other.x);
+    const fits = withoutOverlaps(below).length === below.length;
+    const shown = fits ? below : [0, 1].flatMap((line) => withoutOverlaps(below.filter((one) => one.line === line))).sort((one, other) => one.x - other.x);
     const y = low.y + low.height + 13;
     return [
       ...above.map(({ words, x }) => text("cp-slot-number is-mid", words, x, TOP.y - 5)),

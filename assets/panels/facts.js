@@ -1,9 +1,9 @@
-// A node in words, for its tip and for the sheet of a pinned one; and what rows of its place earned over a run. A place is the
-// rank among siblings, the depth, and who drafted the row; the lab's Acceptance has what a row earned by its place, with intervals.
+// A node in words, for its tip and for the sheet of a pinned one; and how often rows of its place were kept over a run. A
+// place is the rank among siblings, the depth, and the drafter. The lab's Acceptance has the same with intervals.
 
 import { clip, html, ORIGIN_NAME, probability } from "../shared/ink.js";
 
-const RANKS = 4; // the last one counts all worse ones too
+const MAX_RANKS = 4; // the last one counts all worse ones too
 const PATH_ROOM = 240; // pixels for the path in a tip
 const TIP_FONT = "12px system-ui, sans-serif";
 
@@ -12,11 +12,11 @@ function rankOf(round, node) {
   return round.children[round.parents[node]].indexOf(node);
 }
 
-export class Earned {
+export class KeptShares {
   counted = /** @type {Round[]} */ ([]);
   places = /** @type {Map<string, { kept: number, seen: number }>} */ (new Map());
 
-  // Counts the rounds that are new; those of another run from the first on.
+  // Counts new rounds; starts over for another run.
   count(/** @type {Round[]} */ rounds) {
     if (rounds[0] !== this.counted[0] || rounds.length < this.counted.length) {
       this.counted = [];
@@ -34,7 +34,7 @@ export class Earned {
 
   /** @param {Round} round @param {number} node */
   at(round, node) {
-    const key = `${Math.min(rankOf(round, node), RANKS - 1)} ${round.depths[node]} ${round.drafters[node]}`;
+    const key = `${Math.min(rankOf(round, node), MAX_RANKS - 1)} ${round.depths[node]} ${round.drafters[node]}`;
     const place = this.places.get(key) ?? { kept: 0, seen: 0 };
     this.places.set(key, place);
     return place;
@@ -58,8 +58,8 @@ function fateOf(round, node) {
   return `rejected: the target chose ${round.show(taken)} here`;
 }
 
-/** What is known of a node, by name.
- *  @param {Round} round @param {number} node @param {Earned | null} earned @returns {[name: string, words: string][]} */
+/** The facts of a node, by name.
+ *  @param {Round} round @param {number} node @param {KeptShares | null} earned @returns {[name: string, words: string][]} */
 export function factsOf(round, node, earned) {
   const depth = round.depths[node];
   const place = round.keep.indexOf(node);
@@ -72,7 +72,7 @@ export function factsOf(round, node, earned) {
   return facts;
 }
 
-/** What is known of a guess. @param {Round} round @param {number} node @param {Earned | null} earned @returns {[name: string, words: string][]} */
+/** The facts of a drafted node. @param {Round} round @param {number} node @param {KeptShares | null} earned @returns {[name: string, words: string][]} */
 function draftedFacts(round, node, earned) {
   const parent = round.parents[node];
   const path = round.path(node).slice(0, -1).filter(Boolean).map((step) => round.show(round.tokens[step]));
@@ -97,7 +97,7 @@ export class NodeSheet {
     this.facts = html("dl", "", this.box);
   }
 
-  // What it takes of the host: of the width, or of the height if that is larger.
+  // The pixels that it takes of the host: of its width, or of its height if it is as wide as the host.
   get room() {
     if (this.box.hidden) return { wide: 0, high: 0 };
     const { offsetWidth, offsetHeight } = this.box;

@@ -3,7 +3,7 @@
 
 /** @import { Layout } from "./layout.js" */
 
-import { box, clip, group, joinPaths, MONO, path, render, strength, text } from "../shared/ink.js";
+import { box, clip, group, joinPaths, MONO, path, render, opacityOf, text } from "../shared/ink.js";
 import { TreeMarks } from "./tree_marks.js";
 
 const MARGIN = { left: 34, top: 6, right: 10, bottom: 6 };
@@ -126,7 +126,7 @@ export class Icicle extends TreeMarks {
   node(/** @type {number} */ node) {
     const { x, y, wide, high } = this.frame(node);
     const lit = this.lit(node);
-    const fade = lit ? 1 : (Math.round(strength(this.panel.ink(node), 0.4) * 10) / 10).toFixed(1);
+    const fade = lit ? 1 : (Math.round(opacityOf(this.panel.ink(node), 0.4) * 10) / 10).toFixed(1);
     const d = box(x.toFixed(1), y.toFixed(1), wide.toFixed(1), high.toFixed(1));
     return path(`cp-node is-cell is-${lit ? "accepted" : "rejected"} o-${this.panel.round.origin(node)}`, d, { "stroke-opacity": fade });
   }

@@ -45,11 +45,11 @@ export function layoutOf(parents, kept, tail, folded) {
     tops[node] = [0, ...top];
     bottoms[node] = [0, ...bottom];
   }
-  return settle(children, shift, tail);
+  return place(children, shift, tail);
 }
 
 /** @param {number[][]} children @param {Float64Array} shift @param {number} tail @returns {Layout} */
-function settle(children, shift, tail) {
+function place(children, shift, tail) {
   const size = children.length;
   const columns = new Int32Array(size);
   const rows = new Float64Array(size).fill(-1);

@@ -5,7 +5,7 @@
 import { box, clip, group, joinPaths, MONO, nats, ORIGIN, path, probability, put, render } from "../shared/ink.js";
 import { short, svg, text, textWidth } from "../shared/ink.js";
 import { entropyOf, LatticeDrawing, leastWidth, standsFor } from "./lattice.js";
-import { DrawnPanel, placeIn, Rest } from "./panel.js";
+import { DrawnPanel, placeIn, DeferredDrawing } from "./panel.js";
 import { onTheme, Shade } from "../shared/pen.js";
 import { define } from "../shared/define.js";
 
@@ -65,7 +65,7 @@ export class MarginalsPanel extends DrawnPanel {
   width = 0;
   height = 0;
   row = ROW.least;
-  rest = new Rest(() => this.finish());
+  deferredTexts = new DeferredDrawing(() => this.finish());
 
   /** @param {HTMLElement} host @param {Stage} stage */
   constructor(host, stage) {
@@ -108,7 +108,7 @@ export class MarginalsPanel extends DrawnPanel {
     const seen = texts.filter(([, { y }]) => Number(y) < fold);
     this.marks.texts = texts.filter(([, { y }]) => Number(y) >= fold);
     render(this.drawing, [group(lines), group(joinPaths(boxes)), group(seen), path("cp-frontier", this.edges)]);
-    this.rest.begin();
+    this.deferredTexts.begin();
     this.announce();
   }
 

@@ -54,12 +54,12 @@ export class Empty {
   }
 }
 
-const REST_MS = 90;
+const DEFER_MS = 90;
 
-// What follows once a drawing rests, a piece a frame while `act` says that there is more: nobody can read what is scrubbed past,
-// and a thousand elements in one frame would be felt.
-export class Rest {
-  static unfinished = /** @type {Set<Rest>} */ (new Set());
+// Draws details 90 ms after the last change, one chunk a frame until `act` returns false: scrubbing skips them, and no
+// frame gets long.
+export class DeferredDrawing {
+  static unfinished = /** @type {Set<DeferredDrawing>} */ (new Set());
   timer = 0;
   frame = 0;
 
@@ -69,17 +69,17 @@ export class Rest {
 
   begin() {
     this.end();
-    Rest.unfinished.add(this);
-    this.timer = setTimeout(() => this.step(), REST_MS);
+    DeferredDrawing.unfinished.add(this);
+    this.timer = setTimeout(() => this.step(), DEFER_MS);
   }
 
   step() {
     if (this.act()) this.frame = requestAnimationFrame(() => this.step());
-    else Rest.unfinished.delete(this);
+    else DeferredDrawing.unfinished.delete(this);
   }
 
   end() {
-    Rest.unfinished.delete(this);
+    DeferredDrawing.unfinished.delete(this);
     clearTimeout(this.timer);
     cancelAnimationFrame(this.frame);
   }
@@ -107,7 +107,7 @@ export class Panel {
     this.tip = new Tip(host);
   }
 
-  /** Whether there is a round to draw; if there is none, the panel says what will be here, or that it is not known.
+  /** Returns whether there is a round to draw; if not, the panel shows `words`, or that its rounds are unknown.
    *  @param {Round | null} round @param {string} words @returns {round is Round} */
   begin(round, words) {
     const known = round !== null && !round.chunked;

@@ -1,27 +1,27 @@
 // The draft tree: left to right by depth, the kept path straight along the top.
 
-import { button, html, put, sparing, spoken } from "../shared/ink.js";
+import { button, html, put, throttled, spoken } from "../shared/ink.js";
 /** @import { Layout } from "./layout.js" */
 /** @import { Pointed } from "./panel.js" */
 
-import { Earned, factsOf, NodeSheet } from "./facts.js";
+import { KeptShares, factsOf, NodeSheet } from "./facts.js";
 import { Icicle } from "./icicle.js";
 import { Camera, layoutOf, neighbour } from "./layout.js";
 import { DrawnPanel, placeIn, zoomOf } from "./panel.js";
-import { standOf, TreeMarks } from "./tree_marks.js";
+import { labelForm, TreeMarks } from "./tree_marks.js";
 import { define } from "../shared/define.js";
 
-const SWIFT = { grow: 190, walk: 110 }; // milliseconds; a round that follows within these does not grow
+const GROWTH_MS = { grow: 190, walk: 110 }; // a round that follows sooner is not animated
 /** @type {Record<string, { grow: number, walk: number }>} */
-const SCENES = { guess: { grow: 2600, walk: 0 }, verify: { grow: 0, walk: 1600 } }; // of the film: one after the other
-const ICICLE_NODES = 256; // drafted nodes from which the tree is an icicle, until a person chooses
+const SCENES = { guess: { grow: 2600, walk: 0 }, verify: { grow: 0, walk: 1600 } }; // in the film's scenes
+const ICICLE_NODES = 256; // a larger tree is an icicle unless a person chooses
 
 export class TreePanel extends DrawnPanel {
   focus = 0;
   folded = /** @type {Set<number>} */ (new Set());
   rejectedTree = /** @type {Round["rejectedTrees"][number] | null} */ (null);
   rejectedTreeShown = false;
-  earned = /** @type {Earned | null} */ (null); // if nodes are inked by what their places earned
+  keptShares = /** @type {KeptShares | null} */ (null); // if nodes are inked by how often their places were kept
   // The tree that is drawn: the rejected tree's nodes follow the round's own as further children of the same root.
   parents = new Int32Array(1);
   layout = /** @type {Layout} */ ({ columns: new Int32Array(1), rows: new Float64Array(1), children: [[]], columnCount: 1, rowCount: 1 });
@@ -30,13 +30,13 @@ export class TreePanel extends DrawnPanel {
   scale = 1; // of the drawing: a small tree is drawn larger
   rank = new Int32Array(1); // of each node in the best-first order
   limit = /** @type {number | null} */ (null); // how many nodes of that order are drawn so far; null: all
-  lit = Infinity; // how many of the kept path the walk has reached
+  litColumns = Infinity; // columns of the kept path that the walk has reached
   frame = 0;
-  begun = -Infinity; // when the round that is shown was drawn first, in milliseconds
+  drawnSince = -Infinity; // when the shown round was drawn first, in milliseconds
   asIcicle = /** @type {boolean | null} */ (null); // what a person chose
-  grip = /** @type {{ x: number, y: number, moved: boolean, id: number } | null} */ (null); // what the pointer drags
-  clicks = { count: 0, node: /** @type {number | null} */ (null) }; // and what the first of several clicks was at: the drawing may move
-  later = sparing(() => this.repaint()); // one repaint a frame, however many events arrive in it
+  drag = /** @type {{ x: number, y: number, moved: boolean, id: number } | null} */ (null)
+  clicks = { count: 0, node: /** @type {number | null} */ (null) }; // a double click means the node of its first click: the drawing may move
+  scheduleRepaint = throttled(() => this.repaint()); // one repaint a frame, however many events arrive in it
 
   /** @param {HTMLElement} host @param {Stage} stage */
   constructor(host, stage) {
@@ -47,8 +47,8 @@ export class TreePanel extends DrawnPanel {
     this.bar = bar;
     const about = "Show or hide the tree that was not chosen";
     this.rejectedTreeButton = button(bar, "other tree", about, () => this.toggle(() => { this.rejectedTreeShown = !this.rejectedTreeShown; }));
-    this.earnedButton = button(bar, "earned", "Ink by how often rows of the same rank, depth and drafter were kept in this run, instead of by probability",
-      () => this.toggle(() => { this.earned = this.earned ? null : new Earned(); }));
+    this.keptSharesButton = button(bar, "earned", "Ink by how often rows of the same rank, depth and drafter were kept in this run, instead of by probability",
+      () => this.toggle(() => { this.keptShares = this.keptShares ? null : new KeptShares(); }));
     this.icicleButton = button(bar, "icicle", "Draw each node as wide as its path is probable, depth downwards", () => {
       this.asIcicle = !this.isIcicle;
       this.draw(this.round);
@@ -74,12 +74,12 @@ export class TreePanel extends DrawnPanel {
       this.marks.clearItems();
       return;
     }
-    const hurried = performance.now() - this.begun < SWIFT.grow + SWIFT.walk;
+    const hurried = performance.now() - this.drawnSince < GROWTH_MS.grow + GROWTH_MS.walk;
     if (fresh) this.start(round);
     this.chooseMarks();
     this.arrange();
     const moves = (scene || (fresh && !hurried)) && this.stage.animate && !this.stage.reducedMotion && round.n > 1;
-    if (moves) this.grow(scene || SWIFT);
+    if (moves) this.grow(scene || GROWTH_MS);
     else this.paint(null, scene && !scene.walk ? 1 : Infinity);
   }
 
@@ -100,7 +100,7 @@ export class TreePanel extends DrawnPanel {
   start(/** @type {Round} */ round) {
     this.folded.clear();
     this.focus = 0;
-    this.begun = performance.now();
+    this.drawnSince = performance.now();
     this.marks.widen();
     const kept = round.keep.length - 1;
     put(this.canvas, { "aria-label": `Draft tree of round ${round.index + 1}: ${round.n - 1} drafted nodes, ${kept} accepted, `
@@ -112,9 +112,9 @@ export class TreePanel extends DrawnPanel {
     this.rejectedTree = round.rejectedTrees[0] ?? null;
     this.rejectedTreeButton.hidden = !this.rejectedTree;
     this.rejectedTreeButton.setAttribute("aria-pressed", String(this.rejectedTreeShown));
-    this.earnedButton.setAttribute("aria-pressed", String(Boolean(this.earned)));
-    this.earnedButton.hidden = this.stage.mode === "story" || round.n < 2;
-    if (this.earned) this.earned.count(this.stage.rounds);
+    this.keptSharesButton.setAttribute("aria-pressed", String(Boolean(this.keptShares)));
+    this.keptSharesButton.hidden = this.stage.mode === "story" || round.n < 2;
+    if (this.keptShares) this.keptShares.count(this.stage.rounds);
     const rejected = this.rejectedTree && this.rejectedTreeShown ? this.rejectedTree.parents.subarray(1) : [];
     this.parents = Int32Array.of(...round.parents, ...Array.from(rejected, (parent) => (parent === 0 ? 0 : round.n + parent - 1)));
     this.layout = layoutOf(this.parents, round.kept, round.keep[round.keep.length - 1], this.folded);
@@ -133,7 +133,7 @@ export class TreePanel extends DrawnPanel {
     this.scale = this.isIcicle ? 1 : this.camera.scaleFor(this.width, this.height, this.layout.columnCount, this.layout.rowCount);
     if (Number(this.canvas.style.zoom || 1) !== this.scale) this.canvas.style.zoom = String(this.scale);
     this.measure();
-    this.camera.fit(this.width, this.height, this.layout.columnCount, this.layout.rowCount, (column) => standOf(this.round, column));
+    this.camera.fit(this.width, this.height, this.layout.columnCount, this.layout.rowCount, (column) => labelForm(this.round, column));
   }
 
   /** @param {number | null} limit @param {number} lit */
@@ -141,7 +141,7 @@ export class TreePanel extends DrawnPanel {
     this.measure();
     this.setSize(this.width, this.height);
     this.limit = limit;
-    this.lit = lit;
+    this.litColumns = lit;
     this.marks.draw();
     this.select(this.stage.selection);
   }
@@ -157,17 +157,17 @@ export class TreePanel extends DrawnPanel {
 
   // How strongly a node is drawn, from 0 to 1.
   ink(/** @type {number} */ node) {
-    return this.earned ? this.earned.share(this.round, node) : Math.exp(this.round.logprobs[node]);
+    return this.keptShares ? this.keptShares.share(this.round, node) : Math.exp(this.round.logprobs[node]);
   }
 
   repaint() {
     if (!this.round.n) return;
-    this.paint(this.limit, this.lit);
+    this.paint(this.limit, this.litColumns);
     this.stage.emit("camera");
   }
 
   // Nodes appear from the most probable on, which is the best-first order; then the walk lights up.
-  grow(/** @type {typeof SWIFT} */ { grow, walk }) {
+  grow(/** @type {typeof GROWTH_MS} */ { grow, walk }) {
     const round = this.round;
     const order = Array.from({ length: round.n }, (_, node) => node)
       .sort((one, other) => round.logprobs[other] - round.logprobs[one] || one - other);
@@ -200,7 +200,7 @@ export class TreePanel extends DrawnPanel {
     const { stage: { pinned }, sheet, round } = this;
     const before = sheet.box.hidden;
     if (pinned === null) sheet.box.hidden = true;
-    else sheet.show(round.show(round.tokens[pinned]), factsOf(round, pinned, this.earned));
+    else sheet.show(round.show(round.tokens[pinned]), factsOf(round, pinned, this.keptShares));
     if (sheet.box.hidden === before) return;
     this.tip.hide();
     this.resize();
@@ -262,11 +262,11 @@ export class TreePanel extends DrawnPanel {
   // A click pins a node but leaves the focus where it was, so the page's own keys go on working; Tab enters the tree, and
   // then the arrows follow its shape.
   listen() {
-    this.on("pointerdown", ({ button: which, clientX: x, clientY: y, pointerId: id }) => { this.grip = which ? null : { x, y, moved: false, id }; });
+    this.on("pointerdown", ({ button: which, clientX: x, clientY: y, pointerId: id }) => { this.drag = which ? null : { x, y, moved: false, id }; });
     this.on("pointermove", (event) => this.move(event));
     this.on("pointerup", (event) => this.release(event));
-    this.on("pointercancel", () => { this.grip = null; });
-    this.on("pointerleave", () => !this.grip && this.leave());
+    this.on("pointercancel", () => { this.drag = null; });
+    this.on("pointerleave", () => !this.drag && this.leave());
     this.on("mousedown", (event) => {
       event.preventDefault();
       this.clicks = { count: event.detail, node: event.detail > 1 ? this.clicks.node : this.at(event)?.node ?? null };
@@ -289,7 +289,7 @@ export class TreePanel extends DrawnPanel {
 
   wordsOf(/** @type {Pointed & { node: number }} */ { node }) {
     const { round } = this;
-    return [round.show(round.tokens[node]), ...factsOf(round, node, this.earned).map((fact) => fact.join(" "))];
+    return [round.show(round.tokens[node]), ...factsOf(round, node, this.keptShares).map((fact) => fact.join(" "))];
   }
 
   // The path to the node, and the kept path with its words.
@@ -306,20 +306,20 @@ export class TreePanel extends DrawnPanel {
   }
 
   move(/** @type {PointerEvent} */ event) {
-    if (!this.grip) return this.point(event);
+    if (!this.drag) return this.point(event);
     const zoom = zoomOf(this.canvas);
-    const [right, down] = [(event.clientX - this.grip.x) / zoom, (event.clientY - this.grip.y) / zoom];
-    if (!this.grip.moved && Math.hypot(right, down) < 4) return;
-    if (!this.grip.moved) this.canvas.setPointerCapture(this.grip.id);
-    Object.assign(this.grip, { x: event.clientX, y: event.clientY, moved: true });
+    const [right, down] = [(event.clientX - this.drag.x) / zoom, (event.clientY - this.drag.y) / zoom];
+    if (!this.drag.moved && Math.hypot(right, down) < 4) return;
+    if (!this.drag.moved) this.canvas.setPointerCapture(this.drag.id);
+    Object.assign(this.drag, { x: event.clientX, y: event.clientY, moved: true });
     this.tip.hide();
     this.marks.pan(right, down);
-    this.later();
+    this.scheduleRepaint();
   }
 
   release(/** @type {PointerEvent} */ event) {
-    const dragged = this.grip && this.grip.moved;
-    this.grip = null;
+    const dragged = this.drag && this.drag.moved;
+    this.drag = null;
     if (dragged || event.button !== 0) return;
     if (event.pointerType === "mouse" && this.clicks.count > 1) this.stage.pin(this.clicks.node);
     else this.press(event);
@@ -331,7 +331,7 @@ export class TreePanel extends DrawnPanel {
     if (!this.marks.zoom(Math.exp(-steps * 0.0016), x, y)) return;
     event.preventDefault();
     this.tip.hide();
-    this.later();
+    this.scheduleRepaint();
   }
 
   key(/** @type {KeyboardEvent} */ event) {

@@ -4,41 +4,41 @@
 /** @import { LabelForm } from "./layout.js" */
 /** @import { TreePanel } from "./tree.js" */
 
-import { clip, describe, group, joinPaths, MONO, path, render, short, strength, svg, text, textWidth } from "../shared/ink.js";
-import { Rest } from "./panel.js";
+import { clip, describe, group, joinPaths, MONO, path, render, short, opacityOf, svg, text, textWidth } from "../shared/ink.js";
+import { DeferredDrawing } from "./panel.js";
 
-const ITEMS = 128; // that follow in a frame
-const WEIGHTS = [
-  { least: 0, width: 0.7, opacity: 0.4 }, { least: 0.02, width: 1, opacity: 0.55 },
-  { least: 0.1, width: 1.6, opacity: 0.75 }, { least: 0.35, width: 2.4, opacity: 0.95 },
+const ITEMS_PER_FRAME = 128
+const EDGE_STYLES = [
+  { min: 0, width: 0.7, opacity: 0.4 }, { min: 0.02, width: 1, opacity: 0.55 },
+  { min: 0.1, width: 1.6, opacity: 0.75 }, { min: 0.35, width: 2.4, opacity: 0.95 },
 ];
 const KEPT_RADIUS = 7;
 const TICK = "M-2.9,0.2 L-0.9,2.4 L3,-2.3";
 const PATH_FONT = `600 12.5px ${MONO}`;
-const LINE = 12; // pixels that a line of labels needs
+const LINE_HEIGHT = 12; // pixels, of labels
 // A guess's label; in rows that are just too narrow for it a smaller one, and then every row may have its own.
-const LABEL = { font: `10.5px ${MONO}`, line: LINE, look: "" };
+const LABEL = { font: `10.5px ${MONO}`, line: LINE_HEIGHT, look: "" };
 const SMALL = { font: `9px ${MONO}`, line: 9, look: "is-small" };
-const NARROW = 33; // pixels of a column under which labels of the kept path do not fit even in turn
+const MIN_STAGGERED_WIDTH = 33; // pixels of a column; labels in narrower ones are slanted
 const SLANT = { degrees: -52, room: 88 };
-const NEAR = 14; // pixels within which the pointer means a node
-const MAX_LABELS = 120; // guesses that are tried for one: the likeliest
+const POINTER_RADIUS = 14; // pixels
+const MAX_LABELS = 120; // of drafted nodes, the likeliest first
 // How far labels of inner nodes may stand above their edge if rows are so far apart: the first lift that leaves them whole.
 const LIFTS = [{ row: 28, pixels: [11] }, { row: 18, pixels: [7.5, 11] }, { row: 0, pixels: [0, 9] }];
 
 /** How the kept path's labels stand in columns of a width. @param {Round} round @param {number} column @returns {LabelForm} */
-export function standOf(round, column) {
-  if (column < NARROW) return "slanted";
+export function labelForm(round, column) {
+  if (column < MIN_STAGGERED_WIDTH) return "slanted";
   const ids = [...round.keep.map((node) => round.tokens[node]), round.bonus];
   return ids.some((id) => textWidth(round.show(id), PATH_FONT) > column - 7) ? "staggered" : "flat";
 }
 
 export class TreeMarks {
   radius = 0; // of a node
-  bold = 1; // scale of the kept path's marks
-  lead = 0; // pixels of an edge before it bends
-  next = 0; // the first node whose item is not drawn yet
-  rest = new Rest(() => this.drawSomeItems());
+  keptScale = 1; // scale of the kept path's marks
+  straightLength = 0; // pixels of an edge before it bends
+  nextItem = 0; // the first node whose item is not drawn yet
+  deferredItems = new DeferredDrawing(() => this.drawSomeItems());
 
   constructor(/** @type {TreePanel} */ panel) {
     this.panel = panel;
@@ -51,13 +51,13 @@ export class TreeMarks {
   draw() {
     const { camera, parents, round } = this.panel;
     this.radius = Math.min(5.5, 0.3 * camera.column, Math.max(1.3, camera.row * 0.36));
-    this.bold = Math.min(1, camera.column / 20);
-    this.lead = camera.column * (camera.row >= LINE ? 0.66 : 0.3);
+    this.keptScale = Math.min(1, camera.column / 20);
+    this.straightLength = camera.column * (camera.row >= LINE_HEIGHT ? 0.66 : 0.3);
     const shown = Array.from(parents.keys()).filter((node) => this.shown(node));
     const kept = shown.filter((node) => node && this.lit(node));
     const edges = shown.filter((node) => node && !this.lit(node)).map((node) => this.edge(node));
     const nodes = shown.map((node) => this.node(node));
-    const scale = `scale(${this.bold.toFixed(2)})`;
+    const scale = `scale(${this.keptScale.toFixed(2)})`;
     const ticks = kept.map((node) => path("cp-tick", TICK, { transform: `translate(${this.at(node)}) ${scale}` }));
     render(this.lines, [group(this.axis()), group(joinPaths(edges)), path("cp-walk", this.curves(kept))]);
     render(this.points, [
@@ -66,8 +66,8 @@ export class TreeMarks {
   }
 
   drawItemsLater() {
-    this.next = 0;
-    this.rest.begin();
+    this.nextItem = 0;
+    this.deferredItems.begin();
   }
 
   // The node that the pointer means at a place of the panel.
@@ -75,17 +75,17 @@ export class TreeMarks {
   nearest(x, y) {
     const { round, layout } = this.panel;
     let best = null;
-    let least = NEAR * NEAR;
+    let nearest = POINTER_RADIUS * POINTER_RADIUS;
     for (let node = 0; node < round.n; node++) {
       if (layout.rows[node] < 0) continue;
       const [right, down] = this.at(node);
       const far = (right - x) ** 2 + (down - y) ** 2;
-      if (far < least) [best, least] = [node, far];
+      if (far < nearest) [best, nearest] = [node, far];
     }
     return best;
   }
 
-  // How a person looks closer, and back; the icicle has its own ways. What returns a boolean says whether anything changed.
+  // Zooming and panning; the icicle has its own. Those that return a boolean say whether anything changed.
   /** @param {number} factor @param {number} x @param {number} y */
   zoom(factor, x, y) {
     return this.panel.camera.zoom(factor, x, y);
@@ -113,7 +113,7 @@ export class TreeMarks {
 
   // Takes everything off the panel, for another drawing of the tree.
   remove() {
-    this.rest.end();
+    this.deferredItems.end();
     for (const part of [this.lines, this.chosen, this.points, this.items]) part.remove();
   }
 
@@ -123,8 +123,8 @@ export class TreeMarks {
   }
 
   lit(/** @type {number} */ node) {
-    const { round, lit, layout } = this.panel;
-    return round.kept.has(node) && layout.columns[node] < lit;
+    const { round, litColumns, layout } = this.panel;
+    return round.kept.has(node) && layout.columns[node] < litColumns;
   }
 
   at(/** @type {number} */ node) {
@@ -139,7 +139,7 @@ export class TreeMarks {
     const start = camera.x(layout.columns[node] - 1);
     const above = camera.y(layout.rows[parents[node]]);
     if (above === y) return `M${start.toFixed(1)},${y.toFixed(1)}H${x.toFixed(1)}`;
-    const turn = start + this.lead;
+    const turn = start + this.straightLength;
     const middle = (turn + x) / 2;
     return `M${start.toFixed(1)},${above.toFixed(1)}H${turn.toFixed(1)}C${middle.toFixed(1)},${above.toFixed(1)} `
       + `${middle.toFixed(1)},${y.toFixed(1)} ${x.toFixed(1)},${y.toFixed(1)}`;
@@ -160,33 +160,33 @@ export class TreeMarks {
     const d = this.curve(node);
     if (node >= round.n) return path(`cp-edge o-${rejectedTreeOrigin} is-rejected-tree`, d, { "stroke-width": 1, "stroke-opacity": 0.5 });
     const ink = this.panel.ink(node);
-    const { width, opacity } = WEIGHTS.findLast(({ least }) => ink >= least) || WEIGHTS[3]; // not recorded: as if sure
+    const { width, opacity } = EDGE_STYLES.findLast(({ min }) => ink >= min) || EDGE_STYLES[3]; // a probability that was not recorded counts as 1
     return path(`cp-edge o-${round.origin(node)}`, d, { "stroke-width": width, "stroke-opacity": opacity });
   }
 
   node(/** @type {number} */ node) {
     const { round, rejectedTreeOrigin } = this.panel;
     const lit = this.lit(node);
-    const radius = lit ? KEPT_RADIUS * this.bold : this.radius;
+    const radius = lit ? KEPT_RADIUS * this.keptScale : this.radius;
     const [x, y] = this.at(node);
     const arc = `a${radius},${radius} 0 1 0`;
     const d = `M${(x - radius).toFixed(1)},${y.toFixed(1)}${arc} ${2 * radius},0${arc} ${-2 * radius},0`;
     if (node >= round.n) return path(`cp-node is-rejected-tree o-${rejectedTreeOrigin}`, d, { "stroke-opacity": 0.55 });
-    const fade = lit ? 1 : (Math.round(strength(this.panel.ink(node), 0.45) * 10) / 10).toFixed(1);
+    const fade = lit ? 1 : (Math.round(opacityOf(this.panel.ink(node), 0.45) * 10) / 10).toFixed(1);
     return path(`cp-node is-${lit ? "accepted" : "rejected"} o-${round.origin(node)}`, d, { "stroke-opacity": fade });
   }
 
   // Whether the walk has reached the bonus, which hangs on the last kept node.
   reached(/** @type {number} */ tail) {
-    const { layout, lit, folded } = this.panel;
-    return this.shown(tail) && lit > layout.columns[tail] + 1 && !folded.has(tail);
+    const { layout, litColumns, folded } = this.panel;
+    return this.shown(tail) && litColumns > layout.columns[tail] + 1 && !folded.has(tail);
   }
 
   bonus(/** @type {number} */ tail) {
     if (!this.reached(tail)) return [];
     const { camera, layout } = this.panel;
     const start = camera.x(layout.columns[tail]);
-    const size = Math.round(80 * this.bold) / 10;
+    const size = Math.round(80 * this.keptScale) / 10;
     const left = (camera.x(layout.columns[tail] + 1) - size).toFixed(1);
     return [path("cp-bonus",
       `M${start + size},${camera.top}H${left}M${left},${camera.top}l${size},-${size} ${size},${size} -${size},${size}Z`)];
@@ -200,8 +200,8 @@ export class TreeMarks {
       const [x, y] = this.at(node);
       if (this.shown(node)) marks.push(label(`+${panel.below(node)}`, x + this.radius + 5, y + 3.5, "is-fold"));
     }
-    if (camera.row * 24 < LINE) return marks;
-    const type = camera.row < LINE && camera.row >= SMALL.line - 1 ? SMALL : LABEL;
+    if (camera.row * 24 < LINE_HEIGHT) return marks;
+    const type = camera.row < LINE_HEIGHT && camera.row >= SMALL.line - 1 ? SMALL : LABEL;
     const lines = new Lines(type.line);
     for (const node of shown) {
       const [x, y] = this.at(node);
@@ -214,7 +214,7 @@ export class TreeMarks {
 
   pathLabels() {
     const { round, camera, layout } = this.panel;
-    const form = standOf(round, camera.column);
+    const form = labelForm(round, camera.column);
     /** @param {number} id @param {number} column @param {Origin} origin */
     const write = (id, column, origin) => (form === "slanted" ? this.slanted(id, column, origin)
       : this.upright(id, column, origin, form === "staggered"));
@@ -257,23 +257,23 @@ export class TreeMarks {
     if (!words) return [];
     const half = textWidth(words, font) / 2;
     lines.add(x + half, y, half, line / 2);
-    const fade = node >= round.n ? 0.6 : strength(ink, 0.66).toFixed(2);
+    const fade = node >= round.n ? 0.6 : opacityOf(ink, 0.66).toFixed(2);
     return [label(words, x, y + 3.5, look, { opacity: fade })];
   }
 
   drawItems() {
-    this.rest.end();
-    this.next = 0;
+    this.deferredItems.end();
+    this.nextItem = 0;
     while (this.drawSomeItems()) continue;
   }
 
   // For screen readers, focus and pointer: an unpainted circle per node, each a treeitem with a name. Returns whether more follow.
   drawSomeItems() {
     const { round, layout, folded, focus } = this.panel;
-    const first = this.next;
-    this.next += ITEMS;
-    const part = this.items.children[first / ITEMS] ?? svg("g", { role: "presentation" }, this.items);
-    render(part, Array.from(round.tokens.keys()).slice(first, this.next).map((node) => {
+    const first = this.nextItem;
+    this.nextItem += ITEMS_PER_FRAME;
+    const part = this.items.children[first / ITEMS_PER_FRAME] ?? svg("g", { role: "presentation" }, this.items);
+    render(part, Array.from(round.tokens.keys()).slice(first, this.nextItem).map((node) => {
       const there = layout.rows[node] >= 0;
       const [x, y] = there ? this.at(node) : [0, 0];
       return ["circle", {
@@ -284,13 +284,13 @@ export class TreeMarks {
         "aria-expanded": round.children[node].length ? String(!folded.has(node)) : null,
       }];
     }));
-    if (this.next < round.n) return true;
+    if (this.nextItem < round.n) return true;
     while (part.nextSibling) part.nextSibling.remove();
     return false;
   }
 
   clearItems() {
-    this.rest.end();
+    this.deferredItems.end();
     render(this.items, []);
   }
 
@@ -337,12 +337,12 @@ class Lines {
 
   /** @param {number} x @param {number} y @param {number} half of its width @param {number} tall half of its height */
   add(x, y, half, tall) {
-    (this.taken[Math.max(0, Math.round(y / LINE))] ??= []).push({ x, y, half, tall });
+    (this.taken[Math.max(0, Math.round(y / LINE_HEIGHT))] ??= []).push({ x, y, half, tall });
   }
 
   /** Pixels that are free from a place on. @param {number} x @param {number} y */
   room(x, y) {
-    const line = Math.max(0, Math.round(y / LINE));
+    const line = Math.max(0, Math.round(y / LINE_HEIGHT));
     const near = [line - 1, line, line + 1].flatMap((place) => this.taken[place] ?? []);
     const right = near.filter((part) => part.x + part.half > x && Math.abs(part.y - y) < part.tall + this.height / 2 - 1);
     return Math.min(Infinity, ...right.map((part) => part.x - part.half)) - x - 4;

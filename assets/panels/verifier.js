@@ -1,7 +1,7 @@
 // The verifier's walk as steps, read from a round, and the panel that shows them.
 
 import { button, html, MONO, nats, probability, short } from "../shared/ink.js";
-import { Panel, Rest } from "./panel.js";
+import { Panel, DeferredDrawing } from "./panel.js";
 import { picture } from "../shared/picture.js";
 import { define } from "../shared/define.js";
 
@@ -49,7 +49,7 @@ export function walkOf(/** @type {Round} */ round) {
 const OFFER_WIDTH = 100; // pixels that a child takes at least; as many are shown as one line holds
 const TRIAL_WIDTH = 140;
 const STEP_HEIGHT = 58; // pixels of a step at least, but for the last
-const STEPS = 3; // that follow in a frame
+const STEPS_PER_FRAME = 3; // that follow in a frame
 
 function offerWords(/** @type {Offer} */ { node, q, p, match, kept, trial }) {
   const given = `q ${probability(q)}, p ${probability(p)}`;
@@ -64,8 +64,8 @@ function offerWords(/** @type {Offer} */ { node, q, p, match, kept, trial }) {
 class VerifierPanel extends Panel {
   room = 2; // how many children of a step fit into its line
   steps = /** @type {Step[]} */ ([]);
-  below = /** @type {Step[]} */ ([]); // those that are not in the page yet: below the fold
-  rest = new Rest(() => this.append(STEPS));
+  hiddenSteps = /** @type {Step[]} */ ([]); // those that are not in the page yet: below the fold
+  deferredSteps = new DeferredDrawing(() => this.append(STEPS_PER_FRAME));
 
   /** @param {HTMLElement} host @param {Stage} stage */
   constructor(host, stage) {
@@ -80,7 +80,7 @@ class VerifierPanel extends Panel {
   draw(/** @type {Round | null} */ round) {
     const known = this.begin(round, "Here you see how the target walks through the tree, choice by choice.");
     this.scroll.hidden = !known;
-    this.below = []; // of the round before, which may be gone
+    this.hiddenSteps = []; // of the round before, which may be gone
     if (!known) return;
     const width = this.host.clientWidth || 360;
     const free = width * (width < 660 ? 1 : 0.64) - 50;
@@ -89,15 +89,15 @@ class VerifierPanel extends Panel {
     const steps = (this.steps = walkOf(round));
     const seen = Math.ceil((this.host.clientHeight || 600) / STEP_HEIGHT);
     this.list.replaceChildren(...steps.slice(0, seen).map((step) => this.step(step)));
-    this.below = steps.slice(seen);
-    this.rest.begin();
+    this.hiddenSteps = steps.slice(seen);
+    this.deferredSteps.begin();
     this.select(this.stage.selection);
   }
 
   // Returns whether there are more.
   append(/** @type {number} */ count) {
-    if (!this.below.length) return false;
-    this.list.append(...this.below.splice(0, count).map((step) => this.step(step)));
+    if (!this.hiddenSteps.length) return false;
+    this.list.append(...this.hiddenSteps.splice(0, count).map((step) => this.step(step)));
     this.select(this.stage.selection);
     return true;
   }

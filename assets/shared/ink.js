@@ -22,14 +22,14 @@ const SYMBOLS = {
   hexagon: "M-2.3,-4h4.6L4.6,0L2.3,4h-4.6L-4.6,0Z",
 };
 /** @param {string} method */
-export const lookOf = (method) => {
+export const methodStyle = (method) => {
   const symbol = METHODS[method]?.symbol.replace("-open", "") ?? "";
   return { style: `--o: ${methodColour(method)}`, mark: SYMBOLS[symbol] ?? CIRCLE };
 };
 
 /** A method's mark in its colour, as it stands in plots. @param {string} method @param {Element} parent */
 export function methodMark(method, parent) {
-  const { style, mark } = lookOf(method);
+  const { style, mark } = methodStyle(method);
   svg("path", { d: mark }, svg("svg", { class: "cs-mark", viewBox: "-6 -6 12 12", style, "aria-hidden": "true" }, parent));
 }
 
@@ -208,7 +208,7 @@ export function nats(/** @type {number} */ value) {
 
 /** The opacity of a probability: its square root, because most nodes lie below 0.1; never invisible.
  *  @param {number} value @param {number} least */
-export function strength(value, least) {
+export function opacityOf(value, least) {
   if (Number.isNaN(value)) return 1; // it was not recorded
   return least + (1 - least) * Math.sqrt(Math.min(1, Math.max(0, value)));
 }
@@ -256,7 +256,7 @@ export function action(parent, label, title, act, look = "") {
 
 /** Calls `act` once, some milliseconds after the first of several requests; at the next frame if none are given.
  *  @param {() => unknown} act @param {number} [milliseconds] */
-export function sparing(act, milliseconds) {
+export function throttled(act, milliseconds) {
   let planned = false;
   const run = () => {
     planned = false;
@@ -281,7 +281,7 @@ export function bytesOf(/** @type {string} */ base64) {
 }
 
 // Runs `act` one at a time, and once more if it was asked for meanwhile.
-export function inTurn(/** @type {() => Promise<void>} */ act) {
+export function oneAtATime(/** @type {() => Promise<void>} */ act) {
   let running = false;
   let again = false;
   return async function run() {

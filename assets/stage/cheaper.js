@@ -2,16 +2,16 @@
 // here down to what is predicted of a GPU; the setting to use instead; and a recording that won.
 
 import { action, html, write } from "../shared/ink.js";
-import { plainly } from "./metrics.js";
+import { decodedPlainly } from "./metrics.js";
 import { counted } from "../shared/round.js";
 
-const NEAR = 0.025; // plain passes: so close to a known cost the slider rests on it
+const SNAP_DISTANCE = 0.025; // plain passes: this close to a known cost the slider snaps to it
 
 /** The setting to use instead of one that was slower; `title` names those that were measured with it.
  *  @param {{ speedup: Pick<PrintedSpeed, "ratio">, comparison: Pick<PlainComparison, "others"> }} run
  *  @returns {{ label: string, title: string, setting: Setting }} */
-export function insteadOf({ speedup, comparison }) {
-  const better = (comparison.others || []).filter((other) => other.ratio > speedup.ratio && !plainly(other));
+export function fasterSetting({ speedup, comparison }) {
+  const better = (comparison.others || []).filter((other) => other.ratio > speedup.ratio && !decodedPlainly(other));
   const named = (/** @type {typeof better[0]} */ { pace, budget, dtype }) => (
     dtype ? `${dtype} (start with --dtype ${dtype})` : pace === "auto" ? `auto up to ${budget} nodes` : counted(budget, "node"));
   const title = better.length ? `Measured just now on this prompt, in turns with plain decoding: ${better.map((other) => `${named(other)} ${other.times}`).join("; ")}.`
@@ -41,7 +41,7 @@ export function cheaper(stage, parent, recordings) {
     if (!speedup || !gpu) return;
     const { tau, cost } = speedup;
     const at = Number(slide.value);
-    const passCost = [gpu.loop, gpu.floor, Number(cost)].find((known) => Math.abs(known - at) < NEAR) || at;
+    const passCost = [gpu.loop, gpu.floor, Number(cost)].find((known) => Math.abs(known - at) < SNAP_DISTANCE) || at;
     const whose = passCost === gpu.loop ? `, as the published loop takes for ${gpu.name}`
       : passCost === gpu.floor ? `, the least that bandwidth allows ${gpu.name}` : "";
     const times = (Number(tau) / passCost).toFixed(2);
@@ -54,7 +54,7 @@ export function cheaper(stage, parent, recordings) {
     box.hidden = speedup?.standing !== "slower";
     if (!speedup || !comparison || !header || box.hidden || from === comparison) return;
     from = comparison;
-    const instead = insteadOf({ speedup, comparison });
+    const instead = fasterSetting({ speedup, comparison });
     ({ setting } = instead);
     use.hidden = !server || comparison.state === "measuring";
     use.title = instead.title;
@@ -64,7 +64,7 @@ export function cheaper(stage, parent, recordings) {
     write(won, `See one that won: ${winner?.title}, ${winner?.won}`);
     won.title = `A recording with ${header.rig}, faster than plain decoding on ${winner?.hardware === header.hardware ? "such a machine" : winner?.hardware}`;
     const { gpu } = comparison;
-    label.hidden = would.hidden = !gpu || Number(speedup.cost) <= gpu.floor + NEAR; // no GPU's passes are cheaper
+    label.hidden = would.hidden = !gpu || Number(speedup.cost) <= gpu.floor + SNAP_DISTANCE; // no GPU's passes are cheaper
     if (gpu) Object.assign(slide, { min: gpu.floor, max: speedup.cost, value: speedup.cost, title: gpu.caution });
     weigh();
   };

@@ -6,7 +6,7 @@ import { newRun, routeTo, stopRun } from "../shared/lines.js";
 import { METHODS } from "../methods.js";
 import { forcedOf } from "../shared/round.js";
 import { Address } from "./address.js";
-import { pointOf } from "./runs.js";
+import { runPoint } from "./runs.js";
 
 const STORE = "canopy-reload";
 const MAX_SECONDS = 60; // to wait until the bar holds the requested values
@@ -24,7 +24,7 @@ const handed = JSON.parse(sessionStorage.getItem(STORE) ?? "{}");
 sessionStorage.removeItem(STORE);
 
 // Stores what the reloaded page needs, without the run if that is too large for the browser's store.
-function hand(/** @type {Handed} */ over) {
+function storeHandover(/** @type {Handed} */ over) {
   const store = (/** @type {Handed} */ kept) => sessionStorage.setItem(STORE, JSON.stringify(kept));
   try {
     store(over);
@@ -59,7 +59,7 @@ export const controls = {
   parts: /** @type {Parts | null} */ (null), // of the page, once it is put together
   waits: false, // whether a preset runs once the present run has ended
   turns: handed.turns || [], // before the prompt: they go along with the next run
-  carried: handed.prompt ?? null, // the prompt as it stood when the page reloaded itself, else null
+  carriedPrompt: handed.prompt ?? null, // the prompt as it stood when the page reloaded itself, else null
   kept: handed.run || null, // the run that was shown when the server was lost, else null
   goesOn: handed.goesOn || null, // what the first page was doing when this one took its place: "runs", "plays", or null
   again: /** @type {string | null} */ (null), // the prompt that the page runs by itself after it has reloaded
@@ -90,7 +90,7 @@ export const controls = {
     const { stage, conversation } = controls.parts ?? {};
     conversation?.draw(); // the prompt is here now, whichever came first
     const ran = asked.trace && stage?.value.run === asked.trace ? stage.header?.prompt : null; // of the run that the address names
-    return [...wanted, controls.carried ?? ran ?? prompt, controls.stepOf(wanted[1])];
+    return [...wanted, controls.carriedPrompt ?? ran ?? prompt, controls.stepOf(wanted[1])];
   },
 
   // Closes the settings under More, which lie over the panels. Returns whether they were open.
@@ -118,7 +118,7 @@ export const controls = {
     controls.closeMore();
     stage.showRequested(options.prompt ?? "", options.turns ?? []);
     await stage.follow(newRun({ ...options }));
-    if (lost?.gone) lost.runsThen();
+    if (lost?.gone) lost.runOnReturn();
   },
 
   /** Begins a run whose answer is the text that is shown up to a drafted node, and another token after it if one is named; the
@@ -131,7 +131,7 @@ export const controls = {
     const path = [...round.path(node).map((step) => round.tokens[step]), ...(token === undefined ? [] : [token])];
     const before = rounds.slice(0, current).flatMap(({ keep, tokens }) => keep.map((kept) => tokens[kept]));
     const forced = [...forcedOf(header), ...before, ...path];
-    const point = pointOf(stage, header); // from here on
+    const point = runPoint(stage, header); // from here on
     const from = { ...point, title: `${point.title}, from the fork`, lengths: point.lengths?.slice(current), spent: point.spent?.slice(current) };
     stage.overlaidRuns = [from, ...stage.overlaidRuns.filter(({ run }) => run !== value.run)];
     stage.branch = { run: value.run, prompt_ids: [...header.prompt_ids, ...before, ...path] };
@@ -142,7 +142,7 @@ export const controls = {
   // A chosen preset runs at once, or says that it waits; it begins another conversation.
   runPreset() {
     const { stage, notices, conversation } = controls.parts ?? {};
-    conversation?.take([]);
+    conversation?.setTurns([]);
     controls.waits = Boolean(stage?.busy);
     if (controls.waits) notices?.brief("This prompt runs as soon as the present run has ended; Stop ends that now.");
     else document.querySelector("#canopy-run").click();
@@ -158,13 +158,13 @@ export const controls = {
 
   // Keeps these for the reloaded page, with the prompt in the bar and the turns.
   keep(/** @type {Handed} */ { run = null, goesOn = null, again = null }) {
-    hand({ prompt: again || field().value, turns: controls.turns, goesOn, run, again });
+    storeHandover({ prompt: again || field().value, turns: controls.turns, goesOn, run, again });
   },
 
   // From the first page to this one: the prompt if one was typed, and what goes on.
   /** @param {string} prompt @param {string | null} goesOn */
   handOver(prompt, goesOn) {
-    hand({ ...handed, run: null, prompt: prompt || handed.prompt, goesOn });
+    storeHandover({ ...handed, run: null, prompt: prompt || handed.prompt, goesOn });
     window.location.reload();
   },
 
@@ -181,7 +181,7 @@ export const controls = {
     await until(() => parts?.ready && parts.rigs?.state);
     await pause(SETTLED_MS);
     adopt({ ...parts?.stage.settings, drafters: [], ...asked });
-    parts?.conversation?.take(asked.turns ?? []);
+    parts?.conversation?.setTurns(asked.turns ?? []);
     parts?.notices.dismiss();
     const gone = "The server does not have this run any more; its prompt and settings are in the bar.";
     if (asked.forced?.length) parts?.notices.runAgain(`${gone} The tokens that it was forced to begin with go along.`, () => controls.start(asked));

@@ -15,24 +15,24 @@ export class Conversation {
   /** @param {Stage} stage @param {HTMLElement} tools */
   constructor(stage, tools) {
     this.stage = stage;
-    this.next = action(tools, "Continue", GO_ON, () => this.goOn(), "cs-continue");
+    this.next = action(tools, "Continue", GO_ON, () => this.continueConversation(), "cs-continue");
     tools.prepend(this.next);
     this.mark = html("div", "cs-turn");
     this.place = html("span", { class: "cs-turn-place", role: "status" }, this.mark);
     this.number = html("span", "", this.place);
     html("span", "cs-turn-more", this.place, " of a conversation");
     action(this.mark, "New conversation", "Leave the earlier turns behind: the next run begins another conversation", () => {
-      this.take([]);
+      this.setTurns([]);
       field().focus();
     });
     stage.on("asked", () => {
       this.asked = true;
-      this.put(this.beside);
+      this.setOtherAnswer(this.beside);
       this.beside = null;
     });
     stage.on("opened refused withdrawn lost", () => {
       this.asked = false;
-      this.put(null);
+      this.setOtherAnswer(null);
     });
     stage.on("state", () => { // in the story a turn is over when its run has ended; what is typed meanwhile is the next prompt
       if (!this.asked || stage.busy || !["done", "stopped"].includes(stage.value.state)) return;
@@ -54,18 +54,18 @@ export class Conversation {
     return document.querySelector("#canopy-prompt:has(textarea)");
   }
 
-  take(/** @type {Turns} */ turns) {
+  setTurns(/** @type {Turns} */ turns) {
     controls.turns = turns;
     this.draw();
   }
 
-  put(/** @type {RunPoint | null} */ beside) {
+  setOtherAnswer(/** @type {RunPoint | null} */ beside) {
     this.stage.otherAnswer = beside;
     this.stage.emit("beside");
   }
 
   // Only after a run that has ended.
-  goOn() {
+  continueConversation() {
     if (!this.ready || !this.box) return;
     this.advance();
     field().focus();
@@ -75,13 +75,13 @@ export class Conversation {
   advance() {
     const { stage, stage: { header } } = this;
     if (!header) return;
-    this.take([...header.turns, ["user", header.prompt], ["assistant", textOf(stage.run)]]);
+    this.setTurns([...header.turns, ["user", header.prompt], ["assistant", textOf(stage.run)]]);
     if (field()?.value === header.prompt) type(field(), "");
   }
 
   /** Puts a prompt into the bar as the turn after these. @param {Turns} turns @param {string} prompt */
   ask(turns, prompt) {
-    this.take(turns);
+    this.setTurns(turns);
     type(field(), prompt);
     field().focus();
   }

@@ -1,6 +1,6 @@
 // The frames in which panels stand: title, caption, legend, dividers that drag, one panel over the whole window.
 
-import { Rest } from "../panels/panel.js";
+import { DeferredDrawing } from "../panels/panel.js";
 import { panels } from "../shared/define.js";
 import { button, html, put, write } from "../shared/ink.js";
 import { counted, DRAFTER_KINDS } from "../shared/round.js";
@@ -91,7 +91,7 @@ export class Frames {
 
   // Whether all that is shown is drawn.
   get settled() {
-    return !this.planned && !Rest.unfinished.size;
+    return !this.planned && !DeferredDrawing.unfinished.size;
   }
 
   later() {

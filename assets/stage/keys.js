@@ -41,7 +41,7 @@ export class Keys {
       { key: "]", shown: "]", does: "play faster", act: () => player.faster(1) },
       { key: "f", shown: "f", does: "fit the tree into its panel", act: () => this.fit() },
       { key: "/", shown: "/", does: "search the run for a token", act: () => parts.search.open() },
-      ...(conversation ? [{ key: "c", shown: "c", does: "continue with the next turn (workbench)", act: () => conversation.goOn() }] : []),
+      ...(conversation ? [{ key: "c", shown: "c", does: "continue with the next turn (workbench)", act: () => conversation.continueConversation() }] : []),
       ...(document.body.classList.contains("cs-presenting") ? ["1", "2", "3"].map((key, place) => (
         { key, shown: key, does: "run this one of the presenter's prompts", act: () => parts.ask?.(place) })) : []),
       { key: "?", shown: "?", does: "keys and terms", act: () => (parts.help.box.open ? parts.help.box.close() : parts.help.open()) },

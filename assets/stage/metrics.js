@@ -40,7 +40,7 @@ const FIGURES = [
  *  `accepted` of `drafted` tokens and about how many passes. null for all other runs.
  *  @typedef {{ drafted: number, accepted: number, passes: number }} Sums
  *  @param {Pick<Stage, "run">} stage @param {Pick<RunFigures, "tokens">} run @returns {Sums | null} */
-export function sumsOf({ run: { header, end } }, run) {
+export function reportedSums({ run: { header, end } }, run) {
   if (!header || !header.chunked) return null;
   const { drafted = 0, accepted = 0 } = end || {};
   const passes = run.tokens - accepted;
@@ -68,7 +68,7 @@ export function metrics(stage, parent) {
   // The figures are those of the run so far, whichever round is shown and in every mode.
   const draw = () => {
     const { header, figuresBeforeRepetition: run, speedup, run: { end } } = stage;
-    const sums = sumsOf(stage, run);
+    const sums = reportedSums(stage, run);
     const uncompared = !header?.drafters.length || Boolean(sums);
     const notes = notesOf(stage);
     for (const { figure, item, number, note } of items) {
@@ -106,32 +106,32 @@ function notesOf(stage) {
 
 // A sentence under the figures, in every view, if plain decoding is faster: what would have had to be different. And what a
 // run with the budget auto used of it.
-const NEARLY = 0.75; // of its rounds: with drafts in more than this share, auto counts as always drafting
-const MOSTLY = 0.25; // of its rounds: with drafts in at most this share, auto counts as decoding plainly
+const ALWAYS_DRAFTING = 0.75; // fraction of rounds with a draft above which a run counts as always drafting
+const RARELY_DRAFTING = 0.25; // fraction of rounds up to which a run counts as decoding plainly
 
 // Why the run was slower than plain decoding, or why no speed-up is shown; "" if it was faster.
-export function slower(/** @type {Pick<Stage, "speedup" | "comparison" | "mode" | "rounds" | "figures" | "withheld">} */ stage) {
+export function slowdownReason(/** @type {Pick<Stage, "speedup" | "comparison" | "mode" | "rounds" | "figures" | "withheld">} */ stage) {
   const { speedup, comparison, mode, rounds, figures, withheld } = stage;
   if (!speedup) return mode === "story" ? "" : withheld;
   if (speedup.standing === "faster") return "";
   if (speedup.standing === "alike") return `No clear difference to plain decoding here: ${speedup.plain_speed} against ${speedup.speed} tokens/s, ${speedup.times}.`;
   const rows = Math.round(rounds.reduce((sum, { n }) => sum + n, 0) / rounds.length);
   return [`${rounds.length} passes instead of ${figures.tokens}. A pass over ${rows} rows, draft included, costs ${speedup.cost} plain ones here, so τ ${speedup.tau} loses; from τ ${speedup.cost} on it wins.`,
-    ...(comparison?.others ?? []).filter(plainly).slice(0, 1).map(() => "The budget auto would have decoded plainly.")].join(" ");
+    ...(comparison?.others ?? []).filter(decodedPlainly).slice(0, 1).map(() => "The budget auto would have decoded plainly.")].join(" ");
 }
 
-export function plainly(/** @type {import("../types.d.ts").OtherSetting} */ { pace, rounds, drafted }) {
-  return pace === "auto" && rounds > 0 && drafted <= MOSTLY * rounds;
+export function decodedPlainly(/** @type {import("../types.d.ts").OtherSetting} */ { pace, rounds, drafted }) {
+  return pace === "auto" && rounds > 0 && drafted <= RARELY_DRAFTING * rounds;
 }
 
 // How much of its budget an auto run used, and how often it drafted.
 /** @param {Header | null} header @param {Round[]} rounds @param {boolean} busy */
-export function paced(header, rounds, busy) {
+export function autoUsage(header, rounds, busy) {
   if (!header || header.pace !== "auto" || !header.drafters.length || !rounds.length) return "";
   const drafted = rounds.filter((round) => round.n > 1).length;
   if (!drafted) return `auto ${busy ? "has decoded plainly so far" : "decoded plainly"}: a draft would have cost more than it brought.`;
   const used = `auto used ${usedOf(header, rounds)} of up to ${(header.budget ?? 0).toLocaleString("en")} nodes`;
-  if (drafted > NEARLY * rounds.length) return `${used}.`;
+  if (drafted > ALWAYS_DRAFTING * rounds.length) return `${used}.`;
   return `${used} and drafted in ${drafted} of ${rounds.length} rounds${busy ? " so far" : ""}; in the others a draft would have cost more than it brought.`;
 }
 
@@ -146,11 +146,11 @@ export function slowdownNote(stage, parent) {
   }, "cs-use");
   const draw = () => {
     const { rounds, header, live, repetition, recorded, server } = stage;
-    const said = [repetition?.words, slower(stage), paced(header, rounds, live)].filter(Boolean).join(" ");
-    again.hidden = !measuresAgain(stage);
+    const said = [repetition?.words, slowdownReason(stage), autoUsage(header, rounds, live)].filter(Boolean).join(" ");
+    again.hidden = !canMeasureAgain(stage);
     end.hidden = !repetition || recorded || !server;
     box.hidden = !said && again.hidden;
-    write(words, said || "No speed-up is said of this run.");
+    write(words, said || "No speed-up is reported for this run.");
     write(end, live ? "Stop here" : `End at token ${repetition?.token}`);
     end.title = live ? "End the run: it only repeats itself" : "Put this run into the bar with as many tokens as do not repeat themselves";
   };
@@ -160,7 +160,7 @@ export function slowdownNote(stage, parent) {
 }
 
 // Whether measuring again may give a speed-up.
-export function measuresAgain(/** @type {Stage} */ stage) {
+export function canMeasureAgain(/** @type {Stage} */ stage) {
   const { comparison, comparing, header, server, live, recorded, withheld, value } = stage;
   if (!server || live || recorded || value.followed || !header || !header.drafters.length || stage.figures.shared) return false;
   return withheld ? Boolean(comparison?.speed.again) : Boolean(comparing) && !comparing.endsWith("…");

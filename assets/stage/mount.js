@@ -155,10 +155,10 @@ function open(element, props, server, tell) {
   stage.on("opened", ({ push }) => {
     if (!stage.header || stage.header.engine) return;
     const asked = stage.header.options;
-    if (!push && !parts.ready && (touched || controls.carried !== null)) return; // the bar keeps its values
+    if (!push && !parts.ready && (touched || controls.carriedPrompt !== null)) return; // the bar keeps its values
     const named = push ? null : Address.read();
     tell.adopt({ ...asked, method: named?.method || asked.method, budget: named?.budget ?? asked.budget });
-    conversation?.take(stage.header.turns);
+    conversation?.setTurns(stage.header.turns);
   });
   stage.on("budget", (budget) => type(document.querySelector("#canopy-budget input"), budget)); // tried out in its panel
   stage.on("state", () => controls.waits && !stage.busy && controls.runPreset());
@@ -176,7 +176,7 @@ function open(element, props, server, tell) {
   if (rigs) suggestRig(stage, notices, rigs);
   const vetted = (/** @type {string} */ rig) => Array.from(props.vetted[rig] || props.vetted.any);
   const ask = (/** @type {VettedPrompt} */ { label, ...asked }) => {
-    conversation?.take([]);
+    conversation?.setTurns([]);
     tell.adopt({ ...asked, drafters: [] });
     controls.start(asked);
   };
@@ -185,7 +185,7 @@ function open(element, props, server, tell) {
   stage.on("open", (point) => runs?.open(point));
   stage.on("again", (asked) => controls.offerAgain(asked, tell.adopt));
   controls.askAgain(tell.adopt);
-  if (controls.goesOn === "runs") controls.runWhen(controls.carried);
+  if (controls.goesOn === "runs") controls.runWhen(controls.carriedPrompt);
   stage.on("rig", tell.rig); // the page's first rig is loaded: its methods, presets and drafters
   begin(parts, knownRun(props.opening), props.opening);
   if (props.followed) recordings.follow();

@@ -1,6 +1,6 @@
 // Messages around the stage: waiting, refused, outside the rig's domains; and those for screen readers.
 
-import { action, html, pause, sparing, spoken, write } from "../shared/ink.js";
+import { action, html, pause, throttled, spoken, write } from "../shared/ink.js";
 import { controls, field, pastTheProxy, whoAnswers } from "./controls.js";
 import { waitingWords } from "./text.js";
 
@@ -50,7 +50,7 @@ export class Notices {
     this.live = html("div", { class: "cs-spoken", "aria-live": "polite" }, this.box);
     this.toast = html("div", { class: "cs-toast", role: "status", hidden: true }, document.body);
     stage.on("state", () => this.state());
-    stage.on("round", sparing(() => this.speak(), SPOKEN_EVERY_MS));
+    stage.on("round", throttled(() => this.speak(), SPOKEN_EVERY_MS));
     stage.on("asked begin", () => { // what was said of an earlier request is past
       this.error.say("");
       this.news.say("");
@@ -126,14 +126,14 @@ export class Lost {
     this.notices = notices;
     this.gone = false;
     this.goesOn = ""; // what the page does by itself once the server is back
-    stage.on("broken", () => this.lose());
+    stage.on("broken", () => this.waitForServer());
     // Gradio passes nothing on once a call of its own has failed, so what is asked of a server that is gone is heard here too.
-    document.addEventListener("click", ({ target }) => target instanceof Element && target.closest("#canopy-run") && this.hear());
-    document.addEventListener("keydown", ({ key, shiftKey, target }) => key === "Enter" && !shiftKey && target === field() && this.hear());
+    document.addEventListener("click", ({ target }) => target instanceof Element && target.closest("#canopy-run") && this.checkServer());
+    document.addEventListener("keydown", ({ key, shiftKey, target }) => key === "Enter" && !shiftKey && target === field() && this.checkServer());
     window.addEventListener("pagehide", () => this.gone && this.keep());
   }
 
-  async lose() {
+  async waitForServer() {
     if (this.gone) return;
     this.gone = true;
     document.body.classList.add("canopy-lost");
@@ -151,14 +151,14 @@ export class Lost {
     });
   }
 
-  async hear() {
+  async checkServer() {
     if (await whoAnswers() !== "gone") return;
-    this.lose();
-    this.runsThen();
+    this.waitForServer();
+    this.runOnReturn();
   }
 
   // Run was pressed.
-  runsThen() {
+  runOnReturn() {
     this.goesOn = "runs";
     this.say(pastTheProxy() || RUNS_THEN);
   }

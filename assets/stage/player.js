@@ -1,15 +1,15 @@
 // Playing: one round after the other at a pace for the eye. The engine's own times are in the figures, not in the pace.
 
-const PACE_MS = 1000; // a round at speed 1
-const READ_MS = 320; // a round of a live run, where the eye keeps up with it
-const CATCH_UP_MS = 3000; // in which all rounds that wait are shown
-const SEEN_MS = 200; // a round that is shown for less does not grow
+const ROUND_MS = 1000; // at speed 1
+const MAX_LIVE_ROUND_MS = 320; // slow enough to read
+const CATCH_UP_MS = 3000; // the time in which all waiting rounds are shown
+const MIN_ANIMATED_MS = 200; // a round that is shown for less is not animated
 const SPEEDS = [0.25, 0.5, 1, 2, 4, 8, 16];
 
 export class Player {
   playing = false;
   speed = 1;
-  rush = READ_MS; // of a live run's rounds, for now
+  liveRoundMs = MAX_LIVE_ROUND_MS;
   timer = 0;
 
   constructor(/** @type {Stage} */ stage) {
@@ -46,7 +46,7 @@ export class Player {
   // The rounds of a live run at the speed of reading; the more of them wait, the faster.
   follow() {
     if (this.playing) return;
-    this.rush = READ_MS;
+    this.liveRoundMs = MAX_LIVE_ROUND_MS;
     this.set(true);
     this.tick();
   }
@@ -61,15 +61,15 @@ export class Player {
   wait() {
     clearTimeout(this.timer);
     const { current, following, rounds } = this.stage;
-    if (following) this.rush = Math.min(this.rush, CATCH_UP_MS / Math.max(1, rounds.length - 1 - current));
-    this.timer = setTimeout(() => this.tick(), following ? this.rush : PACE_MS / this.speed);
+    if (following) this.liveRoundMs = Math.min(this.liveRoundMs, CATCH_UP_MS / Math.max(1, rounds.length - 1 - current));
+    this.timer = setTimeout(() => this.tick(), following ? this.liveRoundMs : ROUND_MS / this.speed);
   }
 
   tick() {
     const { stage, stage: { following } } = this;
     const last = stage.current >= stage.rounds.length - 1;
     if (last && !stage.live) return this.finish();
-    if (!last) stage.go(stage.current + 1, { animate: following ? this.rush > SEEN_MS : this.speed <= 2, follow: following });
+    if (!last) stage.go(stage.current + 1, { animate: following ? this.liveRoundMs > MIN_ANIMATED_MS : this.speed <= 2, follow: following });
     this.wait();
   }
 

@@ -13,9 +13,9 @@ const MIB = 2 ** 20;
 const MAX_BYTES = 32 * MIB; // of a trace file, as on the server
 
 export class Recordings {
-  written = /** @type {string[]} */ ([]); // the runs in the folder that is followed, the newest first
+  followedRuns = /** @type {string[]} */ ([]); // the runs in the folder that is followed, the newest first
   newest = ""; // that grows
-  told = false; // whether a notice says that it grows while another run is shown
+  noticeShown = false; // whether a notice says that it grows while another run is shown
   following = /** @type {AbortController | undefined} */ (undefined);
   toured = ""; // the recording that the tour's texts speak of
   opened = ""; // the name of the file that was read last, shown or refused
@@ -49,27 +49,27 @@ export class Recordings {
     const { signal } = this.following = new AbortController();
     stage.leftFollowedRun = false;
     try {
-      for await (const lines of knownRun()(signal)) this.take(lines);
+      for await (const lines of knownRun()(signal)) this.receive(lines);
     } catch {
       if (signal.aborted) return;
     }
     stage.emit("broken");
   }
 
-  take(/** @type {StreamLine[]} */ lines) {
+  receive(/** @type {StreamLine[]} */ lines) {
     const { stage, notices } = this;
     for (const line of lines) {
       if ("listed" in line) {
-        this.written = /** @type {string[]} */ (line.listed);
+        this.followedRuns = /** @type {string[]} */ (line.listed);
         stage.emit("listed");
       }
       if ("state" in line) this.newest = line.run;
     }
     if (!stage.leftFollowedRun) {
       stage.read(lines.filter((line) => !("listed" in line)), true);
-      this.told = false;
-    } else if (!this.told && lines.some((line) => "round" in line)) {
-      this.told = true;
+      this.noticeShown = false;
+    } else if (!this.noticeShown && lines.some((line) => "round" in line)) {
+      this.noticeShown = true;
       notices.news.say(`${this.newest} goes on.`, "Follow it", () => this.follow());
     }
   }

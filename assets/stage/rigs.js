@@ -53,10 +53,10 @@ export class Rigs {
     this.meanwhile = html("p", "cs-rig-note", this.form);
     this.failure = html("p", { class: "cs-rig-failure", role: "alert" }, this.form);
     stage.on("state", () => {
-      if (["done", "error"].includes(stage.state)) this.look();
+      if (["done", "error"].includes(stage.state)) this.refresh();
     });
-    document.addEventListener("visibilitychange", () => document.hidden || this.look());
-    this.look();
+    document.addEventListener("visibilitychange", () => document.hidden || this.refresh());
+    this.refresh();
   }
 
   // The button in the bar that names the rig that answers.
@@ -84,7 +84,7 @@ export class Rigs {
     this.ask("rig_choose", { rig: new FormData(this.form).get("canopy-rig") || this.typed.value });
   }
 
-  look() {
+  refresh() {
     return this.ask("rig_state", {});
   }
 
@@ -97,16 +97,16 @@ export class Rigs {
       if (!answer) return;
       if (name !== "rig_state" || this.refusal === AWAY) this.refusal = "";
       if ("error" in answer) this.refusal = answer.error;
-      else this.take(answer);
+      else this.update(answer);
     } catch {
       this.refusal = AWAY;
     }
     this.draw();
     clearTimeout(this.timer);
-    if (this.refusal === AWAY || this.state?.loading) this.timer = setTimeout(() => this.look(), POLL_MS);
+    if (this.refusal === AWAY || this.state?.loading) this.timer = setTimeout(() => this.refresh(), POLL_MS);
   }
 
-  take(/** @type {RigState} */ state) {
+  update(/** @type {RigState} */ state) {
     const before = this.state;
     this.state = state;
     this.stage.emit("rigs");
@@ -166,7 +166,7 @@ export class Rigs {
   }
 
   open() {
-    this.look();
+    this.refresh();
     this.sheet.open(this.form.querySelector("input:checked"));
   }
 }

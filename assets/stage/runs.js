@@ -15,7 +15,7 @@ const OPEN = "canopy-runs-open";
 const MAX_RUNS = 30; // without a star
 const MAX_ROUNDS = 1024; // of a run that is laid over another
 const MAX_NODES = 4096; // of a budget that the server accepts
-const WARMER = 0.7; // the temperature of another answer to a turn that was answered without one
+const SAMPLED_TEMPERATURE = 0.7; // for another answer to a turn that was answered at temperature 0
 const FULL = "The browser has no room for this run beside those with a star; take a star away, or save this run as a file.";
 
 /** The list and the ticks as the browser has them now: another tab may have changed them.
@@ -23,7 +23,7 @@ const FULL = "The browser has no room for this run beside those with a star; tak
 const stored = () => ({ runs: [], ticked: [], ...JSON.parse(localStorage.getItem(STORE) ?? "{}") });
 
 /** A run as its figures, and what each round kept and took. @param {Stage} stage @param {Header} header @returns {RunPoint} */
-export function pointOf(stage, header) {
+export function runPoint(stage, header) {
   const { value: { run }, run: { end }, rounds, figures, figuresBeforeRepetition: { tau }, speed } = stage;
   const shown = rounds.slice(0, MAX_ROUNDS);
   return {
@@ -41,7 +41,7 @@ export function figuresText({ title, tau, printed, first = 0, drafted = 0 }) {
 
 // The run that wrote a turn, if this browser has it in its list.
 /** @param {RunPoint[]} kept @param {Turns} turns @param {number} place */
-export function madeBy(kept, turns, place) {
+export function runOfTurn(kept, turns, place) {
   const [role, text] = turns[place];
   if (role !== "assistant" || !place) return undefined;
   return kept.find(({ prompt, answer, options }) => answer === text && prompt === turns[place - 1][1] && options?.turns?.length === place - 1);
@@ -49,14 +49,14 @@ export function madeBy(kept, turns, place) {
 
 /** Other settings with which a turn can be answered; null stands for those of the bar. @param {RunPoint} point
  *  @returns {{ label: string, options: Setting | null }[]} */
-export function othersOf({ options = {} }) {
+export function otherSettings({ options = {} }) {
   const { budget = 0, temperature = 0, seed = 0, forced = [] } = options;
   const budgets = budget ? [2 * budget, budget >> 1].filter((nodes) => nodes > 0 && nodes <= MAX_NODES) : [];
   return [
     { label: `The settings in the bar${forced.length ? ", without the forced tokens" : ""}`, options: null },
     ...budgets.map((nodes) => ({ label: counted(nodes, "node"), options: { ...options, budget: nodes } })),
     ...(budget ? [{ label: "Plain decoding", options: { ...options, method: "autoregressive", budget: 0, drafters: [] } }] : []),
-    { label: `Another seed, temperature ${temperature || WARMER}`, options: { ...options, seed: seed + 1, temperature: temperature || WARMER } },
+    { label: `Another seed, temperature ${temperature || SAMPLED_TEMPERATURE}`, options: { ...options, seed: seed + 1, temperature: temperature || SAMPLED_TEMPERATURE } },
   ];
 }
 
@@ -111,7 +111,7 @@ export class RunList {
     const { stage } = this;
     const { value: { run, state }, header, rounds } = stage;
     if (!header || !["done", "stopped"].includes(state) || stage.recorded || rounds.length < 2) return;
-    const point = { ...pointOf(stage, header), lengths: undefined, spent: undefined }; // read anew when it is ticked
+    const point = { ...runPoint(stage, header), lengths: undefined, spent: undefined }; // read anew when it is ticked
     const before = stage.ownRuns.find((one) => one.run === run);
     if (before?.state === state && before.printed === point.printed && before.speed === point.speed) return;
     stage.overlaidRuns = stage.overlaidRuns.map((one) => (one.run === run ? { ...one, tau: point.tau, speed: point.speed, printed: point.printed } : one));
@@ -151,7 +151,7 @@ export class RunList {
     if (on) {
       const other = run === stage.value.run ? stage : new Stage();
       if (other !== stage) await other.follow(knownRun(run));
-      if (other.header && other.rounds.length) point = pointOf(other, other.header);
+      if (other.header && other.rounds.length) point = runPoint(other, other.header);
       else point = stage.ownRuns.find((one) => one.run === run) ?? null; // the server has forgotten its rounds
       if (!point && !quiet) this.notices.fail(other.refusal);
     }
@@ -181,7 +181,7 @@ export class RunList {
   async open(/** @type {{ run: string, starred?: boolean, options?: Setting }} */ { run, options }) {
     const { recordings, stage } = this;
     if (stage.mode === "lab") stage.setMode("workbench", { push: true });
-    if (run === recordings.written[0]) recordings.follow();
+    if (run === recordings.followedRuns[0]) recordings.follow();
     else if (!await recordings.open(run, { push: true })) {
       const { name, data } = JSON.parse(localStorage.getItem(FILE + run) ?? "{}");
       if (data) await recordings.read(new File([bytesOf(data)], name));
@@ -190,13 +190,13 @@ export class RunList {
   }
 
   draw() {
-    const { stage, recordings: { written, listed } } = this;
+    const { stage, recordings: { followedRuns, listed } } = this;
     write(this.compare, `Compare${stage.overlaidRuns.length > 1 ? ` (${stage.overlaidRuns.length})` : ""}`);
     this.compare.disabled = stage.overlaidRuns.length < 2;
     if (this.box.hidden) return;
     /** @type {[string, HTMLElement[]][]} */
     const groups = [
-      ["In the folder that is followed", written.map((run, place) => this.row({ run, method: "" }, run, place ? "" : "the newest, followed"))],
+      ["In the folder that is followed", followedRuns.map((run, place) => this.row({ run, method: "" }, run, place ? "" : "the newest, followed"))],
       ["Yours", stage.ownRuns.map((point) => this.row(point, point.prompt ?? "", figuresText(point)))],
       ["Recorded", listed.map((one) => this.row({ run: one.name, method: one.method }, one.title, `${settingOf(one)} · τ ${one.tau?.toFixed(1) ?? "–"}`))],
     ];

@@ -2,7 +2,7 @@
 // page and a replay file share it.
 
 import { EventEmitter } from "../shared/events.js";
-import { inTurn } from "../shared/ink.js";
+import { oneAtATime } from "../shared/ink.js";
 import { DecodedRun, figuresOf, rateText, readRound } from "../shared/round.js";
 
 const BUSY = ["queued", "running"];
@@ -38,7 +38,7 @@ export class Stage extends EventEmitter {
   scene = ""; // of the film
   /** A budget that is tried out on the round that is shown: the round with it, or why there is none. */
   trial = { budget: /** @type {number | null} */ (null), round: /** @type {Round | null} */ (null), error: "" };
-  draftAgain = inTurn(() => this.redraft());
+  draftAgain = oneAtATime(() => this.redraft());
   settings = /** @type {Setting} */ ({}); // as the controls have them
   ownRuns = /** @type {RunPoint[]} */ ([]); // this browser's runs, the latest first
   overlaidRuns = /** @type {RunPoint[]} */ ([]); // the runs that are laid over the one that is shown

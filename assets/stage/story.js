@@ -3,7 +3,7 @@
 
 import { html, write } from "../shared/ink.js";
 import { counted, DRAFTER_KINDS } from "../shared/round.js";
-import { sumsOf } from "./metrics.js";
+import { reportedSums } from "./metrics.js";
 import { cutOf, waitingWords } from "./text.js";
 
 /** A sentence in parts, each with the class of its look. @typedef {[text: string, look?: string][]} Sentence */
@@ -81,7 +81,7 @@ function explain(/** @type {Round} */ round) {
 /** Of a server that does not report its rounds. @param {Stage} stage @param {Round} round @param {boolean} over */
 function chunkWords(stage, round, over) {
   const run = stage.figures;
-  const passes = sumsOf(stage, run)?.passes;
+  const passes = reportedSums(stage, run)?.passes;
   const written = `${counted(run.tokens, "token")}${passes ? ` in about ${passes} passes` : ""}.`;
   return { headline: over ? /** @type {Sentence} */ ([[written]]) : kept("The server just sent ", round),
     more: "Which tokens were guessed ahead in one pass is not known: this server does not report its rounds." };

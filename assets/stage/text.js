@@ -4,7 +4,7 @@ import { action, button, fitType, html, put, write } from "../shared/ink.js";
 import { Menu } from "../shared/overlays.js";
 import { forcedOf, missingWords, TokenReader } from "../shared/round.js";
 import { markdown } from "./markdown.js";
-import { figuresText, madeBy, othersOf, pointOf } from "./runs.js";
+import { figuresText, runOfTurn, otherSettings, runPoint } from "./runs.js";
 
 const MIN_TYPE = 11; // pixels of the film's last frame
 const MAX_TYPE = 22;
@@ -114,7 +114,7 @@ export class TextPanel {
     this.question.title = prompt; // which a low window cuts
     this.edit.hidden = !stage.server || Boolean(pending);
     if (pending) host.scrollTop = host.scrollHeight;
-    const point = !stage.busy && stage.header && !stage.recorded && stage.rounds.length > 1 ? pointOf(stage, stage.header) : null;
+    const point = !stage.busy && stage.header && !stage.recorded && stage.rounds.length > 1 ? runPoint(stage, stage.header) : null;
     this.figures.hidden = !point;
     if (point && this.figures.dataset.key !== (this.figures.dataset.key = figuresText(point))) this.showFigures(this.figures, point);
     this.drawBeside();
@@ -124,7 +124,7 @@ export class TextPanel {
   /** The conversation before the prompt. @param {Turns} turns */
   drawTurns(turns) {
     const { stage } = this;
-    const points = turns.map((_, place) => madeBy(stage.ownRuns, turns, place));
+    const points = turns.map((_, place) => runOfTurn(stage.ownRuns, turns, place));
     const key = JSON.stringify([turns, points.map((point) => point && figuresText(point))]);
     if (key === this.turns.dataset.key) return;
     this.turns.dataset.key = key;
@@ -147,7 +147,7 @@ export class TextPanel {
     parent.replaceChildren(`${figuresText(point)} `);
     if (!stage.server) return;
     if (point.run !== stage.value.run) action(parent, "Open", "Show this answer as its run", () => stage.emit("open", point));
-    new Menu(parent, "Again with …", "Answer the same turn with other settings, beside this answer", () => othersOf(point).map(({ label, options }) => (
+    new Menu(parent, "Again with …", "Answer the same turn with other settings, beside this answer", () => otherSettings(point).map(({ label, options }) => (
       { label, act: () => stage.emit("answer", { point, options }) })));
   }
 

@@ -1,7 +1,7 @@
 // A bar per round: as high as the tokens it kept, divided by where its time went. Click, drag, or the arrow keys; zoom by
 // the wheel or + and −; a range that is dragged along the ruler is summed up.
 
-import { box, button, group, html, joinPaths, methodColour, path, put, render, roundTicks, sparing, svg, text, write } from "../shared/ink.js";
+import { box, button, group, html, joinPaths, methodColour, path, put, render, roundTicks, throttled, svg, text, write } from "../shared/ink.js";
 /** @import { Player } from "./player.js" */
 
 import { Axis, totalsOf } from "./axis.js";
@@ -24,7 +24,7 @@ const FACTORS = { "+": 1 / ZOOM, "=": 1 / ZOOM, "-": ZOOM, 0: Infinity };
 
 export class Timeline {
   axis = new Axis();
-  plan = sparing(() => this.draw());
+  plan = throttled(() => this.draw());
   selected = /** @type {[first: number, last: number] | null} */ (null);
   run = ""; // that the axis is of
   shown = -1; // the round that was shown when it was drawn

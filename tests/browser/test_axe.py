@@ -54,7 +54,7 @@ def open_rigs(page: Any) -> None:
     page.wait_for_function("Canopy.parts.rigs.state")
     page.evaluate("""() => {
       const { rigs } = Canopy.parts;
-      rigs.look = () => rigs.draw();
+      rigs.refresh = () => rigs.draw();
       const loading = {name: 'own', message: 'Reading …', share: 0.5};
       rigs.state = {...rigs.state, closed: '', failure: 'There is no rig.', loading};
       rigs.open();

@@ -9,8 +9,8 @@ from tests.browser.doing import STAGE, STATE
 
 SHOWN = f"""([note, about]) => {{
     const {{ rigs }} = Canopy.parts;
-    rigs.look = () => undefined;  // the server would say otherwise
-    rigs.take({{ ...rigs.state, opened: "demo", coming: "", closed: "", named: [{{ name: "smollm2", note: "" }}] }});
+    rigs.refresh = () => undefined;  // the server would say otherwise
+    rigs.update({{ ...rigs.state, opened: "demo", coming: "", closed: "", named: [{{ name: "smollm2", note: "" }}] }});
     Object.assign({STAGE}.header, {{ recorded: "", note }});
     {STAGE}.setComments({{ ...{STAGE}.about, ...about }});
     {STAGE}.emit("value", {{}});

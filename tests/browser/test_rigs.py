@@ -71,7 +71,7 @@ def test_another_rig_answers_and_a_name_that_is_none_changes_nothing(
         page.keyboard.press("Escape")
         assert page.is_hidden(".cs-rigs") and run(page) == ["done", "small"]
 
-        elsewhere.evaluate("Canopy.parts.rigs.look()")
+        elsewhere.evaluate("Canopy.parts.rigs.refresh()")
         elsewhere.wait_for_selector(".is-news:visible")
         assert "small answers now" in elsewhere.inner_text(".is-news p")
         elsewhere.click(".is-news button")

@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { Earned } from "../../assets/panels/facts.js";
+import { KeptShares } from "../../assets/panels/facts.js";
 
 // A root with two children; the first has one child.
 function round(kept, drafters = [0, 1, 1, 1]) {
@@ -10,7 +10,7 @@ function round(kept, drafters = [0, 1, 1, 1]) {
 }
 
 test("a row's place is its rank, depth and drafter; rounds are counted once", () => {
-  const earned = new Earned();
+  const earned = new KeptShares();
   const rounds = [round([0, 1, 3]), round([0, 2])];
   earned.count(rounds);
   earned.count(rounds);

@@ -2,12 +2,12 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { inTurn, pause } from "../../assets/shared/ink.js";
+import { oneAtATime, pause } from "../../assets/shared/ink.js";
 
 test("an older answer never overtakes a newer one, and a failure ends nothing", async () => {
   const answered = [];
   let asked = 0;
-  const draw = inTurn(async () => {
+  const draw = oneAtATime(async () => {
     const number = ++asked;
     await pause(number === 1 ? 30 : 1);
     if (number === 3) throw new Error("gone");

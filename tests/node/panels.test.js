@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { budgetAt, fastestOf, readAt, shareOf, wordsAt } from "../../assets/panels/budget.js";
+import { budgetAtPosition, fastestOf, interpolate, axisPosition, wordsAt } from "../../assets/panels/budget.js";
 import { edgesOf } from "../../assets/panels/cache.js";
 import { probability } from "../../assets/shared/ink.js";
 import { changesOf, columnsOf, inkInto, shownOf } from "../../assets/panels/lattice.js";
@@ -106,12 +106,12 @@ test("a lattice joins each guess with what follows it, and says what that change
 });
 
 test("every budget has its place on the axis, and every place its budget", () => {
-  for (const budget of [0, 1, 2, 7, 64, 300, 1024]) assert.equal(budgetAt(shareOf(budget)), budget);
-  assert.deepEqual([budgetAt(-1), budgetAt(2), shareOf(5000)], [0, 1024, 1]);
+  for (const budget of [0, 1, 2, 7, 64, 300, 1024]) assert.equal(budgetAtPosition(axisPosition(budget)), budget);
+  assert.deepEqual([budgetAtPosition(-1), budgetAtPosition(2), axisPosition(5000)], [0, 1024, 1]);
   const values = [2, 4, 5];
-  assert.deepEqual([1, 4, 9, 16, 99].map((budget) => readAt([1, 4, 16], values, budget) > 4.4), [false, false, true, true, true]);
-  near(readAt([1, 4, 16], values, 2), 3);
-  near(readAt([1, 4, 16], values, 99), 5);
+  assert.deepEqual([1, 4, 9, 16, 99].map((budget) => interpolate([1, 4, 16], values, budget) > 4.4), [false, false, true, true, true]);
+  near(interpolate([1, 4, 16], values, 2), 3);
+  near(interpolate([1, 4, 16], values, 99), 5);
 });
 
 test("numbers are never rounded to nothing or to certainty", () => {

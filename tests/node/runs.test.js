@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import { DecodedRun, textOf } from "../../assets/shared/round.js";
-import { figuresText, madeBy, othersOf, RunList } from "../../assets/stage/runs.js";
+import { figuresText, runOfTurn, otherSettings, RunList } from "../../assets/stage/runs.js";
 import { header } from "./rounds.js";
 
 test("a turn is told by its setting, τ, speed, first token and share of drafted tokens, as far as they are known", () => {
@@ -16,11 +16,11 @@ test("an answer belongs to the run that wrote it after the same turns", () => {
   const run = (name, prompt, answer, before) => ({ run: name, prompt, answer, options: { turns: Array(before).fill(["user", ""]) } });
   const kept = [run("c", "Why?", "So.", 0), run("b", "Why?", "So.", 2), run("a", "Who?", "I.", 0)];
   const turns = [["user", "Who?"], ["assistant", "I."], ["user", "Why?"], ["assistant", "So."]];
-  assert.deepEqual(turns.map((_, place) => madeBy(kept, turns, place)?.run), [undefined, "a", undefined, "b"]);
+  assert.deepEqual(turns.map((_, place) => runOfTurn(kept, turns, place)?.run), [undefined, "a", undefined, "b"]);
 });
 
 test("a turn is answered again with the bar's settings, other budgets, plain decoding, or drawn anew", () => {
-  const labels = (options) => othersOf({ options }).map(({ label }) => label);
+  const labels = (options) => otherSettings({ options }).map(({ label }) => label);
   assert.deepEqual(labels({ method: "ddtree", budget: 16, temperature: 0, seed: 3 }),
     ["The settings in the bar", "32 nodes", "8 nodes", "Plain decoding", "Another seed, temperature 0.7"]);
   assert.deepEqual(labels({ method: "autoregressive", budget: 0, temperature: 1 }), ["The settings in the bar", "Another seed, temperature 1"]);
@@ -30,7 +30,7 @@ test("a turn is answered again with the bar's settings, other budgets, plain dec
 test("a run that branched off is answered again from its forced tokens, but for the bar's settings, which say so", () => {
   const run = new DecodedRun("a");
   run.read(header({ forced: 2 }, { prompt_ids: [1, 2, 3] }));
-  const [bar, ...others] = othersOf({ options: run.header.options });
+  const [bar, ...others] = otherSettings({ options: run.header.options });
   assert.match(bar.label, /forced/);
   assert.ok(others.length && others.every(({ options }) => String(options.forced) === "2,3"));
 });

@@ -3,36 +3,36 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import { curvesOf } from "../../assets/lab/curves.js";
-import { insteadOf } from "../../assets/stage/cheaper.js";
-import { measuresAgain, slower } from "../../assets/stage/metrics.js";
+import { fasterSetting } from "../../assets/stage/cheaper.js";
+import { canMeasureAgain, slowdownReason } from "../../assets/stage/metrics.js";
 import { round } from "./rounds.js";
 
 const SPEED = { plain_speed: "40", speed: "20", times: "0.50×", ratio: 0.5, tau: "1.44", cost: "2.88" };
 
 test("no run that was slower than plain decoding goes without a sentence", () => {
-  const said = (standing, others = []) => slower({ speedup: { ...SPEED, standing }, comparison: { others }, mode: "story", rounds: Array(141).fill({ n: 4 }), figures: { tokens: 203 } });
+  const said = (standing, others = []) => slowdownReason({ speedup: { ...SPEED, standing }, comparison: { others }, mode: "story", rounds: Array(141).fill({ n: 4 }), figures: { tokens: 203 } });
   assert.equal(said("faster"), "");
   assert.ok(said("alike"));
   for (const figure of ["141", "203", "4 rows", "2.88", "1.44"]) assert.ok(said("slower").includes(figure));
   assert.ok(said("slower", [{ pace: "auto", rounds: 40, drafted: 3 }]).includes("auto"), "which would have decoded plainly");
   const withheld = { speedup: null, withheld: "Too few rounds." };
-  assert.deepEqual([slower({ ...withheld, mode: "workbench" }), slower({ ...withheld, mode: "story" })], ["Too few rounds.", ""]);
+  assert.deepEqual([slowdownReason({ ...withheld, mode: "workbench" }), slowdownReason({ ...withheld, mode: "story" })], ["Too few rounds.", ""]);
 });
 
 test("a run is measured again if that may help, and only there", () => {
   const stage = { server: {}, live: false, recorded: false, withheld: "Busy.", comparing: "", value: {}, header: { drafters: ["a"] }, figures: { shared: 0 }, comparison: { speed: { again: true } } };
-  assert.ok(measuresAgain(stage));
-  assert.ok(measuresAgain({ ...stage, withheld: "", comparison: null, comparing: "Another run came." }));
+  assert.ok(canMeasureAgain(stage));
+  assert.ok(canMeasureAgain({ ...stage, withheld: "", comparison: null, comparing: "Another run came." }));
   for (const other of [{ comparison: { speed: { again: false } } }, { live: true }, { recorded: true }, { server: null }, { figures: { shared: 2 } },
-    { withheld: "", comparing: "being measured …" }, { withheld: "" }]) assert.ok(!measuresAgain({ ...stage, ...other }));
+    { withheld: "", comparing: "being measured …" }, { withheld: "" }]) assert.ok(!canMeasureAgain({ ...stage, ...other }));
 });
 
 test("instead of what was slower the fastest other setting is offered, else plain decoding", () => {
   const other = { method: "ddtree", budget: 64, pace: "auto", ratio: 1.3, times: "1.30×", rounds: 9, drafted: 9 };
   const lucky = { ...other, budget: 7, ratio: 1.7, times: "1.70×", drafted: 1 }; // it decoded plainly: that is chance
-  const told = insteadOf({ speedup: SPEED, comparison: { others: [lucky, other] } });
+  const told = fasterSetting({ speedup: SPEED, comparison: { others: [lucky, other] } });
   assert.deepEqual([told.label, told.setting], ["Use auto up to 64 nodes: 1.30×", { method: "ddtree", budget: 64, pace: "auto" }]);
-  assert.equal(insteadOf({ speedup: SPEED, comparison: { others: [{ ...other, ratio: 0.4 }] } }).label, "Use plain decoding");
+  assert.equal(fasterSetting({ speedup: SPEED, comparison: { others: [{ ...other, ratio: 0.4 }] } }).label, "Use plain decoding");
 });
 
 test("the curves of a run are its figures after each round, over all and over the latest", () => {
