@@ -14,7 +14,7 @@ from transformers import PreTrainedModel
 
 from engine.checkpoints.files import display_name, has_tokenizer
 from engine.checkpoints.loading import causal_config, load_causal, why_no_drafter
-from engine.drafters.beam import PUBLISHED_REACH, PathDrafter, Reach
+from engine.drafters.beam import PUBLISHED_BEAM, BeamShape, PathDrafter
 from engine.drafters.kinds import DrafterPlan, TargetFacts, check_equal
 from engine.errors import RigError
 from engine.models.cache import cache_argument
@@ -25,10 +25,10 @@ from engine.texts.bounded import BoundedTexts
 class AutoregressiveDrafter(PathDrafter):
     """A language model as a drafter. ``vocabulary`` is the target's size; ids beyond it are never proposed."""
 
-    def __init__(self, model: PreTrainedModel, vocabulary: int, reach: Reach = PUBLISHED_REACH) -> None:
+    def __init__(self, model: PreTrainedModel, vocabulary: int, beam: BeamShape = PUBLISHED_BEAM) -> None:
         self.model, self.vocabulary, self._cache_name = model.eval(), vocabulary, cache_argument(model)
         limit = int(model.config.get_text_config().max_position_embeddings)
-        super().__init__(model.get_input_embeddings().weight, reach, limit)
+        super().__init__(model.get_input_embeddings().weight, beam, limit)
 
     def _logits(self, tokens: Tensor, positions: Tensor, mask: Tensor, parents: Tensor | None) -> Tensor:
         output = self.model(

@@ -20,7 +20,7 @@ from engine.models.target import UNLIMITED
 from engine.records import Integers, Lattice
 
 
-class Reach(NamedTuple):
+class BeamShape(NamedTuple):
     """How far a draft reaches: ``depth`` passes, and at each depth ``width`` expanded nodes with ``width`` children
     each."""
 
@@ -28,7 +28,7 @@ class Reach(NamedTuple):
     width: int
 
 
-PUBLISHED_REACH = Reach(depth=6, width=10)
+PUBLISHED_BEAM = BeamShape(depth=6, width=10)
 
 
 class PathDrafter(ABC):
@@ -38,17 +38,17 @@ class PathDrafter(ABC):
     next draft reads it again, as a committed token.
     """
 
-    first_waiting = 0  # the first of the waiting tokens that a draft reads
+    first_unread = 0  # the first of the waiting tokens that a draft reads
 
-    def __init__(self, weight: Tensor, reach: Reach, limit: int = UNLIMITED) -> None:
-        self.reach, self.limit, self._weight = reach, limit, weight
+    def __init__(self, weight: Tensor, beam: BeamShape, limit: int = UNLIMITED) -> None:
+        self.beam, self.limit, self._weight = beam, limit, weight
         self.release()
 
     def begin(self, rows: int) -> None:
         """See ``protocols.Drafter``: room for ``rows`` committed positions and one draft after them."""
         self._waiting: list[int] = []
         self._length = 0  # rows that are kept
-        drafted = 1 + self.reach.depth * self.reach.width  # the root and the expanded nodes
+        drafted = 1 + self.beam.depth * self.beam.width  # the root and the expanded nodes
         self._cache = LayeredCache(min(rows, self.limit) + drafted if rows else 0)
 
     def observe(self, token_ids: Integers, features: Tensor) -> None:
@@ -71,7 +71,7 @@ class PathDrafter(ABC):
         vocabulary.
         """
         positions = self.limit - self._length - len(self._waiting)
-        depth_limit, width = max(0, min(self.reach.depth, width, positions)), min(self.reach.width, width)
+        depth_limit, width = max(0, min(self.beam.depth, width, positions)), min(self.beam.width, width)
         levels: list[BeamLevel] = []
         scores = torch.zeros(1, device=self._weight.device)
         tokens = parents = scores.long()
@@ -88,7 +88,7 @@ class PathDrafter(ABC):
         return lattice_of(levels, width)
 
     def _after_root(self, root: int) -> Tensor:
-        tokens = torch.tensor([*self._waiting[self.first_waiting:], root], device=self._weight.device)
+        tokens = torch.tensor([*self._waiting[self.first_unread:], root], device=self._weight.device)
         positions = torch.arange(self._length, self._length + len(tokens), device=tokens.device)
         self._cache.length = self._length
         logits = self._logits(tokens, positions, causal(len(tokens), self._length, self._weight), None)
@@ -123,11 +123,11 @@ class FeatureDrafter(PathDrafter):
     again.
     """
 
-    first_waiting = 1  # the first one's embedding stands in a row that is kept already, or in none
+    first_unread = 1  # the first one's embedding stands in a row that is kept already, or in none
 
-    def __init__(self, embedding: nn.Module, weight: Tensor, reach: Reach, columns: Tensor | slice) -> None:
+    def __init__(self, embedding: nn.Module, weight: Tensor, beam: BeamShape, columns: Tensor | slice) -> None:
         self.embedding, self._columns = embedding, columns
-        super().__init__(weight, reach)
+        super().__init__(weight, beam)
 
     def begin(self, rows: int) -> None:
         super().begin(rows)

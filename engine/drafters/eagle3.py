@@ -22,7 +22,7 @@ from transformers.models.llama.modeling_llama import LlamaDecoderLayer, LlamaRMS
 
 from engine.checkpoints.files import read_config
 from engine.checkpoints.weights import fill_model, load_weights, move_model
-from engine.drafters.beam import PUBLISHED_REACH, FeatureDrafter
+from engine.drafters.beam import PUBLISHED_BEAM, FeatureDrafter
 from engine.drafters.dflash.model import Rotation
 from engine.drafters.fields import (
     draft_token_ids,
@@ -109,7 +109,7 @@ class Eagle3Drafter(FeatureDrafter):
 
     def __init__(self, model: Eagle3Model, embedding: nn.Module, columns: Tensor | slice) -> None:
         self.model = model.eval()
-        super().__init__(embedding, model.fc.weight, PUBLISHED_REACH, columns)
+        super().__init__(embedding, model.fc.weight, PUBLISHED_BEAM, columns)
 
     def _fused(self, features: Tensor) -> Tensor:
         states: Tensor = self.model.fc(features)

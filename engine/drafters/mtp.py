@@ -26,7 +26,7 @@ from transformers.modeling_layers import MtpLayer
 
 from engine.checkpoints.files import display_name, read_config
 from engine.checkpoints.weights import fill_model, load_weights, move_model
-from engine.drafters.beam import PUBLISHED_REACH, FeatureDrafter
+from engine.drafters.beam import PUBLISHED_BEAM, FeatureDrafter
 from engine.drafters.kinds import DrafterPlan, TargetFacts, check_equal, refuse_unknown, tap_columns, unsteady_rope
 from engine.errors import RigError
 from engine.models.target import TorchTarget
@@ -52,7 +52,7 @@ class MtpDrafter(FeatureDrafter):
         self.layer, self.head = layer.eval(), target.logits
         decoder = target.model.get_decoder()
         self.norm, self.rotary = decoder.norm, decoder.rotary_emb
-        super().__init__(target.embedding, layer.eh_proj.weight, PUBLISHED_REACH, columns)
+        super().__init__(target.embedding, layer.eh_proj.weight, PUBLISHED_BEAM, columns)
 
     def _fused(self, features: Tensor) -> Tensor:
         states: Tensor = self.norm(features)

@@ -1,8 +1,8 @@
 """Tree attention through transformers' own layers.
 
-Transformers builds the mask of each kind of layer (full, sliding, chunked) from a rule about two positions, and has a
-registry of who builds it. ``tree_mask`` applies that rule to the positions of a tree's rows, and lets each row see its
-own path alone; so a window is a mask, whatever its size and whichever layers have it.
+Transformers builds the mask of each kind of layer (full, sliding, chunked) from a rule about two positions, with a
+function from a registry. ``tree_mask`` applies the rule to the positions of a tree's rows, and lets a row see only its
+own path. So windows of any size, in any layers, work in trees too.
 """
 
 import sys
@@ -20,8 +20,11 @@ FUSED, EAGER = "tree_sdpa", "tree_eager"  # names of attention implementations
 
 
 def tree_mask(*, mask_function: Any, attention_mask: Tensor, dtype: torch.dtype, **_: Any) -> Tensor:
-    """The additive mask (1, 1, rows, slots) of a tree. ``attention_mask`` (1, rows, slots) bool says which slots lie on
-    a row's path, itself included: so a row's position is their number less one. The slots of the rows are the last."""
+    """Make the additive mask (1, 1, rows, slots) of a tree. The rows' own slots are the last.
+
+    ``attention_mask`` (1, rows, slots) bool says which slots are on a row's path, its own included; a row's position is
+    therefore their number minus 1.
+    """
     rows, slots = attention_mask.shape[1:]
     positions = attention_mask[0].sum(-1) - 1
     by_slot = torch.cat([torch.arange(slots - rows, device=positions.device), positions])
@@ -31,7 +34,7 @@ def tree_mask(*, mask_function: Any, attention_mask: Tensor, dtype: torch.dtype,
 
 
 def tree_mask_or(usual: Callable[..., Any]) -> Callable[..., Any]:
-    """Build a tree's mask if ``attention_mask`` says which slots lie on which row's path, else the usual mask."""
+    """Return a builder of a tree's mask if ``attention_mask`` is that of ``tree_mask``, else of the usual mask."""
     def build(**named: Any) -> Any:
         given = named["attention_mask"]
         return (tree_mask if given is not None and given.ndim == 3 else usual)(**named)
@@ -39,7 +42,7 @@ def tree_mask_or(usual: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def eager_attention(module: Any, *states: Any, **named: Any) -> Any:
-    """The attention of the module's own file, which knows its sinks, caps and biases."""
+    """Call the attention function of the module's own file, which handles its sinks, caps and biases."""
     return sys.modules[type(module).__module__].eager_attention_forward(module, *states, **named)
 
 

@@ -1,4 +1,4 @@
-"""A KV cache that is allocated once, written in place, and compacted by the indices of the rows to keep."""
+"""KV caches that are allocated once, written in place, and compacted by the indices of the rows to keep."""
 
 from collections.abc import Callable
 from inspect import signature
@@ -14,15 +14,15 @@ from engine.records import Integers
 
 
 def cache_argument(model: nn.Module) -> str:
-    """What the forward of a model of transformers calls its cache: 5.24 has another name than 5.23, and models without
-    attention a third."""
+    """Return the name of the cache argument of a model's forward: it differs between transformers 5.23 and 5.24, and
+    models without attention have a third one."""
     named = signature(model.forward).parameters
     return next((name for name in ("cache", "past_key_values", "cache_params") if name in named), "past_key_values")
 
 
 class KeptText(NamedTuple):
-    """The part of a run's text that later runs may reuse: token ids (n,), and at their positions the cache's slots
-    and the features (n, taps × hidden size)."""
+    """The part of a run's text that later runs may reuse: token ids (n,), with the cache's slots and the features (n,
+    taps × hidden size) at their positions."""
 
     token_ids: Integers
     slots: dict[int, dict[int, Tensor]]
@@ -53,16 +53,16 @@ class TreeCache(Cache):  # type: ignore[misc]  # transformers' types are not rea
         super().__init__(layers=[])
         heads = config.num_key_value_heads
         size = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
-        # zeros, since a pass may read slots that were never written: what a mask hides is still multiplied by 0
+        # zeros, because a masked slot is still multiplied by 0, and NaN × 0 is NaN
         self.slots = like.new_zeros(config.num_hidden_layers, 2, 1, heads, capacity, size)
         self.length = 0
-        # the same memory as bytes: on a CPU numpy moves some rows in a third of the time of a call to torch
+        # the same memory as bytes: on a CPU numpy moves rows in a third of torch's time
         self._bytes = self.slots.view(torch.uint8).flatten(0, 3).numpy() if self.slots.device.type == "cpu" else None
 
     def update(self, key_states: Tensor, value_states: Tensor, layer_idx: int, *_: Any, **__: Any) -> tuple[
             Tensor, Tensor]:
-        """Write new rows (1, kv heads, rows, head size) after the committed ones, and return the keys and values of all
-        slots up to them."""
+        """Write new rows (1, kv heads, rows, head size) behind the committed ones, and return the keys and values of
+        all slots so far."""
         end = self.length + key_states.shape[-2]
         keys, values = self.slots[layer_idx]
         keys[:, :, self.length:end] = key_states
@@ -95,13 +95,13 @@ class TreeCache(Cache):  # type: ignore[misc]  # transformers' types are not rea
 
 
 class LayeredCache(Cache):  # type: ignore[misc]  # see above
-    """A cache of any architecture: each attention layer's keys and values in tensors of their own, (1, heads, capacity,
-    size), as large as its first pass gives them and where it runs; each recurrent layer's states in transformers' own
-    classes.
+    """A cache of any architecture.
 
-    Sliding windows drop nothing here: what a layer does not see is masked. ``tree`` is set for a pass over several
-    branches; recurrent layers then leave their committed states as they are, and leave in ``replays`` what repeats them
-    over chosen rows (see ``recurrent.TreeMixer``)."""
+    Each attention layer's keys and values are tensors (1, heads, capacity, size), made in its first pass with that
+    pass's sizes and device. Recurrent states are in transformers' own classes. Sliding windows drop nothing: a mask
+    hides what a layer does not see. ``tree`` is set for a pass over a tree; recurrent layers then do not change their
+    committed states, and append to ``replays`` what repeats them over chosen rows (see ``recurrent.TreeMixer``).
+    """
 
     def __init__(self, capacity: int, config: PretrainedConfig | None = None) -> None:
         super().__init__(layers=DynamicCache(config=config).layers if config is not None else [])
@@ -112,11 +112,11 @@ class LayeredCache(Cache):  # type: ignore[misc]  # see above
 
     def update(self, key_states: Tensor, value_states: Tensor, layer_idx: int, *_: Any, **__: Any) -> tuple[
             Tensor, Tensor]:
-        """Write new rows (1, heads, rows, size) after the committed ones, and return those of all slots up to them."""
+        """Write new rows (1, heads, rows, size) behind the committed ones, and return those of all slots so far."""
         return self._written(layer_idx, 0, key_states), self._written(layer_idx, 1, value_states)
 
     def update_indexer(self, indexer_key_states: Tensor, layer_idx: int) -> Tensor:
-        """The same for the keys (1, rows, size) by which a layer chooses what it attends to."""
+        """Do the same for the keys (1, rows, size) by which a layer chooses what it attends to."""
         return self._written(layer_idx, 2, indexer_key_states)
 
     def _written(self, layer: int, number: int, rows: Tensor) -> Tensor:
@@ -144,7 +144,7 @@ class LayeredCache(Cache):  # type: ignore[misc]  # see above
         return self.length
 
     def get_mask_sizes(self, query_length: int, layer_idx: int) -> tuple[int, int]:
-        """How many slots the rows of a pass can see, and the first one's number."""
+        """Return how many slots the rows of a pass can see, and the index of the first."""
         return self.length + query_length, 0
 
     @property
@@ -153,8 +153,8 @@ class LayeredCache(Cache):  # type: ignore[misc]  # see above
         return [False] * len(self.layers)
 
     def keep(self, rows: Integers, on_device: Tensor) -> None:
-        """Keep these rows of the last pass, in this order: (n,) int32, on the host and on the device. The recurrent
-        layers step over them once more."""
+        """Keep these rows of the last pass, in this order: (n,) int32, on the host and on the device. Recurrent layers
+        repeat their steps over them."""
         count = len(rows)
         if rows[-1] != count - 1:
             source = on_device + self.length

@@ -1,10 +1,10 @@
-"""What a layer computes between its products, compiled by numba for a few rows on a CPU.
+"""A layer's norms, rotations, attention and gates, compiled by numba for a few rows on a CPU.
 
-A pass of one row over a small model spends more time in calls to torch than in arithmetic. Here three functions do what
-takes torch about forty calls a layer. They give the bits that ``layers.py`` gives, so either may read a text that the
-other goes on with: sums are in float64, whose order does not show once they are rounded, and all else is computed value
-by value with the same roundings. Functions get the addresses of tensors, since a tensor as a numpy array costs more
-than the work on it. Attention runs on the threads of torch's OpenMP, the rest on one.
+A pass of one row over a small model spends more time in calls to torch than in arithmetic. Here three functions replace
+about forty calls to torch per layer. Results equal those of ``layers.py`` bit for bit, so both can work on one cache:
+sums are in float64, where rounding to bfloat16 hides their order, and everything else is rounded as torch does.
+Functions take addresses, because viewing a tensor as a numpy array takes longer than the work on it. Attention runs on
+the threads of torch's OpenMP, the rest on one thread.
 """
 
 import ctypes
@@ -27,43 +27,44 @@ from torch.nn.functional import silu
 from engine.models.layers import GatedMlp, Layer, Norm, Rotation
 from engine.models.rows import PassPart
 
-BITS, F32, F64 = np.uint16, np.float32, np.float64
-BYTES = 2  # of a bfloat16
+BF16, F32, F64 = np.uint16, np.float32, np.float64  # numpy has no bfloat16; a value is handled as its 16 bits
+BF16_BYTES = 2
 I32, I64 = ir.IntType(32), ir.IntType(64)
 # torch's own OpenMP, so that both share their threads; None if it is not GNU's
 GOMP_PARALLEL = ctypes.cast(getattr(ctypes.CDLL(torch._C.__file__), "GOMP_parallel", 0), ctypes.c_void_p).value
-ITEM_ROWS = 4  # that a thread attends for together: it widens each key and value once for all of them
+ITEM_ROWS = 4  # rows of a work item: each key and value is converted to float64 once for all of them
 MIN_THREADED_SCORES = 512  # rows × slots from which threads share the attention; not yet measured on an idle machine
+ATTEND_NUMBERS = 11  # see ``attend_items``
 
 LOG2_E, LN2 = 1 / log(2), log(2)
-LN2_HIGH = LN2 - LN2 % 2.0**-32  # exact if multiplied by a power of two's exponent
-LN2_LOW = 1.9082149292705877e-10  # the rest of ln 2
-INTEGER_SHIFT = 1.5 * 2.0**52  # added to a number, it rounds to integers
-EXPONENTIAL = tuple(1 / factorial(n) for n in range(13, -1, -1))  # the series' coefficients, enough up to ln 2 ÷ 2
-MIN_EXPONENT = -700  # e to the power of less counts as 0
-# The files whose functions and constants compiled functions of other files contain.
-COMPILED_IN = tuple(Path(__file__).with_name(name) for name in ("compiled.py", "level_product.py", "packed_linear.py"))
+LN2_HIGH = LN2 - LN2 % 2.0**-32  # times a binary exponent, it is exact
+LN2_LOW = 1.9082149292705877e-10  # ln 2 − LN2_HIGH
+INTEGER_SHIFT = 1.5 * 2.0**52  # adding it rounds a number to an integer
+EXPONENTIAL = tuple(1 / factorial(n) for n in range(13, -1, -1))  # Taylor coefficients, enough up to ln 2 ÷ 2
+MIN_EXPONENT = -700  # below it, e to the power counts as 0
+# Files that compiled functions take constants or functions from.
+SOURCES = tuple(Path(__file__).with_name(name) for name in ("compiled.py", "level_product.py", "packed_linear.py"))
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
-def stored(compile_or_load: Callable[[Function], Any]) -> Callable[[Function], Any]:
-    """Apply a decorator of numba that compiles a function when it is defined, or loads it from where an earlier process
-    left it."""
+def cached_compile(compile_or_load: Callable[[Function], Any]) -> Callable[[Function], Any]:
+    """Wrap a caching decorator of numba, so that a change in any of ``SOURCES`` recompiles and a damaged cache is
+    flushed."""
     def decorator(function: Function) -> Any:
-        # The name under which it is stored: numba notices changes of the function's own file, but not of these.
-        digest = sha256(b"".join(file.read_bytes() for file in COMPILED_IN)).hexdigest()
+        # numba caches by the function's name, and notices changes of its own file only
+        digest = sha256(b"".join(file.read_bytes() for file in SOURCES)).hexdigest()
         function.__qualname__ += f"_{digest[:16]}"
         try:
             return compile_or_load(function)
-        except Exception:  # a stored result that is damaged raises whatever pickle, LLVM or numba then does
+        except Exception:  # a damaged cache entry raises anything that pickle, LLVM or numba raise
             FunctionCache(function).flush()
             return compile_or_load(function)
     return decorator
 
 
 def compiled(signature: str, **options: Any) -> Callable[[Function], Function]:
-    """``stored``, for a function that other threads of Python run beside."""
-    return stored(njit(signature, cache=True, nogil=True, error_model="numpy", **options))
+    """Compile a function of this signature, cached, without holding Python's lock while it runs."""
+    return cached_compile(njit(signature, cache=True, nogil=True, error_model="numpy", **options))
 
 
 def _pointer(_context: Any, address: Any) -> Any:
@@ -72,12 +73,12 @@ def _pointer(_context: Any, address: Any) -> Any:
     return types.voidptr(address), generate
 
 
-pointer = intrinsic(_pointer)  # of an address
+pointer = intrinsic(_pointer)  # converts an address
 
 
 @intrinsic  # type: ignore[untyped-decorator]
 def next_item(_context: Any, counter: Any) -> Any:
-    """The number at an address, which is then one higher for whichever thread asks next."""
+    """Atomically add 1 to the number at an address, and return its old value."""
     def generate(_context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
         place = builder.inttoptr(arguments[0], I64.as_pointer())
         return builder.atomic_rmw("add", place, I64(1), "monotonic")
@@ -86,7 +87,7 @@ def next_item(_context: Any, counter: Any) -> Any:
 
 @intrinsic  # type: ignore[untyped-decorator]
 def run_on_threads(_context: Any, start: Any, task: Any, argument: Any, threads: Any) -> Any:
-    """Call GNU's OpenMP, whose ``GOMP_parallel`` is at ``start``: each thread calls the task with the argument."""
+    """Call ``GOMP_parallel`` of GNU's OpenMP, at address ``start``: each thread calls the task with the argument."""
     def generate(context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
         start, task, argument, threads = arguments
         kind = ir.FunctionType(ir.VoidType(), [I64, I64, I32, I32])
@@ -97,22 +98,22 @@ def run_on_threads(_context: Any, start: Any, task: Any, argument: Any, threads:
 
 
 @compiled("f4(u2)")
-def widened(bits: Any) -> Any:
-    """The number of a bfloat16's bits."""
+def bf16_to_f32(bits: Any) -> Any:
+    """Convert a bfloat16, given as bits."""
     return np.uint32(np.uint32(bits) << 16).view(F32)
 
 
 @compiled("u2(f4)")
-def rounded(number: Any) -> Any:
-    """The bits of the nearest bfloat16, the even one of two."""
+def f32_to_bf16(number: Any) -> Any:
+    """Round to the nearest bfloat16, ties to even, and return its bits."""
     bits = F32(number).view(np.uint32)
-    nearest = BITS((bits + np.uint32(0x7FFF) + ((bits >> 16) & 1)) >> 16)
-    return BITS(0x7FC0) if isnan(number) else nearest
+    nearest = BF16((bits + np.uint32(0x7FFF) + ((bits >> 16) & 1)) >> 16)
+    return BF16(0x7FC0) if isnan(number) else nearest
 
 
 @compiled("f8(f8[::1], f8[::1])", fastmath={"reassoc", "contract"})
 def dot(first: Any, second: Any) -> Any:
-    """The sum of the products of two vectors, in any order."""
+    """Return the dot product of two vectors, summed in any order."""
     total = 0.0
     for i in range(len(first)):
         total += first[i] * second[i]
@@ -121,52 +122,56 @@ def dot(first: Any, second: Any) -> Any:
 
 @compiled("void(i8, i8, i8, f8, i8, UniTuple(i8, 4))")
 def normalize(residual: Any, states: Any, scales: Any, offset: Any, results: Any, shape: Any) -> None:
-    """Add a residual, if not 0, to states (rows, stride), and write the root mean square norm of their first heads,
-    with scales (heads, size); see ``layers.Norm``. The results may take the place of the states."""
+    """Add the residual, unless its address is 0, to states (rows, stride) and write their root mean square norm.
+
+    Each of the first heads is normed with its row of scales (heads, size), as in ``layers.Norm``. The results may
+    overwrite the states.
+    """
     rows, stride, heads, size = shape
-    x, scale = carray(pointer(states), (rows, stride), BITS), carray(pointer(scales), (heads * size,), F32)
-    result, wide = carray(pointer(results), (rows, stride), BITS), np.empty(size, F64)
-    added = carray(pointer(residual), (rows, stride), BITS)
+    x, scale = carray(pointer(states), (rows, stride), BF16), carray(pointer(scales), (heads * size,), F32)
+    result, wide = carray(pointer(results), (rows, stride), BF16), np.empty(size, F64)
+    added = carray(pointer(residual), (rows, stride), BF16)
     for i in range(rows):
         if residual:
             for d in range(stride):
-                x[i, d] = rounded(widened(x[i, d]) + widened(added[i, d]))
+                x[i, d] = f32_to_bf16(bf16_to_f32(x[i, d]) + bf16_to_f32(added[i, d]))
         for first in range(0, heads * size, size):
             for d in range(size):
-                wide[d] = widened(x[i, first + d])
+                wide[d] = bf16_to_f32(x[i, first + d])
             length = F32(sqrt(dot(wide, wide) + offset))
             for d in range(size):
-                result[i, first + d] = rounded(F32(wide[d]) / length * scale[first + d])
+                result[i, first + d] = f32_to_bf16(F32(wide[d]) / length * scale[first + d])
 
 
 @compiled("void(i8, i8, i8, i8, i8)")
 def gate(gates_ups: Any, activations: Any, results: Any, rows: Any, size: Any) -> None:
-    """Activated gates × ups, both (rows, size) side by side. ``activations`` holds SiLU of each bfloat16."""
-    x, table = carray(pointer(gates_ups), (rows, 2, size), BITS), carray(pointer(activations), (1 << 16,), BITS)
-    result = carray(pointer(results), (rows, size), BITS)
+    """Write SiLU(gates) × ups (rows, size) of gates and ups side by side. ``activations``: SiLU of every bfloat16."""
+    x, table = carray(pointer(gates_ups), (rows, 2, size), BF16), carray(pointer(activations), (1 << 16,), BF16)
+    result = carray(pointer(results), (rows, size), BF16)
     for i in range(rows):
         for d in range(size):
-            result[i, d] = rounded(widened(table[x[i, 0, d]]) * widened(x[i, 1, d]))
+            result[i, d] = f32_to_bf16(bf16_to_f32(table[x[i, 0, d]]) * bf16_to_f32(x[i, 1, d]))
 
 
 @compiled("void(u2[:, :, ::1], u2[:, ::1], u2[:, ::1], i8)")
 def rotate(states: Any, cosines: Any, sines: Any, heads: Any) -> None:
-    """Rotate the first heads of states (rows, heads, size) in place, as ``layers.apply_rotary`` does."""
+    """Apply rotary embedding to the first heads of states (rows, heads, size), in place; see ``layers``."""
     half = states.shape[2] // 2
     for i in range(len(states)):
         for h in range(heads):
             for d in range(half):
                 e = d + half
-                left, right = widened(states[i, h, d]), widened(states[i, h, e])
-                turned = rounded(left * widened(cosines[i, d])), rounded(right * widened(cosines[i, e]))
-                states[i, h, d] = rounded(widened(turned[0]) + right * widened(sines[i, d]))
-                states[i, h, e] = rounded(widened(turned[1]) + left * widened(sines[i, e]))
+                left, right = bf16_to_f32(states[i, h, d]), bf16_to_f32(states[i, h, e])
+                scaled_left = f32_to_bf16(left * bf16_to_f32(cosines[i, d]))
+                scaled_right = f32_to_bf16(right * bf16_to_f32(cosines[i, e]))
+                states[i, h, d] = f32_to_bf16(bf16_to_f32(scaled_left) + right * bf16_to_f32(sines[i, d]))
+                states[i, h, e] = f32_to_bf16(bf16_to_f32(scaled_right) + left * bf16_to_f32(sines[i, e]))
 
 
 @compiled("f8(f8)", fastmath={"contract"})
 def exponential(number: Any) -> Any:
-    """Raise e to the power of a number of at most 0, without branches, so that LLVM computes several at once."""
-    shifted = number * LOG2_E + INTEGER_SHIFT  # its lowest bits are the nearest integer
+    """Return e to the power of a number ≤ 0. It has no branches, so that LLVM vectorises it."""
+    shifted = number * LOG2_E + INTEGER_SHIFT  # its lowest bits hold the nearest integer
     twos = shifted - INTEGER_SHIFT
     rest, power = (number - twos * LN2_HIGH) - twos * LN2_LOW, 0.0
     for coefficient in EXPONENTIAL:
@@ -177,7 +182,7 @@ def exponential(number: Any) -> Any:
 
 @compiled("f8(f8[::1])", fastmath={"reassoc", "contract", "nnan", "nsz"})
 def largest_of(numbers: Any) -> Any:
-    """The largest number, in any order."""
+    """Return the largest number, compared in any order."""
     largest = -inf
     for i in range(len(numbers)):
         largest = max(largest, numbers[i])
@@ -186,7 +191,7 @@ def largest_of(numbers: Any) -> Any:
 
 @compiled("f8(f8[::1])", fastmath={"reassoc", "contract"})
 def exponentiate(scores: Any) -> Any:
-    """Replace scores by weights, of which the largest is 1, and return the weights' sum."""
+    """Replace scores by exp(score − largest score), and return the sum."""
     largest, total = largest_of(scores), 0.0
     for k in range(len(scores)):
         scores[k] = exponential(scores[k] - largest)
@@ -195,19 +200,19 @@ def exponentiate(scores: Any) -> Any:
 
 
 @compiled("void(u2[:, ::1], i8, i8, f8[:, ::1])")
-def widen_four(slots: Any, first: Any, last: Any, wide: Any) -> None:
-    """Write the numbers of four slots. The last slot stands for those behind it, which may hold NaN."""
+def convert_four(slots: Any, first: Any, last: Any, wide: Any) -> None:
+    """Convert four slots to float64. Slots behind the last are read as the last, because they may hold NaN."""
     for j in range(4):
         for d in range(slots.shape[1]):
-            wide[j, d] = widened(slots[min(first + j, last), d])
+            wide[j, d] = bf16_to_f32(slots[min(first + j, last), d])
 
 
 @compiled("void(f8[:, ::1], u2[:, ::1], i8, f8[:, ::1])", fastmath={"reassoc", "contract"})
 def score(queries: Any, keys: Any, last: Any, scores: Any) -> None:
-    """Write the products (queries, keys) of queries and keys, four keys at a time."""
+    """Write the dot products (queries, keys), four keys at a time."""
     wide = np.empty((4, queries.shape[1]), F64)
     for k in range(0, scores.shape[1], 4):
-        widen_four(keys, k, last, wide)
+        convert_four(keys, k, last, wide)
         for q in range(len(queries)):
             a = b = c = e = 0.0
             for d in range(queries.shape[1]):
@@ -220,11 +225,11 @@ def score(queries: Any, keys: Any, last: Any, scores: Any) -> None:
 
 @compiled("void(f8[:, ::1], u2[:, ::1], i8, f8[:, ::1])", fastmath={"contract"})
 def mix(weights: Any, values: Any, last: Any, mixed: Any) -> None:
-    """Write the weighted sums (queries, size) of values, four at a time."""
+    """Write the weighted sums of values, (queries, size), four values at a time."""
     wide = np.empty((4, mixed.shape[1]), F64)
     mixed[:] = 0
     for k in range(0, weights.shape[1], 4):
-        widen_four(values, k, last, wide)
+        convert_four(values, k, last, wide)
         for q in range(len(mixed)):
             a, b, c, e = weights[q, k], weights[q, k + 1], weights[q, k + 2], weights[q, k + 3]
             for d in range(mixed.shape[1]):
@@ -234,15 +239,18 @@ def mix(weights: Any, values: Any, last: Any, mixed: Any) -> None:
 
 @compiled("void(i8)")
 def attend_items(arguments: Any) -> None:
-    """Attend for a key and value head and up to ``ITEM_ROWS`` rows, one such item after another, until none is left. At
-    the address stand a counter of items and what ``attend`` is given."""
-    numbers = carray(pointer(arguments), (11,), np.int64)
+    """Take work items until none is left; an item is one key-value head with up to ``ITEM_ROWS`` rows.
+
+    ``arguments`` points to ``ATTEND_NUMBERS`` int64: a counter of items, the addresses of states, slots, mask and
+    results, then rows, query heads, key-value heads, head size, capacity and committed slots.
+    """
+    numbers = carray(pointer(arguments), (ATTEND_NUMBERS,), np.int64)
     rows, query_heads, kv_heads, size, capacity = numbers[5], numbers[6], numbers[7], numbers[8], numbers[9]
     committed, groups, end = numbers[10], query_heads // kv_heads, numbers[10] + rows
-    x = carray(pointer(numbers[1]), (rows, query_heads + 2 * kv_heads, size), BITS)
-    cache = carray(pointer(numbers[2]), (2, kv_heads, capacity, size), BITS)
+    x = carray(pointer(numbers[1]), (rows, query_heads + 2 * kv_heads, size), BF16)
+    cache = carray(pointer(numbers[2]), (2, kv_heads, capacity, size), BF16)
     sees = carray(pointer(numbers[3]), (rows, rows), np.uint8)
-    result = carray(pointer(numbers[4]), (rows, query_heads, size), BITS)
+    result = carray(pointer(numbers[4]), (rows, query_heads, size), BF16)
     item = next_item(arguments)
     while item < kv_heads * -(-rows // ITEM_ROWS):
         first, head = item // kv_heads * ITEM_ROWS, item % kv_heads
@@ -251,7 +259,7 @@ def attend_items(arguments: Any) -> None:
         weights, totals = np.empty((count, -(-end // 4) * 4), F64), np.empty(count, F64)
         for q in range(count):
             for d in range(size):
-                queries[q, d] = widened(x[first + q // groups, head * groups + q % groups, d]) / sqrt(size)
+                queries[q, d] = bf16_to_f32(x[first + q // groups, head * groups + q % groups, d]) / sqrt(size)
         score(queries, cache[0, head], end - 1, weights)
         for q in range(count):
             i = first + q // groups
@@ -262,28 +270,32 @@ def attend_items(arguments: Any) -> None:
         mix(weights, cache[1, head], end - 1, mixed)
         for q in range(count):
             for d in range(size):
-                result[first + q // groups, head * groups + q % groups, d] = rounded(F32(mixed[q, d] / totals[q]))
+                result[first + q // groups, head * groups + q % groups, d] = f32_to_bf16(F32(mixed[q, d] / totals[q]))
         item = next_item(arguments)
 
 
-@stored(cfunc("void(intp)", cache=True))
+@cached_compile(cfunc("void(intp)", cache=True))
 def attend_on_thread(arguments: Any) -> None:
-    """``attend_items``, as OpenMP calls it."""
+    """Call ``attend_items``; OpenMP takes a C function."""
     attend_items(arguments)
 
 
 @compiled("void(UniTuple(i8, 6), UniTuple(i8, 6), UniTuple(i8, 3))")
 def attend(tensors: Any, shape: Any, openmp: Any) -> None:
-    """Rotate queries and keys of states (rows, heads, size), write keys and values into the cache's slots behind the
-    committed ones, and attend to these and to the rows that each row sees: all up to itself if ``seen`` is 0."""
+    """Compute attention for rows of queries, keys and values, states (rows, heads, size).
+
+    Queries and keys are rotated in place, keys and values are written into the cache behind the committed slots. A row
+    attends to the committed slots and to the rows that it sees: those of its mask row or, if the address ``seen`` is
+    0, all up to itself.
+    """
     states, cosines, sines, slots, seen, results = tensors
     rows, query_heads, kv_heads, size, capacity, committed = shape
     start, task, threads = openmp
     if committed + rows > capacity:
         raise IndexError("The cache has too few slots.")
-    x = carray(pointer(states), (rows, query_heads + 2 * kv_heads, size), BITS)
-    cache = carray(pointer(slots), (2, kv_heads, capacity, size), BITS)
-    rotate(x, carray(pointer(cosines), (rows, size), BITS), carray(pointer(sines), (rows, size), BITS),
+    x = carray(pointer(states), (rows, query_heads + 2 * kv_heads, size), BF16)
+    cache = carray(pointer(slots), (2, kv_heads, capacity, size), BF16)
+    rotate(x, carray(pointer(cosines), (rows, size), BF16), carray(pointer(sines), (rows, size), BF16),
            query_heads + kv_heads)
     for i in range(rows):
         for h in range(kv_heads):
@@ -295,21 +307,21 @@ def attend(tensors: Any, shape: Any, openmp: Any) -> None:
         run_on_threads(start, task, arguments.ctypes.data, threads)
     else:
         attend_items(arguments.ctypes.data)
-    arguments[0] = 0  # numba frees an array when it is used for the last time
+    arguments[0] = 0  # keeps the array alive until here: numba frees it after its last use
 
 
 class CompiledLayers:
-    """Layers of gated MLPs in bfloat16 on a CPU, of which torch computes the products alone."""
+    """Runs layers with gated MLPs in bfloat16 on a CPU: products by torch, everything else compiled."""
 
     def __init__(self, layers: Sequence[Layer]) -> None:
         self.layers = layers
         self._activations = silu(torch.arange(1 << 16, dtype=torch.int32).to(torch.int16).view(torch.bfloat16))
         self._head_scales = [layer.head_norm.scale[:, 0].contiguous() for layer in layers if layer.head_norm]
         address = self._activations.data_ptr()
-        gate(address, address, address, 0, 0)  # raises here, not in a pass, if numba compiles nothing
+        gate(address, address, address, 0, 0)  # if numba cannot compile, raise here and not during a pass
 
     def run(self, number: int, hidden: Tensor, rotation: Rotation, parts: Sequence[PassPart]) -> Tensor:
-        """Hidden states (rows, hidden size) after a layer: the rows of all texts, one text after another."""
+        """Return the hidden states (rows, hidden size) after a layer, the rows of all texts one after another."""
         layer = self.layers[number]
         rows, (cosines, sines) = len(hidden), rotation
         states = layer.inputs(normalized(hidden, layer.first_norm))
@@ -323,10 +335,11 @@ class CompiledLayers:
         first = 0
         for part in parts:
             slots, seen, count = part.cache.slots, part.rows.seen, len(part.rows.tokens)
-            tensors = (states.data_ptr() + BYTES * first * width, cosines.data_ptr() + BYTES * first * layer.size,
-                       sines.data_ptr() + BYTES * first * layer.size,
-                       slots.data_ptr() + BYTES * number * slots.stride(0), 0 if seen is None else seen.data_ptr(),
-                       mixed.data_ptr() + BYTES * first * outputs)
+            tensors = (states.data_ptr() + BF16_BYTES * first * width,
+                       cosines.data_ptr() + BF16_BYTES * first * layer.size,
+                       sines.data_ptr() + BF16_BYTES * first * layer.size,
+                       slots.data_ptr() + BF16_BYTES * number * slots.stride(0), 0 if seen is None else seen.data_ptr(),
+                       mixed.data_ptr() + BF16_BYTES * first * outputs)
             shape = (count, layer.query_heads, layer.kv_heads, layer.size, slots.shape[-2], part.cache.length)
             attend(tensors, shape, openmp)
             first += count
@@ -339,7 +352,7 @@ class CompiledLayers:
 
 
 def normalized(states: Tensor, norm: Norm, residual: int = 0) -> Tensor:
-    """What ``norm`` gives for states (rows, hidden size), to which the residual at an address is added before."""
+    """Add the residual at an address (0: none) to states (rows, hidden size), in place, and return their norm."""
     results, (rows, size) = torch.empty_like(states), states.shape
     normalize(residual, states.data_ptr(), norm.scale.data_ptr(), norm.offset, results.data_ptr(),
               (rows, size, 1, size))

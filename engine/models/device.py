@@ -1,12 +1,12 @@
-"""What passes run on: the hardware's name, inference mode, and threads that sleep while others want the processors.
+"""The device of passes: the hardware's name, inference mode, and whether threads spin or sleep at barriers.
 
 Inference mode skips autograd's bookkeeping. Entering and leaving it takes as long as three small kernels, so a round
-does it once, and the functions it calls only check that it is on.
+does it once, and the functions that it calls only check that it is on.
 
-How long OpenMP's threads spin at their barriers is fixed when the library is loaded (``engine/machine/threads.py``),
-with one exception: GNU's OpenMP lets all threads sleep at once while it manages more of them than there are processors.
-A second, idle team of threads, started from a Python thread of its own, brings that about; when that Python thread
-ends, the others spin again. With any other OpenMP nothing changes, and the spinning is short anyway.
+How long OpenMP's threads spin at barriers is fixed when the library is loaded (``engine/machine/threads.py``), with one
+exception: GNU's OpenMP lets threads sleep at once while it manages more threads than there are processors. A second,
+idle team of threads, started by another Python thread, brings that about; when that thread ends, the others spin again.
+Other OpenMP libraries are not affected, and spin only briefly.
 """
 
 import os
@@ -24,17 +24,17 @@ from transformers import PreTrainedModel
 from engine.machine.threads import BUSY_THRESHOLD, OtherWork, TorchThread
 from engine.records import Round
 
-LOOK_SECONDS = 0.25  # between two looks at the load of other programs
-FORSAKEN_SECONDS = 2.0  # without a pass, after which the second team ends
-CLEARED = 0.25  # missing processors: threads sleep from ``BUSY_THRESHOLD`` on, and spin again below this
-CALL_UP = 2**20  # numbers, enough for torch to add them with all its threads
+POLL_SECONDS = 0.25  # between two measurements of other programs' load
+IDLE_SECONDS = 2.0  # without a pass, after which the second team ends
+IDLE_THRESHOLD = 0.25  # missing processors: threads sleep from ``BUSY_THRESHOLD`` on, and spin again below this
+PARALLEL_SIZE = 2**20  # numbers, enough for torch to add them with all its threads
 
 Given = ParamSpec("Given")
 Result = TypeVar("Result")
 
 
 def hardware(device: torch.device, gpus: int = 1) -> str:
-    """The device's name, for example ``NVIDIA H200``, ``2 × NVIDIA H200`` or ``AMD EPYC, 2 cores``."""
+    """Return the device's name, for example ``NVIDIA H200``, ``2 × NVIDIA H200`` or ``AMD EPYC, 2 cores``."""
     if device.type == "cuda":
         name = torch.cuda.get_device_name(device)
         return f"{gpus} × {name}" if gpus > 1 else name
@@ -46,7 +46,7 @@ def hardware(device: torch.device, gpus: int = 1) -> str:
 
 
 def gpus_of(model: PreTrainedModel) -> int:
-    """How many devices a model is spread over."""
+    """Return how many devices a model is spread over."""
     return len(set(getattr(model, "hf_device_map", {"": 0}).values()))
 
 
@@ -75,12 +75,12 @@ def rounds_in_inference_mode(rounds: Generator[Round, None, None]) -> Generator[
 
 
 class WaitingPolicy:
-    """Decides before each pass on a CPU whether threads sleep or spin. It looks at the load every ``LOOK_SECONDS``, and
+    """Decides before each pass on a CPU whether threads sleep or spin. It measures the load every ``POLL_SECONDS``, and
     otherwise costs one reading of the clock."""
 
     def __init__(self, others: OtherWork | None = None) -> None:
         self._others = others or OtherWork()
-        self._next = perf_counter() + LOOK_SECONDS
+        self._next = perf_counter() + POLL_SECONDS
         self._second: OmpSpinSuppressor | None = None
 
     @property
@@ -93,16 +93,16 @@ class WaitingPolicy:
         now = perf_counter()
         if now < self._next:
             return
-        self._next = now + LOOK_SECONDS
+        self._next = now + POLL_SECONDS
         missing = self._others.missing(torch.get_num_threads())
         if self.asleep and self._second:
-            self._second.wanted.set() if missing >= CLEARED else self._second.stop()
+            self._second.wanted.set() if missing >= IDLE_THRESHOLD else self._second.stop()
         elif missing >= BUSY_THRESHOLD and torch.get_num_threads() > 1:
             self._second = OmpSpinSuppressor()
 
 
 class OmpSpinSuppressor(TorchThread):
-    """A thread with an idle team of OpenMP threads. It ends when stopped, or after ``FORSAKEN_SECONDS`` unwanted."""
+    """A thread with an idle team of OpenMP threads. It ends when stopped, or after ``IDLE_SECONDS`` without a pass."""
 
     def __init__(self) -> None:
         super().__init__("second team", self._hold_team, self.stop)
@@ -116,6 +116,6 @@ class OmpSpinSuppressor(TorchThread):
 
     def _hold_team(self) -> None:
         """Start the team, then wait for as long as it is wanted."""
-        torch.zeros(CALL_UP).add_(1)
-        while self.wanted.wait(FORSAKEN_SECONDS) and not self._over:
+        torch.zeros(PARALLEL_SIZE).add_(1)
+        while self.wanted.wait(IDLE_SECONDS) and not self._over:
             self.wanted.clear()

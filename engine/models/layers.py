@@ -1,8 +1,8 @@
 """Decoder layers with as few dispatches as possible.
 
-A layer of a small model waits for the interpreter, not for the arithmetic: transformers' own code takes some sixty
-kernels on a GPU, this fifteen. Target and drafters share this code; ``tests/engine/models/test_passes.py`` holds
-it to transformers' results. How weights lie in memory: ``packed_linear.py``.
+A layer of a small model waits for the interpreter, not for arithmetic: transformers' code launches about sixty kernels
+on a GPU, this fifteen. Target and drafters share this code; ``tests/engine/models/test_passes.py`` compares it with
+transformers. The layout of weights in memory: ``packed_linear.py``.
 """
 
 from collections.abc import Sequence
@@ -21,23 +21,23 @@ Rotation = tuple[Tensor, Tensor]  # cosines and signed sines, (rows, 1, head siz
 class Norm:
     """Root mean square norm over the last dimension with gains (…, size), in float32: √size × x / ‖x‖ × gain.
 
-    On a GPU torch has one kernel for it; on a CPU torch's ``rms_norm`` makes eight calls, this six. ε enters as the
-    length of the zero vector. ‖x‖² is summed in float64, as in ``compiled.py``, whose order of summing is another.
+    On a GPU torch has one kernel for it; on a CPU torch's ``rms_norm`` makes eight calls, this six. ‖x‖² is summed in
+    float64, so that ``compiled.py``, which sums in another order, gives the same bits.
     """
 
     def __init__(self, gain: Tensor, epsilon: float) -> None:
         size = gain.shape[-1]
         self.gain, self.epsilon = gain, epsilon
         self.scale, self.offset = gain.detach().float() * sqrt(size), size * epsilon
-        self._least = torch.tensor([sqrt(self.offset)], dtype=torch.float64) if gain.is_cpu else None
+        self._epsilon_length = torch.tensor([sqrt(self.offset)], dtype=torch.float64) if gain.is_cpu else None
 
     def __call__(self, states: Tensor) -> Tensor:
-        """The normed states (…, size), in the dtype of ``states``."""
-        if self._least is None:
+        """Return the normed states (…, size), in their dtype."""
+        if self._epsilon_length is None:
             gain = self.gain
             return rms_norm(states, gain.shape[-1:], None, self.epsilon) * gain if gain.ndim > 1 else rms_norm(
                 states, gain.shape, gain, self.epsilon)
-        length = torch.linalg.vector_norm(states, 2, -1, True, dtype=torch.float64).hypot_(self._least)
+        length = torch.linalg.vector_norm(states, 2, -1, True, dtype=torch.float64).hypot_(self._epsilon_length)
         return (states.div(length.float()) * self.scale).to(states.dtype)
 
 
@@ -52,33 +52,35 @@ class Rotations:
         self._cosines = self._sines = like.new_empty(0)
 
     def at(self, positions: Tensor, end: int) -> Rotation:
-        """The factors of positions (rows,) of integers, all below ``end``."""
+        """Return the factors of integer positions (rows,), all below ``end``."""
         self._reach(end)
         return self._cosines.index_select(0, positions), self._sines.index_select(0, positions)
 
     def span(self, start: int, end: int) -> Rotation:
-        """The factors (positions, 1, head size) of the positions from ``start`` up to, but not including, ``end``."""
+        """Return the factors (positions, 1, head size) of the positions from ``start`` to ``end``, exclusive."""
         self._reach(end)
         return self._cosines[start:end], self._sines[start:end]
 
     def _reach(self, end: int) -> None:
         if end <= len(self._cosines):
             return
-        whole = torch.arange(max(end, min(self.limit, 1 << end.bit_length())), device=self.like.device)
-        cosines, sines = (factor[0] for factor in self.rotary(self.like, whole[None]))
+        positions = torch.arange(max(end, min(self.limit, 1 << end.bit_length())), device=self.like.device)
+        cosines, sines = (factor[0] for factor in self.rotary(self.like, positions[None]))
         half = sines.shape[-1] // 2
         self._cosines = cosines[:, None]
         self._sines = torch.cat([-sines[:, :half], sines[:, half:]], -1)[:, None]
 
 
 def repeated(states: Tensor) -> Tensor:
-    """States (…, size) followed by their first half, (…, size + size ÷ 2)."""
+    """Append to states (…, size) their first half: (…, size + size ÷ 2)."""
     return torch.cat([states, states.narrow(-1, 0, states.shape[-1] // 2)], -1)
 
 
 def apply_rotary(states: Tensor, rotation: Rotation, out: Tensor | None = None) -> Tensor:
-    """States (…, rows, heads, head size) with rotary position embedding applied. They are given ``repeated``, or twice,
-    so that the states with their halves swapped are a view."""
+    """Apply rotary position embedding to states (…, rows, heads, head size).
+
+    They are passed ``repeated``, or twice, so that the states with swapped halves are a view.
+    """
     cosines, sines = rotation
     size = cosines.shape[-1]
     swapped = states.narrow(-1, size // 2, size)
@@ -93,7 +95,7 @@ class GatedMlp:
         self.down = PackedLinear(join_projections([mlp.down_proj]))
 
     def __call__(self, inputs: Tensor, residual: Tensor | None = None) -> Tensor:
-        """The MLP's output for inputs (rows, hidden size), in their shape, added to ``residual``."""
+        """Run the MLP on inputs (rows, hidden size); the output has their shape and is added to ``residual``."""
         gate, up = self.gate_up(inputs).chunk(2, -1)
         return self.down(silu(gate).mul_(up), residual)
 
@@ -109,20 +111,24 @@ class Experts:
         self.module = module
 
     def __call__(self, inputs: Tensor, residual: Tensor | None = None) -> Tensor:
-        """The experts' output for inputs (rows, hidden size), in their shape, added to ``residual``."""
+        """Run the experts on inputs (rows, hidden size); the output has their shape and is added to ``residual``."""
         output: Tensor = self.module(inputs[None])[0]
         return output if residual is None else output.add_(residual)
 
     def linears(self) -> list[PackedLinear]:
-        """None of ours: transformers multiplies with its weights."""
+        """Return none: transformers computes the products."""
         return []
 
 
 class View(NamedTuple):
-    """What one text's ``rows`` of a pass see in a layer. ``slots`` (2, kv heads, keys, head size) holds the keys and
-    values of all earlier positions; those of these rows are written into its last slots before the ``spare`` ones,
-    which the mask hides. ``mask`` is (1, 1, folded groups × rows, keys), see ``additive``. Attention is computed in
-    ``dtype``, by default in that of the slots."""
+    """What one text's ``rows`` of a pass see in a layer.
+
+    Args:
+        slots: (2, kv heads, keys, head size): the keys and values of earlier positions, then room for those of these
+            rows, then ``spare`` slots, which the mask hides.
+        mask: (1, 1, folded groups × rows, keys), see ``additive``.
+        dtype: of the attention; by default that of the slots.
+    """
 
     rows: int
     slots: Tensor
@@ -151,22 +157,24 @@ class Layer:
             self.head_norm = Norm(gains[:, None].repeat(1, 2, 1), attention.q_norm.variance_epsilon)
 
     def linears(self) -> list[PackedLinear]:
-        """Its products with weights."""
+        """Return its products with weights."""
         return [self.inputs, self.out, *self.mlp.linears()]
 
     def run(self, hidden: Tensor, rotation: Rotation, views: Sequence[View]) -> Tensor:
-        """Hidden states (rows, hidden size) after this layer: the rows of all texts, one text after another. Each text
-        attends through its own view; everything else is one product for all rows."""
+        """Run the layer on hidden states (rows, hidden size), the rows of all texts one after another.
+
+        Each text attends through its own view; everything else is one product for all rows.
+        """
         hidden = self.attention(self.first_norm(hidden), rotation, views, hidden)
         return self.mlp(self.second_norm(hidden), hidden)
 
     def attention(self, inputs: Tensor, rotation: Rotation, views: Sequence[View],
                   residual: Tensor | None = None) -> Tensor:
-        """The attention output of normed inputs (rows, hidden size), in their shape, added to ``residual``."""
+        """Attend with normed inputs (rows, hidden size); the output has their shape and is added to ``residual``."""
         states = self.inputs(inputs).view(len(inputs), -1, self.size)
         heads = states.narrow(1, 0, self.query_heads + self.kv_heads)
-        turned = repeated(heads) if self.head_norm is None else self.head_norm(heads[:, :, None]).flatten(2)
-        apply_rotary(turned, rotation, out=heads)  # beside the values, so that one copy takes keys and values
+        doubled = repeated(heads) if self.head_norm is None else self.head_norm(heads[:, :, None]).flatten(2)
+        apply_rotary(doubled, rotation, out=heads)  # beside the values, so that one copy moves keys and values
         if len(views) == 1:
             return self.out(self._attended(states, views[0]), residual)
         texts = states.split([view.rows for view in views])
@@ -174,8 +182,7 @@ class Layer:
         return self.out(torch.cat(mixed), residual)
 
     def _attended(self, states: Tensor, view: View) -> Tensor:
-        """The attention output (rows, query heads × head size) of one text's queries, keys and values (rows, heads,
-        head size)."""
+        """Attend with one text's queries, keys and values (rows, heads, head size): (rows, query heads × head size)."""
         slots, rows = view.slots, view.rows
         first, dtype = slots.shape[2] - view.spare - rows, view.dtype or slots.dtype
         query, new = states.split([self.query_heads, 2 * self.kv_heads], 1)
@@ -192,7 +199,7 @@ class Layer:
 
 
 class KeysValues:
-    """Keys and values that several layers of the same shape make of the same inputs, in one product for all."""
+    """Projects the same inputs to keys and values for several layers of one shape, in one product."""
 
     def __init__(self, layers: Sequence[Layer]) -> None:
         first = layers[0]
@@ -205,30 +212,33 @@ class KeysValues:
         self.key_norm = Norm(torch.stack([norm.gain[first.query_heads:, 0] for norm in norms])[:, None],
                              norms[0].epsilon) if norms else None
 
-    def of(self, inputs: Tensor) -> tuple[Tensor, Tensor]:
-        """Keys before rotary embedding, and values, of normed inputs (rows, hidden size): each (layers, rows, kv heads,
-        head size)."""
+    def project(self, inputs: Tensor) -> tuple[Tensor, Tensor]:
+        """Return keys before rotary embedding, and values, of normed inputs (rows, hidden size): each (layers, rows, kv
+        heads, head size)."""
         keys, values = self.product(inputs).view(len(inputs), *self.shape).transpose(0, 1).chunk(2, 2)
         return keys if self.key_norm is None else self.key_norm(keys), values
 
 
 def norm_of(module: Any) -> Norm:
-    """The norm that a module of transformers computes."""
+    """Convert a norm of transformers."""
     return Norm(module.weight.data, module.variance_epsilon)
 
 
 def folded_groups(config: Any, like: Tensor) -> int:
-    """How many heads of a query group attend as rows of one head: on a CPU all, so that each key is read once; on a GPU
-    one, because the queries would have to be copied for it."""
+    """Return how many heads of a query group attend as rows of one head: on a CPU all, so that each key is read once;
+    on a GPU one, to avoid copying queries."""
     return config.num_attention_heads // config.num_key_value_heads if like.device.type == "cpu" else 1
 
 
 def additive(seen: Tensor, committed: int, like: Tensor, groups: int = 1, spare: int = 0) -> Tensor:
-    """The additive mask of new rows after ``committed`` positions, which all of them see, and before ``spare`` slots,
-    which none sees: (1, 1, groups × rows, committed + drafted + spare), 0 or −inf, in the dtype of ``like``. ``seen``
-    is (rows, drafted) bool.
+    """Make the additive mask of a pass: (1, 1, groups × rows, committed + drafted + spare), 0 or −inf.
 
-    ``groups`` are those of ``folded_groups``.
+    Args:
+        seen: (rows, drafted) bool.
+        committed: number of positions before the rows; all rows see them.
+        like: a tensor of the mask's dtype and device.
+        groups: see ``folded_groups``.
+        spare: number of slots behind the rows; none sees them.
     """
     rows, drafted = seen.shape
     mask = like.new_zeros(groups, rows, committed + drafted + spare)
@@ -239,6 +249,5 @@ def additive(seen: Tensor, committed: int, like: Tensor, groups: int = 1, spare:
 
 
 def causal(rows: int, committed: int, like: Tensor) -> Tensor:
-    """The additive mask (1, 1, rows, committed + rows) of tokens that follow one another after ``committed`` ones, in
-    the dtype of ``like``."""
+    """Make the additive mask (1, 1, rows, committed + rows) of a chain of tokens after ``committed`` ones."""
     return additive(torch.ones(rows, rows, dtype=torch.bool, device=like.device).tril(), committed, like)

@@ -1,14 +1,13 @@
 """The product of a few rows with weights of 4 or 8 bits, compiled by numba.
 
-A pass over a few rows waits for the weights, and after that for their unpacking, so each weight that is read and
-unpacked serves up to four rows. Inputs become integers of 16 bits that share a power of two in each group of 32: exact
-down to 2⁻⁷ of the group's largest input, and nearer than bfloat16's own rounding below. Sums within a group are then
-sums of integers, which are exact in any order. Groups are added up in float32 one after another, by fused
-multiply-adds. So a row's bits depend neither on the rows beside it nor on the processor or its number of threads.
+A pass over a few rows is limited by reading the weights, then by unpacking them, so each unpacked weight serves up to
+four rows. Inputs are converted to 16-bit integers that share an exponent per group of 32: exact down to 2⁻⁷ of the
+group's largest input, and closer than bfloat16's own rounding below that. Sums within a group are therefore integer
+sums, exact in any order. Groups are added in float32 in a fixed order, by fused multiply-adds. So a row's bits depend
+neither on the rows beside it nor on the processor or the number of threads.
 
-A vector holds ``LANES`` outputs and two inputs of each. Vectors are those of LLVM, which splits them into what the
-processor has. The threads are those of torch's OpenMP, and each takes the next tile of outputs when it is done with
-one.
+A vector holds ``LANES`` outputs with two inputs each; LLVM splits it into the processor's own vectors. The threads are
+those of torch's OpenMP; each takes the next tile of outputs when it has finished one.
 """
 
 from collections.abc import Sequence
@@ -24,30 +23,30 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from engine.models.compiled import (
-    BITS,
+    BF16,
     F32,
     GOMP_PARALLEL,
     I32,
     I64,
+    bf16_to_f32,
+    cached_compile,
     compiled,
+    f32_to_bf16,
     next_item,
     pointer,
-    rounded,
     run_on_threads,
-    stored,
-    widened,
 )
 from engine.models.packed_linear import GROUP, LANES, ROUNDING, Levels
 
 TILE = 3  # vectors of outputs that a thread computes together; with four rows, their sums fill most registers
-LINE = 4 * LANES  # bytes of a word of 16 bits, which holds several numbers, for each of two inputs of ``LANES`` outputs
-SCALES = 4 * LANES  # bytes of a group's steps and middles: in bfloat16, or with 8 bits steps alone in float32
-VECTOR = 4 * LANES  # bytes of sums
-INPUTS, INPUT_SCALE = 2 * GROUP, 8  # bytes of a group's integers, and of their scale and sum
-MAX_BITS = 0x7F80  # of infinity in bfloat16: the exponent's bits
+LINE_BYTES = 4 * LANES  # of two 16-bit words, each packing several numbers, for each of ``LANES`` outputs
+SCALES_BYTES = 4 * LANES  # of a group's steps and middles: bfloat16, or, with 8 bits, steps alone in float32
+VECTOR_BYTES = 4 * LANES  # of sums
+INPUTS_BYTES, INPUT_SCALE_BYTES = 2 * GROUP, 8  # of a group's integers, and of their scale and sum
+INFINITY_BITS = 0x7F80  # of bfloat16
 NAN_BITS = 0x7FC00000
-STEPS = 18  # that a group's largest weight leaves possible at most
-MIN_EXPONENT = 15  # of a group's shared power of two, as it is stored: with a lower one, powers would not be finite
+MAX_STEPS = 18  # steps that a group's largest weight allows
+MIN_EXPONENT = 15  # of a group's shared power of two, biased; with a lower one, factors would not be finite
 
 I16, FLOAT = ir.IntType(16), ir.FloatType()
 PAIRS, HALVES = ir.VectorType(I16, 2 * LANES), ir.VectorType(I16, LANES)
@@ -60,20 +59,20 @@ if GOMP_PARALLEL is None:
 
 
 def load(builder: Any, address: Any, offset: int, kind: Any) -> Any:
-    """The value of an LLVM type at an address."""
+    """Load a value of an LLVM type."""
     place = builder.inttoptr(builder.add(address, I64(offset)), kind.as_pointer())
     return builder.load(place, align=2)
 
 
 def repeated(builder: Any, value: Any) -> Any:
-    """A vector of ``LANES`` times the same value."""
+    """Return a vector of ``LANES`` copies of a value."""
     vector = ir.VectorType(value.type, LANES)
     first = builder.insert_element(vector(ir.Undefined), value, I32(0))
     return builder.shuffle_vector(first, first, INTEGERS([0] * LANES))
 
 
 def multiplied_pairs(builder: Any, first: Any, second: Any) -> Any:
-    """The sums of each two products, as LLVM recognises it for one instruction."""
+    """Multiply and add neighbouring pairs, in the form that LLVM compiles to one instruction."""
     products = builder.mul(builder.sext(first, PRODUCTS), builder.sext(second, PRODUCTS))
     even, odd = (builder.shuffle_vector(products, products, INTEGERS(list(range(start, 2 * LANES, 2))))
                  for start in (0, 1))
@@ -81,23 +80,23 @@ def multiplied_pairs(builder: Any, first: Any, second: Any) -> Any:
 
 
 def generate_group(builder: Any, bits: int, rows: int, arguments: Sequence[Any]) -> None:
-    """Generate what ``add_group`` does for weights of so many bits and for so many rows."""
+    """Generate the code of ``add_group`` for a number of bits and of rows."""
     weights, inputs, scales, sums, groups = arguments
-    by_row = [builder.add(inputs, builder.mul(groups, I64(INPUTS * row))) for row in range(rows)]
-    scale_of = [builder.add(scales, builder.mul(groups, I64(INPUT_SCALE * row))) for row in range(rows)]
-    # numbers count from the middle one, so its products are taken off beforehand
+    by_row = [builder.add(inputs, builder.mul(groups, I64(INPUTS_BYTES * row))) for row in range(rows)]
+    scale_of = [builder.add(scales, builder.mul(groups, I64(INPUT_SCALE_BYTES * row))) for row in range(rows)]
+    # packed numbers are offset by the middle one, so its products are subtracted first
     totals = [load(builder, scale, 4, I32) for scale in scale_of]
     start = [repeated(builder, builder.mul(total, I32(-(1 << (bits - 1))))) for total in totals]
     dots = [[first] * TILE for first in start]
-    per_word, block_bytes = 16 // bits, GROUP * LANES * bits // 8 + SCALES
+    per_word, block_bytes = 16 // bits, GROUP * LANES * bits // 8 + SCALES_BYTES
     fma = cgutils.get_or_insert_function(
         builder.module, ir.FunctionType(FLOATS, [FLOATS] * 3), f"llvm.fma.v{LANES}f32")
     prefetch = cgutils.get_or_insert_function(
         builder.module, ir.FunctionType(ir.VoidType(), [BYTE_ADDRESS, I32, I32, I32]), "llvm.prefetch.p0")
     for line in range(GROUP // 2 // per_word):
-        offsets = [block_bytes * block + LINE * line for block in range(TILE)]
+        offsets = [block_bytes * block + LINE_BYTES * line for block in range(TILE)]
         words = [load(builder, weights, offset, PAIRS) for offset in offsets]
-        if bits == 8:  # the next group's: a processor's own prefetching does not keep up with two or three rows
+        if bits == 8:  # prefetch the next group: the processor's own prefetching is too late with two or three rows
             for offset in offsets:
                 ahead = builder.add(weights, I64(offset + TILE * block_bytes))
                 builder.call(prefetch, [builder.inttoptr(ahead, BYTE_ADDRESS), I32(0), I32(3), I32(1)])
@@ -113,7 +112,7 @@ def generate_group(builder: Any, bits: int, rows: int, arguments: Sequence[Any])
         scale = repeated(builder, load(builder, scale_of[row], 0, FLOAT))
         total = builder.fmul(builder.sitofp(repeated(builder, totals[row]), FLOATS), scale)
         for block in range(TILE):
-            at, offset = block_bytes * (block + 1) - SCALES, VECTOR * (row * TILE + block)
+            at, offset = block_bytes * (block + 1) - SCALES_BYTES, VECTOR_BYTES * (row * TILE + block)
             dot = builder.fmul(builder.sitofp(dots[row][block], FLOATS), scale)
             added = load(builder, sums, offset, FLOATS)
             if bits == 8:
@@ -121,16 +120,23 @@ def generate_group(builder: Any, bits: int, rows: int, arguments: Sequence[Any])
             else:
                 steps, middles = (builder.bitcast(builder.shl(
                     builder.zext(load(builder, weights, place, HALVES), INTEGERS),
-                    INTEGERS([16] * LANES)), FLOATS) for place in (at, at + SCALES // 2))
+                    INTEGERS([16] * LANES)), FLOATS) for place in (at, at + SCALES_BYTES // 2))
                 added = builder.call(fma, [middles, total, builder.call(fma, [steps, dot, added])])
             builder.store(added, builder.inttoptr(builder.add(sums, I64(offset)), FLOATS.as_pointer()), align=4)
 
 
 @intrinsic  # type: ignore[untyped-decorator]
 def add_group(_context: Any, case: Any, weights: Any, inputs: Any, scales: Any, sums: Any, groups: Any) -> Any:
-    """Add one group's products of up to four rows and a tile of outputs to their sums (rows, tile, lanes). A case is
-    8 × the bits of a number + rows. Takes addresses: of the weights, of the first row's integers, of its scale and
-    their sum, and of the sums; and how many groups a row has."""
+    """Add one group's products of up to four rows and a tile of outputs to their sums (rows, tile, lanes).
+
+    Args:
+        case: 8 × bits of a number + rows.
+        weights: address.
+        inputs: address of the first row's integers.
+        scales: address of their scale and sum.
+        sums: address.
+        groups: number of groups of a row.
+    """
     def generate(context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
         case, *others = arguments
         end = builder.append_basic_block()
@@ -146,16 +152,19 @@ def add_group(_context: Any, case: Any, weights: Any, inputs: Any, scales: Any, 
     return types.void(case, weights, inputs, scales, sums, groups), generate
 
 
-@stored(cfunc("void(intp)", cache=True))
+@cached_compile(cfunc("void(intp)", cache=True))
 def compute_tiles(arguments: Any) -> None:
-    """Compute tiles of outputs until none is left. At the address stand a counter of tiles and ``multiply``'s numbers,
-    the integers' address and the scales'."""
+    """Compute tiles of outputs until none is left.
+
+    ``arguments`` points to 9 int64: a counter of tiles; the addresses of weights and results; rows, groups and outputs;
+    the addresses of the inputs' integers and scales; bits.
+    """
     numbers = carray(pointer(arguments), (9,), np.int64)
     weights, results, rows, groups, outputs, bits = (
         numbers[1], numbers[2], numbers[3], numbers[4], numbers[5], numbers[8])
-    width, block_bytes = TILE * LANES, GROUP * LANES * bits // 8 + SCALES
-    result = carray(pointer(results), (rows, outputs), BITS)
-    sums, nearest = np.empty((4, width), F32), np.empty(width, BITS)
+    width, block_bytes = TILE * LANES, GROUP * LANES * bits // 8 + SCALES_BYTES
+    result = carray(pointer(results), (rows, outputs), BF16)
+    sums, nearest = np.empty((4, width), F32), np.empty(width, BF16)
     address = sums.ctypes.data
     tile = next_item(arguments)
     while tile * width < outputs:
@@ -165,11 +174,11 @@ def compute_tiles(arguments: Any) -> None:
             count = min(rows - row, 4)
             for group in range(groups):
                 before = groups * row + group
-                add_group(8 * bits + count, weight + block_bytes * TILE * group, numbers[6] + INPUTS * before,
-                          numbers[7] + INPUT_SCALE * before, address, groups)
+                add_group(8 * bits + count, weight + block_bytes * TILE * group, numbers[6] + INPUTS_BYTES * before,
+                          numbers[7] + INPUT_SCALE_BYTES * before, address, groups)
             for i in range(count):
                 for d in range(width):
-                    nearest[d] = rounded(sums[i, d])
+                    nearest[d] = f32_to_bf16(sums[i, d])
                 for d in range(min(width, outputs - first)):
                     result[row + i, first + d] = nearest[d]
         tile = next_item(arguments)
@@ -177,48 +186,47 @@ def compute_tiles(arguments: Any) -> None:
 
 @compiled("void(i8, i8, i8, i8, i8, UniTuple(i8, 4), i8)")
 def multiply(start: Any, task: Any, inputs: Any, weights: Any, results: Any, shape: Any, threads: Any) -> None:
-    """Write the product with inputs (rows, groups × 32) into results (rows, outputs)."""
+    """Write the product of inputs (rows, groups × 32) with the weights into results (rows, outputs)."""
     rows, groups, outputs, bits = shape
-    x = carray(pointer(inputs), (rows, groups, GROUP), BITS)
+    x = carray(pointer(inputs), (rows, groups, GROUP), BF16)
     integers, scales = np.empty((rows, groups, GROUP), np.int16), np.empty((rows, groups, 2), np.int32)
     for i in range(rows):
         for group in range(groups):
-            largest: Any = BITS(0)
+            largest: Any = BF16(0)
             for d in range(GROUP):
-                largest = max(largest, x[i, group, d] & BITS(MAX_BITS))
+                largest = max(largest, x[i, group, d] & BF16(INFINITY_BITS))
             exponent: Any = max(np.int32(largest >> 7), MIN_EXPONENT)
             factor = np.uint32((254 + 14 - exponent) << 23).view(F32)  # from 2^(e − 127) to 2¹⁴
             total = np.int32(0)
             for d in range(GROUP):
-                integers[i, group, d] = np.int16(np.rint(widened(x[i, group, d]) * factor))
+                integers[i, group, d] = np.int16(np.rint(bf16_to_f32(x[i, group, d]) * factor))
                 total += integers[i, group, d]
-            # a group that is not finite makes its row NaN
-            scales[i, group, 0] = (exponent - 14) << 23 if largest < MAX_BITS else NAN_BITS
+            # an infinite or NaN input makes its row NaN
+            scales[i, group, 0] = (exponent - 14) << 23 if largest < INFINITY_BITS else NAN_BITS
             scales[i, group, 1] = total
     arguments = np.array([0, weights, results, rows, groups, outputs, 0, 0, bits])
     arguments[6], arguments[7] = integers.ctypes.data, scales.ctypes.data  # unsigned, unlike the others
     run_on_threads(start, task, arguments.ctypes.data, threads)
-    arguments[:2] = len(integers), len(scales)  # numba frees an array when it is used for the last time
+    arguments[:2] = len(integers), len(scales)  # keeps the arrays alive until here: numba frees them after last use
 
 
 @compiled("b1(i8, i8, i8, i8)")
 def find_levels(weights: Any, numbers: Any, steps: Any, groups: Any) -> Any:
-    """Write numbers from 1 to 255 and steps as ``CompiledProduct.levels_of`` does, and return whether all groups have
-    them."""
-    weight = carray(pointer(weights), (groups, GROUP), BITS)
+    """Write each weight's number, 1 to 255, and each group's step; return whether every group has them."""
+    weight = carray(pointer(weights), (groups, GROUP), BF16)
     number, step = carray(pointer(numbers), (groups, GROUP), np.uint8), carray(pointer(steps), (groups,), F32)
     for group in range(groups):
-        largest: Any = BITS(0)
+        largest: Any = BF16(0)
         for d in range(GROUP):
-            largest = max(largest, weight[group, d] & BITS(0x7FFF))
-        first = F32(widened(largest) / F32(127) * F32(1 - ROUNDING / 2)).view(np.uint32) >> 13
-        for candidate in range(STEPS):
+            largest = max(largest, weight[group, d] & BF16(0x7FFF))
+        first = F32(bf16_to_f32(largest) / F32(127) * F32(1 - ROUNDING / 2)).view(np.uint32) >> 13
+        for candidate in range(MAX_STEPS):
             step[group] = np.uint32((first + candidate) << 13).view(F32)
             inverse = 1 / step[group] if largest else F32(0)
             for d in range(GROUP):
-                exact = widened(weight[group, d])
+                exact = bf16_to_f32(weight[group, d])
                 nearest = np.rint(exact * inverse)
-                if not (abs(nearest) <= 127 and widened(rounded(nearest * step[group])) == exact):
+                if not (abs(nearest) <= 127 and bf16_to_f32(f32_to_bf16(nearest * step[group])) == exact):
                     break
                 number[group, d] = np.uint8(nearest + 128)
             else:
@@ -229,7 +237,7 @@ def find_levels(weights: Any, numbers: Any, steps: Any, groups: Any) -> Any:
 
 
 class CompiledProduct:
-    """The product with a weight of 4 or 8 bits."""
+    """Multiplies with a weight of 4 or 8 bits."""
 
     def __init__(self, levels: Levels) -> None:
         outputs, self._groups, _ = levels.numbers.shape
@@ -247,9 +255,11 @@ class CompiledProduct:
 
     @staticmethod
     def levels_of(weight: Tensor) -> Levels | None:
-        """The levels of a weight (outputs, inputs) of 8 bits, as of a block of Q8_0: whole numbers times a step of
-        float16's precision, the largest of a group 127. They give back the weight when they are rounded to bfloat16.
-        None if it has none, or is not in bfloat16."""
+        """Find the 8-bit levels of a bfloat16 weight (outputs, inputs), as in blocks of Q8_0.
+
+        Integers times a step of float16's precision, at most 127 in a group, that rounded to bfloat16 equal the weight.
+        None if there are none.
+        """
         served = weight.device.type == "cpu" and weight.dtype == torch.bfloat16 and weight.is_contiguous()
         if not served or weight.shape[1] % GROUP:
             return None
@@ -259,7 +269,7 @@ class CompiledProduct:
         return Levels(numbers, steps, 8) if fits else None
 
     def __call__(self, inputs: Tensor) -> Tensor:
-        """The product with inputs (rows, inputs) bfloat16: (rows, outputs) bfloat16."""
+        """Multiply inputs (rows, inputs) bfloat16: (rows, outputs) bfloat16."""
         if inputs.dtype != torch.bfloat16 or inputs.shape[1:] != (GROUP * self._groups,):
             raise RuntimeError(f"The inputs are {inputs.dtype} of shape {tuple(inputs.shape)}; allowed is "
                                f"torch.bfloat16 of shape (rows, {GROUP * self._groups}).")

@@ -1,20 +1,18 @@
-"""Linear layers of a few rows with fixed weights: how a weight lies in memory decides how fast they are.
+"""Linear layers of a few rows with fixed weights. Their speed depends on the layout of the weights in memory.
 
-The modules still own the weights: projections that read the same input are joined in one tensor, and the modules'
-parameters become views of it, so that no layer's float32 weight is stored twice. In float32 on a CPU that tensor is
-stored input by input instead of output by output: the same product of 1 to 65 rows takes 0.67 to 0.88 of the time with
-AVX-512, 0.78 to 0.94 with AVX2 alone. On CPUs with bfloat16 tiles, and for the vocabulary, a copy is laid out in the
-order in which oneDNN's kernels read it.
+Projections that read the same input are joined in one tensor. The modules' parameters become views of it, so that no
+float32 weight is stored twice. In float32 on a CPU the joined tensor is stored input by input instead of output by
+output: products of 1 to 65 rows take 0.67 to 0.88 of the time with AVX-512, 0.78 to 0.94 with AVX2. On CPUs with
+bfloat16 tiles, and for the vocabulary, a copy has the layout that oneDNN's kernels read.
 
-On request, weights of 4 bits are multiplied as such. Many files store each output's weights in groups of 32, and each
-group's on at most 16 evenly spaced levels (as in Q4_0, Q4_1 and Q4_K of GGUF files). A pass over a few rows spends its
-time reading weights, and 4 bits are a quarter of bfloat16's bytes. The levels are found in the weights themselves,
-whatever file they came from. Inputs and steps are in bfloat16, sums in float32. The product is that of
-``level_product.py`` or torch's. Either adds up each row in one order, so a row gives the same bits whatever rows are
-computed with it, and the text is exactly plain decoding's. If numba compiles, so it is with weights on 8-bit levels (as
-in Q8_0, in which files often keep the output head). bfloat16 kernels add up in other orders for other numbers of rows,
-so all other weights are multiplied in blocks of a fixed number of rows (``PackedLinear.make_batch_invariant``).
-Figures: ``LOG.md``.
+In int4, 4-bit weights are multiplied without unpacking them first. Many files store an output's weights in groups of 32
+with at most 16 evenly spaced levels per group (Q4_0, Q4_1 and Q4_K of GGUF files). A pass over a few rows spends its
+time reading weights, and 4 bits are a quarter of bfloat16's bytes. We find the levels in the weights themselves, from
+whatever file they came. Inputs and steps are in bfloat16, sums in float32. The product is ``level_product.py``'s or
+torch's; both add up a row in one order, so its bits do not depend on the rows beside it and the text is exactly plain
+decoding's. If numba compiles, the same holds for 8-bit levels (Q8_0, in which files often keep the output head). Other
+weights are multiplied in blocks of a fixed number of rows (``PackedLinear.make_batch_invariant``), because bfloat16
+kernels add up in another order for another number of rows. Figures: ``LOG.md``.
 """
 
 from collections.abc import Callable, Sequence
@@ -24,60 +22,62 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import linear, pad
 
-TYPICAL_ROWS = 32  # the number of rows that a layout is chosen for; it serves any number
-LAID_OUT_BYTES = 16 * 2**20  # no second copy is held of a layer's weight larger than this
-VOCABULARY_BYTES = 256 * 2**20  # nor of an output head larger than this
+TYPICAL_ROWS = 32  # a layout is chosen for this number of rows, and serves any
+MAX_COPIED_BYTES = 16 * 2**20  # a layer's weight larger than this gets no second copy
+MAX_COPIED_HEAD_BYTES = 256 * 2**20  # the same of an output head
 
 GROUP = 32  # inputs that share a step and a lowest level
 HIGHEST = 15  # levels are numbered from 0
 MIDDLE = 8  # the level that the kernel counts from
 LANES = 16  # the number of outputs has to be a multiple of it
-ROUNDING = 2.0**-7  # of a group's largest weight: how far bfloat16 moves a weight and its group's ends by rounding
+ROUNDING = 2.0**-7  # of a group's largest weight: how far rounding to bfloat16 may move a weight from its level
 PACKED_BYTES = 0.5 + 4 / GROUP  # of a weight: its level's number, and its part of the group's scales
-ATTENTION_DTYPE = torch.float64  # beside such weights: see ``FusedPass.enable_int4``
-CLEAR = 0.25  # of a step: where rounding moves weights further, one could lie on either of two levels
+ATTENTION_DTYPE = torch.float64  # see ``FusedPass.enable_int4``
+MAX_ROUNDING_STEPS = 0.25  # steps; if rounding moved weights further, their levels would be ambiguous
 
 
 class PackedLinear:
     """``linear`` with a fixed weight (outputs, inputs) and its bias.
 
-    On a CPU that multiplies bfloat16 tiles, torch lays a weight out anew in each call. Here a copy is laid out once:
-    a product takes 15 to 40 % less time and gives the same bits.
+    On a CPU with bfloat16 tiles, torch reorders the weight in every call. Here a copy is reordered once: a product
+    takes 15 to 40 % less time and gives the same bits.
     """
 
     def __init__(self, weight: Tensor, bias: Tensor | None = None) -> None:
         self.weight, self.bias = weight, bias
-        self._laid_out = (
-            lay_out(weight) if weight.nbytes <= LAID_OUT_BYTES and has_bfloat16_kernels(weight) else None)
+        self._reordered = (
+            reorder_for_onednn(weight) if weight.nbytes <= MAX_COPIED_BYTES and has_bfloat16_kernels(weight) else None)
         self._by_levels: Callable[[Tensor], Tensor] | None = None
         self._block_rows: int | None = None
 
     def enable_levels(self, rule: "LevelsRule | None" = None, product: "LevelsProduct | None" = None) -> bool:
-        """Multiply with the weight as 4 bits if it is in bfloat16 and the rule, by default ``levels_of``, gives it 16
-        levels, or as 8 bits by a rule for those; return whether it does. ``weight`` then takes on the values that are
-        multiplied with, rounded. The product is by default torch's, of 4 bits."""
+        """Multiply with the weight on 4-bit or 8-bit levels, if the rule finds any; return whether it does.
+
+        The rule is ``levels_of`` by default, the product torch's for 4 bits. ``weight`` then takes on the values that
+        are multiplied with, rounded to bfloat16.
+        """
         levels = (rule or levels_of)(self.weight)
         if levels is None:
             return False
-        self._by_levels, self._laid_out = (product or PackedInt4)(levels), None
-        if levels.bits == 4:  # of 8, levels give the weight back
+        self._by_levels, self._reordered = (product or PackedInt4)(levels), None
+        if levels.bits == 4:  # 8-bit levels equal the weight
             self.weight.copy_(levels.dense())
         return True
 
     def make_batch_invariant(self, block_rows: int | None = None) -> None:
-        """Give a row the same bits whatever rows are computed with it: every product has ``block_rows`` rows, by
-        default as many as are fast here, and the last one is filled up with zeros.
+        """Make a row's bits independent of the rows beside it: multiply blocks of ``block_rows`` rows, padded by zeros.
 
-        The weight is laid out whatever its size. Without that, threads share the rows of a block, and a processor
-        without instructions for bfloat16 adds up in another order for another number of rows in a thread.
+        By default that is the fastest number here. The weight is copied to oneDNN's layout whatever its size: otherwise
+        threads share a block's rows, and a processor without bfloat16 instructions adds up in another order for another
+        number of rows in a thread.
         """
         self._block_rows = block_rows or block_rows_of(self.weight)
-        if self._laid_out is None and has_bfloat16_kernels(self.weight):
-            self._laid_out = lay_out(self.weight)
+        if self._reordered is None and has_bfloat16_kernels(self.weight):
+            self._reordered = reorder_for_onednn(self.weight)
 
     def __call__(self, inputs: Tensor, residual: Tensor | None = None) -> Tensor:
-        """The product with inputs (…, inputs): (…, outputs). A ``residual`` (rows, outputs) is added to that of inputs
-        (rows, inputs)."""
+        """Multiply inputs (…, inputs): (…, outputs). A ``residual`` (rows, outputs) is added, if inputs are (rows,
+        inputs)."""
         if residual is not None and self.bias is None and not residual.is_cpu:
             return torch.addmm(residual, inputs, self.weight.t())
         product = self._multiplied(inputs) if self._block_rows is None else self._in_blocks(inputs, self._block_rows)
@@ -88,29 +88,29 @@ class PackedLinear:
         filled = pad(rows, (0, 0, 0, -len(rows) % block_rows))
         products = [self._multiplied(block) for block in filled.split(block_rows)]
         products[-1] = products[-1][:len(rows) - len(filled) + block_rows]
-        # a copy, even of a single block: a round keeps its logits, and with a view it would keep the zeros' too
+        # copied even if it is one block: a round keeps its logits, and a view would keep the padding as well
         return torch.cat(products).view(*inputs.shape[:-1], -1)
 
     def _multiplied(self, inputs: Tensor) -> Tensor:
         if self._by_levels is not None:
             product = self._by_levels(inputs)
             return product if self.bias is None else product.add_(self.bias)
-        if self._laid_out is None:
+        if self._reordered is None:
             return linear(inputs, self.weight, self.bias)
-        product = torch.ops.mkldnn._linear_pointwise.default(inputs, self._laid_out, self.bias, "none", [], "")
+        product = torch.ops.mkldnn._linear_pointwise.default(inputs, self._reordered, self.bias, "none", [], "")
         return product  # type: ignore[no-any-return]
 
 
 class PackedHead(PackedLinear):
-    """The output head, from states to logits. The embedding may share its weight and reads it row by row, so the weight
-    stays as it is, and products of several rows use a copy that is laid out for them. Target and drafters share one
-    head."""
+    """The output head, which target and drafters share. The embedding may share its weight and reads it row by row, so
+    the weight keeps its layout, and products of several rows use a copy."""
 
     def __init__(self, head: nn.Module) -> None:
         self.weight, self.bias = head.weight, head.bias  # type: ignore[assignment]
         self._alone = is_cpu_float32(self.weight)
         faster = self._alone or has_bfloat16_kernels(self.weight)
-        self._laid_out = lay_out(self.weight) if faster and self.weight.nbytes <= VOCABULARY_BYTES else None
+        copied = faster and self.weight.nbytes <= MAX_COPIED_HEAD_BYTES
+        self._reordered = reorder_for_onednn(self.weight) if copied else None
         self._by_levels = self._block_rows = None
 
     def _multiplied(self, inputs: Tensor) -> Tensor:
@@ -122,20 +122,23 @@ class PackedHead(PackedLinear):
 
 
 def is_cpu_float32(weight: Tensor) -> bool:
-    """Whether a weight is in float32 on a CPU."""
+    """Whether the weight is in float32 on a CPU."""
     return weight.device.type == "cpu" and weight.dtype == torch.float32
 
 
 def has_bfloat16_kernels(weight: Tensor) -> bool:
-    """Whether a weight is in bfloat16 on a CPU for which oneDNN has kernels for that."""
+    """Whether the weight is in bfloat16 on a CPU for which oneDNN has bfloat16 kernels."""
     kernels = torch.ops.mkldnn
     return (weight.device.type == "cpu" and weight.dtype == torch.bfloat16
             and hasattr(kernels, "_is_mkldnn_bf16_supported") and bool(kernels._is_mkldnn_bf16_supported()))
 
 
 def block_rows_of(weight: Tensor) -> int:
-    """How many rows a batch invariant product with a weight has here: with several, each place in a block has to give
-    the same bits, which is tested for these kernels; in a block, a single row takes little longer than alone."""
+    """Return how many rows a batch-invariant product has on this processor.
+
+    With more than one, each place in a block has to give the same bits, which is tested for these kernels. A single row
+    in a block takes little longer than alone.
+    """
     if not has_bfloat16_kernels(weight) or not torch.cpu._is_avx512_supported():
         return 1
     if torch.cpu._is_amx_tile_supported():
@@ -143,9 +146,8 @@ def block_rows_of(weight: Tensor) -> int:
     return 8 if torch.cpu._is_avx512_bf16_supported() else 4
 
 
-def lay_out(weight: Tensor) -> Tensor | None:
-    """A copy of a weight (outputs, inputs) in the order in which oneDNN's kernels read it; None if torch was built
-    without them."""
+def reorder_for_onednn(weight: Tensor) -> Tensor | None:
+    """Copy a weight (outputs, inputs) to the layout of oneDNN's kernels; None if torch was built without them."""
     kernels = torch.ops.mkldnn
     if not hasattr(kernels, "_linear_pointwise"):
         return None
@@ -154,40 +156,42 @@ def lay_out(weight: Tensor) -> Tensor | None:
 
 
 def join_weights(weights: Sequence[Tensor]) -> Tensor:
-    """Weights of the same input as one, (all outputs, inputs), in the layout that its products are fastest in."""
+    """Join weights of the same input to one, (all outputs, inputs), in the fastest layout."""
     if is_cpu_float32(weights[0]):
         return torch.cat([weight.t() for weight in weights], 1).t()
     return torch.cat(list(weights))
 
 
 def join_projections(projections: Sequence[nn.Linear]) -> Tensor:
-    """The weights of projections that read the same input as one tensor (all outputs, inputs); each projection's weight
-    becomes a view of it."""
-    whole = join_weights([projection.weight.data for projection in projections])
+    """Join the weights of projections that read the same input (all outputs, inputs); theirs become views of it."""
+    joined = join_weights([projection.weight.data for projection in projections])
     first = 0
     for projection in projections:
-        projection.weight.data = whole[first:first + projection.out_features]
+        projection.weight.data = joined[first:first + projection.out_features]
         first += projection.out_features
-    return whole
+    return joined
 
 
 def biases(projections: Sequence[nn.Linear]) -> Tensor | None:
-    """The biases of the projections as one vector (all outputs,); None if they have none."""
+    """Join the biases of the projections (all outputs,); None if they have none."""
     vectors = [projection.bias.data for projection in projections if projection.bias is not None]
     return torch.cat(vectors) if vectors else None
 
 
 class Levels(NamedTuple):
-    """A weight (outputs, inputs) as middle + (number − 8) × step: numbers (outputs, groups, 32), whole, from 0 to 15;
-    scales (outputs, groups, 2) bfloat16, each group's step and middle. Of 8 bits it is (number − 128) × step: numbers
-    from 1 to 255; scales (outputs, groups, 1) float32."""
+    """A weight (outputs, inputs) on evenly spaced levels.
+
+    4 bits: middle + (number − 8) × step; numbers (outputs, groups, 32) from 0 to 15, scales (outputs, groups, 2)
+    bfloat16 hold step and middle. 8 bits: (number − 128) × step; numbers from 1 to 255, scales (outputs, groups, 1)
+    float32.
+    """
 
     numbers: Tensor
     scales: Tensor
     bits: int = 4
 
     def dense(self) -> Tensor:
-        """The weight (outputs, inputs) of 4 bits, rounded to bfloat16."""
+        """Return the 4-bit weight (outputs, inputs), rounded to bfloat16."""
         steps, middle = self.scales.float().split(1, -1)
         return torch.addcmul(middle, self.numbers - MIDDLE, steps).flatten(1).to(torch.bfloat16)
 
@@ -197,24 +201,24 @@ LevelsProduct = Callable[[Levels], Callable[[Tensor], Tensor]]
 
 
 class PackedInt4:
-    """Torch's product with a weight of 4 bits."""
+    """Multiplies with a 4-bit weight by torch's own kernel."""
 
     def __init__(self, levels: Levels) -> None:
         self._packed = torch._convert_weight_to_int4pack_for_cpu(levels.numbers.flatten(1).to(torch.int32), 1)
         self._scales = levels.scales.transpose(0, 1).contiguous()
 
     def __call__(self, inputs: Tensor) -> Tensor:
-        """The product with inputs (rows, inputs) bfloat16: (rows, outputs) bfloat16."""
+        """Multiply inputs (rows, inputs) bfloat16: (rows, outputs) bfloat16."""
         return torch._weight_int4pack_mm_for_cpu(inputs, self._packed, GROUP, self._scales)
 
 
 def levels_of(weight: Tensor) -> Levels | None:
-    """The levels of a weight (outputs, inputs) of any float dtype; None if it does not lie on levels, or if no
-    kernel serves its shape or device."""
+    """Find the 4-bit levels of a weight (outputs, inputs) of any float dtype; None if it has none, or if no kernel
+    serves its shape or device."""
     if not has_int4_kernel(weight):
         return None
     groups = weight.detach().float().reshape(-1, GROUP)
-    numbers, scales, fits = _spanned(groups, HIGHEST)  # enough if all groups use the lowest and the highest level
+    numbers, scales, fits = _spanned(groups, HIGHEST)  # finds groups that use the lowest and the highest level
     left, count = torch.nonzero(~fits)[:, 0], HIGHEST
     while len(left):
         count -= 1
@@ -226,14 +230,16 @@ def levels_of(weight: Tensor) -> Levels | None:
 
 
 def has_int4_kernel(weight: Tensor) -> bool:
-    """Whether a kernel multiplies with a weight of this shape and device as 4 bits."""
+    """Whether a 4-bit kernel serves a weight of this shape and device."""
     return weight.device.type == "cpu" and not weight.shape[1] % GROUP and not weight.shape[0] % LANES
 
 
 def rounded_levels(weight: Tensor) -> Levels | None:
-    """The nearest levels of a weight (outputs, inputs) of any float dtype: those of a group lie evenly between its
-    smallest weight, or 0, and its largest, as in a block of Q4_K, without the search for a better step. None if no
-    kernel serves its shape or device."""
+    """Round a weight (outputs, inputs) of any float dtype to 4-bit levels; None if no kernel serves it.
+
+    A group's levels are evenly spaced from its smallest weight, or 0, to its largest, as in Q4_K, without that format's
+    search for a better step.
+    """
     if not has_int4_kernel(weight):
         return None
     groups = weight.detach().float().view(len(weight), -1, GROUP)
@@ -247,12 +253,16 @@ def rounded_levels(weight: Tensor) -> Levels | None:
 
 
 def _spanned(groups: Tensor, count: int) -> tuple[Tensor, Tensor, Tensor]:
-    """Groups (n, 32) read as if each spanned ``count`` steps: numbers and scales (n, 2) float32 as in ``Levels``; and
-    (n,) bool, whether a group lies on these levels, within bfloat16's rounding and without ambiguity."""
+    """Try groups (n, 32) on ``count`` + 1 levels from each group's smallest weight to its largest.
+
+    Returns:
+        numbers (n, 32) and scales (n, 2) float32 as in ``Levels``; (n,) bool, whether the group lies on these levels
+        within bfloat16's rounding, unambiguously.
+    """
     lowest, highest = torch.aminmax(groups, dim=-1, keepdim=True)
     steps = (highest - lowest).div_(count)
     numbers = (groups - lowest).div_(steps).nan_to_num_(0).round_()  # equal weights have no step
     off = torch.addcmul(lowest, numbers, steps).sub_(groups).abs_().amax(-1, keepdim=True)
     slack = torch.maximum(lowest.abs(), highest.abs()).mul_(ROUNDING)
-    fits = (off <= slack) & ((slack <= CLEAR * steps) | (steps == 0))
+    fits = (off <= slack) & ((slack <= MAX_ROUNDING_STEPS * steps) | (steps == 0))
     return numbers, torch.cat([steps, torch.add(lowest, steps, alpha=MIDDLE)], -1), fits[:, 0]

@@ -1,8 +1,9 @@
-"""The target's two forward passes over new rows after its cache: the reference, which is transformers' own code, and
-the fused one, which computes the same in fewer dispatches.
+"""The target's two forward passes over new rows behind its cache: transformers' own code, and a fused pass that
+computes the same in fewer dispatches.
 
-Both write the rows' keys and values into the cache and return logits and the outputs of the tapped layers. The fused
-pass serves the architectures that it knows; all others, and all prompts, go through the reference.
+Both write the rows' keys and values into the cache, and return logits and the outputs of the tapped layers. The fused
+pass serves the architectures that it knows. Transformers' code serves all others, and reads prompts unless weights are
+4-bit.
 """
 
 import logging
@@ -35,8 +36,8 @@ AnyCache = TreeCache | LayeredCache
 
 
 class PassOutput(NamedTuple):
-    """What a forward pass returns: logits (rows asked for, vocabulary) in the model's dtype; tapped (rows, taps ×
-    hidden size)."""
+    """A forward pass's logits (requested rows, vocabulary) in the model's dtype, and tapped (rows, taps × hidden
+    size)."""
 
     logits: Tensor
     tapped: Tensor
@@ -57,11 +58,11 @@ class ReferencePass(nn.Module):
             model.get_decoder().layers[layer].register_forward_hook(self._tap(layer))
 
     def forward(self, parts: Sequence[PassPart]) -> list[PassOutput]:
-        """Logits and taps of all rows of each part, from one pass per part. It is causal if ``seen`` is None."""
+        """Run one pass per part, causal if ``seen`` is None; return logits and taps of all rows."""
         return [self._run(*part) for part in parts]
 
     def prefill(self, part: PassPart) -> PassOutput:
-        """Taps of all rows, and logits of the last one. It is no round's pass, so ``forward`` is not called."""
+        """Return taps of all rows and logits of the last one, without ``forward``, by which bench times rounds."""
         return self._run(*part, last=1)
 
     def _run(self, rows: PassRows, cache: Any, interrupt: Callable[[], None] | None, last: int = 0) -> PassOutput:
@@ -113,12 +114,12 @@ class FusedPass(nn.Module):
         self._compiled: Any = None  # see ``enable_int4``
 
     def enable_int4(self, rule: LevelsRule | None = None) -> bool:
-        """Multiply with 4-bit weights, found by the rule (see ``PackedLinear``), without unpacking them; return whether
-        most of the layers' weights are 4-bit. If so, the others and the output head too give a row the same bits
-        whatever rows are computed with it, and attention is computed in float64: the order of keys, which differs
-        between a tree and a text, no longer shows once its result is rounded to bfloat16. So every method writes
-        exactly plain decoding's text. Nothing is known of a mixture of experts, whose products are transformers' own,
-        so it is False there."""
+        """Multiply with 4-bit weights, found by the rule (see ``PackedLinear``); return whether most weights are 4-bit.
+
+        If so, every method writes exactly plain decoding's text: products are batch-invariant, and attention is in
+        float64, where rounding to bfloat16 hides the order of keys, which differs between a tree and a text. False for
+        a mixture of experts, whose products transformers computes.
+        """
         if any(isinstance(layer.mlp, Experts) for layer in self.layers):
             return False
         products = [product for layer in self.layers for product in layer.linears()]
@@ -134,14 +135,14 @@ class FusedPass(nn.Module):
         return True
 
     def with_layers(self, layers: Sequence[Layer]) -> Self:
-        """A copy of this pass that runs other layers in place of its own, through torch."""
+        """Copy this pass with other layers in place of its own. They run through torch."""
         other = copy(self)
         other.layers = list(layers)
         other._compiled = None  # they hold this pass's own layers
         return other
 
     def forward(self, parts: Sequence[PassPart]) -> list[PassOutput]:
-        """Logits and taps of all rows of each part, from one pass over the rows of all texts."""
+        """Run one pass over the rows of all texts; return logits and taps of all rows, by part."""
         rows = [len(part.rows.tokens) for part in parts]
         hidden, tapped = self._states(parts, rows)
         logits = self.head(self.norm(hidden))
@@ -151,12 +152,12 @@ class FusedPass(nn.Module):
         return [PassOutput(*output) for output in zip(logits.split(rows), taps, strict=True)]
 
     def prefill(self, part: PassPart) -> PassOutput:
-        """Taps of all rows, and logits of the last one."""
+        """Return taps of all rows, and logits of the last one."""
         hidden, tapped = self._states([part], [len(part.rows.tokens)])
         return PassOutput(self.head(self.norm(hidden[-1:])), tapped)
 
     def _states(self, parts: Sequence[PassPart], rows: Sequence[int]) -> tuple[Tensor, Tensor]:
-        """The last layer's output and the taps of the rows of all texts."""
+        """Return the last layer's output and the taps, for the rows of all texts."""
         hidden = embedding(concat_texts([part.rows.tokens for part in parts]), self.base.embed_tokens.weight)
         positions = concat_texts([part.rows.positions for part in parts])
         rotation = self.rotations.at(positions, max([part.end for part in parts]))
@@ -173,7 +174,7 @@ class FusedPass(nn.Module):
         return hidden, concat_taps([outputs[layer] for layer in self.taps])
 
     def _seen_by(self, part: PassPart) -> tuple[Sequence[Tensor], Tensor | None, int]:
-        """Each layer's slots for a part's rows, their mask, and how many spare slots lie at the end."""
+        """Return each layer's slots for a part's rows, their mask, and the number of spare slots at the end."""
         seen, multiple = part.rows.seen, 1 if part.rows.seen is None else SLOT_MULTIPLE
         slots = part.cache.slots[:, :, 0, :, :-(-part.end // multiple) * multiple]
         spare = slots.shape[3] - part.end
@@ -183,7 +184,7 @@ class FusedPass(nn.Module):
 
 
 def compiled_layers(layers: Sequence[Layer]) -> Any:
-    """The layers compiled (``compiled.CompiledLayers``); None if numba cannot compile them."""
+    """Return ``compiled.CompiledLayers`` of these layers; None if numba cannot compile."""
     def make() -> Any:
         from engine.models.compiled import CompiledLayers  # noqa: PLC0415  # it compiles when it is imported
         return CompiledLayers(layers)
@@ -191,8 +192,8 @@ def compiled_layers(layers: Sequence[Layer]) -> Any:
 
 
 def compiled_product() -> Any:
-    """The compiled product with weights of 4 or 8 bits (``level_product.CompiledProduct``); None if numba cannot
-    compile it, or if torch's OpenMP is not GNU's."""
+    """Return the class ``level_product.CompiledProduct``; None if numba cannot compile it, or torch's OpenMP is not
+    GNU's."""
     def make() -> Any:
         from engine.models.compiled import GOMP_PARALLEL  # noqa: PLC0415  # it compiles when it is imported
         if GOMP_PARALLEL is None:
@@ -205,27 +206,27 @@ def compiled_product() -> Any:
 
 
 def unless_numba_fails(make: Callable[[], Result]) -> Result | None:
-    """What ``make`` returns; None if this machine has no numba that compiles and can store the result."""
+    """Return what ``make`` returns; None if numba does not compile on this machine, or cannot write its cache."""
     try:
         return make()
     except Exception:  # of whatever kind: numba's own, LLVM's, or the file system's
-        log.exception("numba cannot compile a part of the layers, so torch runs it, more slowly.")
+        log.exception("numba cannot compile a part of the layers; torch runs it instead, more slowly.")
         return None
 
 
 def concat_texts(texts: Sequence[Tensor]) -> Tensor:
-    """The rows of several texts as one tensor; those of a single text are not copied."""
+    """Concatenate the rows of several texts; those of a single text are not copied."""
     return texts[0] if len(texts) == 1 else torch.cat(list(texts))
 
 
 def concat_taps(tapped: Sequence[Tensor]) -> Tensor:
-    """The outputs of the tapped layers, (rows, hidden size) each, concatenated to (rows, taps × hidden size)."""
+    """Concatenate the outputs of the tapped layers, (rows, hidden size) each, to (rows, taps × hidden size)."""
     return torch.cat(list(tapped), -1) if tapped else torch.empty(0)
 
 
 def length_of_switch(config: Any) -> int | None:
-    """How many positions a text may have before a rotary embedding of two lists of factors changes its angles; None for
-    any other embedding, and if both lists are equal."""
+    """Return the text length above which longrope uses its other list of factors; None for any other rotary embedding,
+    and if both lists are equal."""
     rope = getattr(config, "rope_parameters", None) or {}
     lengths = [int(part["original_max_position_embeddings"]) for part in (rope, *rope.values())
                if isinstance(part, Mapping) and part.get("rope_type") == "longrope"
@@ -234,14 +235,14 @@ def length_of_switch(config: Any) -> int | None:
 
 
 def is_steady(config: Any) -> bool:
-    """Whether a config's rotary embeddings turn a position by the same angles in every text."""
+    """Whether a position's rotary angles are the same in every text."""
     rope = getattr(config, "rope_parameters", None) or {}
     kinds = {part.get("rope_type", "default") for part in (rope, *rope.values()) if isinstance(part, Mapping)}
     return kinds <= STEADY_ROPES or kinds <= STEADY_ROPES | {"longrope"} and length_of_switch(config) is None
 
 
 def fused_pass_serves(model: PreTrainedModel) -> bool:
-    """Whether the fused pass computes what this model does."""
+    """Whether the fused pass computes the same as this model."""
     config = model.config.get_text_config()
     if config.model_type not in KNOWN or getattr(config, "per_layer_attributes", None):
         return False
@@ -255,5 +256,5 @@ def fused_pass_serves(model: PreTrainedModel) -> bool:
 
 
 def fastest_pass(model: PreTrainedModel, reference: ReferencePass) -> ReferencePass | FusedPass:
-    """The fused forward pass if it serves the model, else the reference one."""
+    """Return the fused pass if it serves the model, else the reference pass."""
     return FusedPass(model, reference.taps) if fused_pass_serves(model) else reference

@@ -1,6 +1,6 @@
-"""Penalties on tokens that a text holds already, and biases, as vLLM and the OpenAI API define them.
+"""Penalties on tokens that are already in the text, and biases, as vLLM and the OpenAI API define them.
 
-A node of a tree counts the text so far and its own path, so it has the logits that plain decoding would have there.
+Each node of a tree counts the text so far and its own path, so its logits equal plain decoding's at that position.
 """
 
 from collections.abc import Sequence
@@ -14,8 +14,7 @@ from engine.records import Integers, PackedTree, Sampling
 
 
 class LogitsAdjustment:
-    """What a sampling changes in the logits of one text, which it counts the tokens of. The last ``forced`` tokens of
-    the prompt begin the answer."""
+    """Adjusts a text's logits, and counts its tokens. The last ``forced`` tokens of the prompt count as written."""
 
     def __init__(self, sampling: Sampling, prompt_ids: Sequence[int], vocabulary: int, forced: int = 0) -> None:
         unknown = [token for token, _ in sampling.logit_bias if token >= vocabulary]
@@ -26,16 +25,16 @@ class LogitsAdjustment:
         self._in_prompt = np.zeros(vocabulary, np.bool_)
         start = len(prompt_ids) - forced
         self._in_prompt[list(prompt_ids[:start])] = True
-        self._written = np.zeros(vocabulary, np.int32)  # how often, by token
+        self._written = np.zeros(vocabulary, np.int32)  # count by token
         self.commit(np.asarray(prompt_ids[start:], np.int32))
 
     def commit(self, tokens: Integers) -> None:
-        """Count tokens (n,) that were written."""
+        """Count written tokens (n,)."""
         np.add.at(self._written, tokens, 1)
 
     def adjust(self, logits: Tensor, tree: PackedTree | None = None) -> Tensor:
-        """Return the logits (rows, vocabulary) of a tree's rows, without a tree of the prompt's last position, with
-        biases and penalties: (rows, vocabulary) float32."""
+        """Apply biases and penalties to logits (rows, vocabulary) of a tree's rows, or, without a tree, of the prompt's
+        last position. Returns float32."""
         sampling, device = self._sampling, logits.device
         logits = logits.float()
         if sampling.logit_bias:

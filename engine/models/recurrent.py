@@ -1,11 +1,11 @@
 """Trees over recurrent layers: gated delta rules, state spaces, short convolutions.
 
-A recurrent layer has one committed state per text. In a tree's pass its own step for one token runs once per depth, for
-all rows of that depth at once, each from its parent's state; only one depth's states exist at a time. A commit repeats
-the step over the kept rows, from their stored inputs, so that the state is the one that plain decoding would have.
+A recurrent layer has one committed state per text. In a tree's pass, the layer's one-token step runs once per depth for
+all rows of that depth, each from its parent's state; only one depth's states exist at a time. A commit repeats the step
+over the kept rows from their stored inputs, so that the state is plain decoding's.
 
-``DeltaMixer`` computes gated delta rules without a loop: it is transformers' own rule for a chunk of a text, with a
-row's ancestors in the place of all earlier rows. What a commit needs is then one product over the kept rows.
+``DeltaMixer`` computes gated delta rules without that loop. It is transformers' rule for a chunk of text, with a row's
+ancestors in place of all earlier rows. A commit is then one product over the kept rows.
 """
 
 import sys
@@ -27,14 +27,14 @@ STEPS = ("update_conv_state", "update_recurrent_state")  # the calls by which a 
 
 
 class TreeMixer(nn.Module):
-    """A recurrent layer of transformers that also takes the rows of a tree."""
+    """Wraps a recurrent layer of transformers so that it also takes the rows of a tree."""
 
     def __init__(self, mixer: Any) -> None:
         super().__init__()
         self.mixer = mixer
 
     def forward(self, *given: Any, **named: Any) -> Any:
-        """What the layer returns for hidden states (1, rows, hidden size)."""
+        """Run the layer on hidden states (1, rows, hidden size)."""
         cache = next((value for value in (*given, *named.values()) if isinstance(value, LayeredCache)), None)
         if cache is None or cache.tree is None:
             return self.mixer(*given, **named)
@@ -46,7 +46,7 @@ class TreeMixer(nn.Module):
         committed = cache.layers[layer]
         outputs: list[Any] = []
         cache.layers[layer] = stepped = copy_states(committed, tree.parents[:1] * 0)
-        numbers = torch.zeros_like(tree.parents, dtype=torch.int64)  # of each row among those of its depth
+        numbers = torch.zeros_like(tree.parents, dtype=torch.int64)  # each row's index within its depth
         try:
             for depth, level in enumerate(tree.levels):
                 if depth:
@@ -98,8 +98,12 @@ class DeltaMixer(TreeMixer):
         return mixer.out_proj(output.view(1, len(mixed), -1))
 
     def _projected(self, hidden: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Queries, keys and values side by side (rows, channels), the gate (rows, heads, value size), and the heads'
-        rates beside their steps (rows, 2 × heads), of hidden states (1, rows, hidden size)."""
+        """Project hidden states (1, rows, hidden size).
+
+        Returns:
+            Queries, keys and values side by side (rows, channels); the gate (rows, heads, value size); the heads'
+            rates, then their steps (rows, 2 × heads).
+        """
         mixer = self.mixer
         if hasattr(mixer, "in_proj_qkv"):
             gate = mixer.in_proj_z(hidden)[0].unflatten(-1, (-1, mixer.head_v_dim))
@@ -110,7 +114,7 @@ class DeltaMixer(TreeMixer):
         return torch.cat([states[0].flatten(1) for states in heads], -1), gate[0], torch.cat([rate[0], step[0]], -1)
 
     def _convolved(self, columns: Tensor, above: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Queries, keys and values (heads, rows, size) in float32, or in float64 if the columns are."""
+        """Convolve the columns to queries, keys and values (heads, rows, size), in float32 or the columns' float64."""
         mixer, wide = self.mixer, torch.promote_types(columns.dtype, torch.float32)
         taps = mixer.conv1d.weight[:, 0].T.to(wide)
         windows = columns[above[:, -len(taps):]].to(wide)
@@ -124,7 +128,7 @@ class DeltaMixer(TreeMixer):
 
     @staticmethod
     def _commit(held: Any, convolution: tuple[Tensor, Tensor], rule: tuple[Tensor, ...], rows: Tensor) -> None:
-        """Put the states behind a path's last row in the place of the committed ones."""
+        """Replace the committed states by those after a path's last row."""
         (columns, above), (decays, key, news) = convolution, rule
         kept = rows.to(decays.device)
         decays = decays[:, kept]
@@ -135,8 +139,10 @@ class DeltaMixer(TreeMixer):
 
 
 def columns_above(window: int, tree: PassRows) -> Tensor:
-    """The numbers of each row's last ``window`` columns, its own being the last, among the committed window's columns
-    and those of the rows after them: (rows, window) int64."""
+    """Return the indices of each row's last ``window`` columns, (rows, window) int64, its own the last.
+
+    Columns are those of the committed window, followed by those of the rows.
+    """
     numbers = torch.arange(window + len(tree.parents), device=tree.parents.device)
     before = torch.cat([numbers[:window] - 1, tree.parents + window]).clamp_(min=0)
     before[window] = window - 1
@@ -147,12 +153,12 @@ def columns_above(window: int, tree: PassRows) -> Tensor:
 
 
 def unit_vectors(states: Tensor) -> Tensor:
-    """States (…, size) of length one, as the delta rule has its keys and queries."""
+    """Scale states (…, size) to length 1, as the delta rule takes keys and queries."""
     return states * torch.rsqrt((states * states).sum(-1, keepdim=True) + 1e-6)
 
 
 def pick_rows(values: Any, rows: Tensor, count: int) -> Any:
-    """Arguments with those that have ``count`` rows, (1, rows, …), cut to these rows, one to a batch: (n, 1, …)."""
+    """Cut the arguments that have ``count`` rows, (1, rows, …), to a batch of these rows: (n, 1, …)."""
     if isinstance(values, dict):
         return {name: pick_rows(value, rows, count) for name, value in values.items()}
     if isinstance(values, tuple):
@@ -163,7 +169,7 @@ def pick_rows(values: Any, rows: Tensor, count: int) -> Any:
 
 
 def copy_states(layer: Any, rows: Tensor) -> Any:
-    """A recurrent layer's states, with one of a batch per row (n,) of another's."""
+    """Copy a recurrent layer's states, taking entries ``rows`` (n,) of the batch."""
     other = copy(layer)
     for kind in STATES:
         setattr(other, kind, {number: state if state is None else state.index_select(0, rows.to(state.device))
@@ -183,7 +189,7 @@ def keeps_state(layer: Any) -> bool:
 
 
 def take_trees(model: nn.Module) -> None:
-    """Let all recurrent layers of a model take the rows of a tree."""
+    """Wrap all recurrent layers of a model so that they take the rows of a tree."""
     for parent in list(model.modules()):
         for name, child in list(parent.named_children()):
             kind: Any = type(child)

@@ -1,5 +1,5 @@
-"""A tree's rows on the device. A copy to or from a GPU costs microseconds whatever its size, so numbers that are needed
-together travel as one buffer."""
+"""A tree's rows on the device. A copy to or from a GPU takes microseconds whatever its size, so arrays that are needed
+together are copied as one buffer."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
@@ -42,12 +42,12 @@ class PassPart(NamedTuple):
 
     @property
     def end(self) -> int:
-        """How many slots are filled once its rows are written."""
+        """The number of filled slots once its rows are written."""
         return int(self.cache.length) + len(self.rows.tokens)
 
 
 def tree_rows(packed: PackedTree, draws: NDArray[np.float64], device: torch.device, levels: bool = False) -> PassRows:
-    """The rows of a packed tree on a device, with ``levels`` if a recurrent layer asks for them."""
+    """Copy a packed tree's rows to a device, with ``levels`` if there are recurrent layers."""
     several = len(packed.tokens) > 1
     depths = packed.positions - packed.positions[0]
     order = np.argsort(depths, kind="stable") if levels and several else np.zeros(0, np.int64)
@@ -59,8 +59,8 @@ def tree_rows(packed: PackedTree, draws: NDArray[np.float64], device: torch.devi
 
 
 def to_device(arrays: Sequence[NDArray[Any]], device: torch.device) -> list[Tensor]:
-    """Numpy arrays as tensors on a device, by one copy. Arrays of larger numbers come first, because a tensor has to
-    start at a multiple of the size of its numbers."""
+    """Copy numpy arrays to a device in one transfer. Pass those of larger dtypes first, because a tensor has to start
+    at a multiple of its dtype's size."""
     if device.type == "cpu":
         return [torch.from_numpy(array) for array in arrays]
     joined = np.concatenate([np.ascontiguousarray(array).reshape(-1).view(np.uint8) for array in arrays])
@@ -70,7 +70,7 @@ def to_device(arrays: Sequence[NDArray[Any]], device: torch.device) -> list[Tens
 
 
 def to_host(*tensors: Tensor) -> list[NDArray[Any]]:
-    """Tensors of int32 and float32 as numpy arrays, by one copy."""
+    """Copy tensors of int32 and float32 to numpy arrays in one transfer."""
     if tensors[0].device.type == "cpu":
         return [tensor.numpy() for tensor in tensors]
     joined = torch.cat([tensor.reshape(-1).view(torch.int32) for tensor in tensors]).cpu().numpy()

@@ -25,18 +25,19 @@ MAX_LAZY_LOGITS = 2**17  # passes with more compute their statistics at once, be
 
 
 def likeliest(logits: Tensor) -> Tensor:
-    """The most likely token of each row of logits (rows, vocabulary), the first among equals: (rows,) int64.
-
-    For 65 rows of 1,536 torch takes 71 µs on a CPU, numpy 7.
-    """
+    """Return the most likely token of each row of logits (rows, vocabulary), the first among equals: (rows,) int64."""
+    # for 65 rows of 1,536 logits torch takes 71 µs on a CPU, numpy 7
     if logits.device.type == "cpu":
         return torch.from_numpy(logits.float().numpy().argmax(-1))
     return logits.argmax(-1)
 
 
 def processed_logprobs(logits: Tensor, sampling: Sampling) -> Tensor:
-    """The log probabilities of logits (rows, vocabulary) after temperature, min-p, top-k and top-p, in vLLM's order:
-    (rows, vocabulary) float32, −inf if cut. At temperature 0 the argmax has all the mass.
+    """Apply temperature, min-p, top-k and top-p, in vLLM's order, to logits (rows, vocabulary).
+
+    Returns:
+        Log probabilities (rows, vocabulary) float32, −inf for tokens that are cut. At temperature 0 the argmax has
+        probability 1.
     """
     if sampling.temperature == 0:
         return torch.full_like(logits, -torch.inf).scatter_(-1, likeliest(logits)[:, None], 0.0)
@@ -44,8 +45,8 @@ def processed_logprobs(logits: Tensor, sampling: Sampling) -> Tensor:
     if sampling.min_p > 0:
         logits = logits.masked_fill(logits < logits.amax(-1, keepdim=True) + math.log(sampling.min_p), -torch.inf)
     if 0 < sampling.top_k < logits.shape[-1]:
-        least = logits.topk(sampling.top_k, -1).values[..., -1:]
-        logits = logits.masked_fill(logits < least, -torch.inf)
+        kth_largest = logits.topk(sampling.top_k, -1).values[..., -1:]
+        logits = logits.masked_fill(logits < kth_largest, -torch.inf)
     if sampling.top_p < 1:
         ordered, order = logits.sort(-1, descending=True)
         mass = ordered.softmax(-1)
@@ -55,25 +56,33 @@ def processed_logprobs(logits: Tensor, sampling: Sampling) -> Tensor:
 
 
 def draw_tokens(probabilities: Tensor, draws: Tensor) -> Tensor:
-    """One token per row, (rows,) int64, by inverse transform sampling from unnormalised probabilities (rows,
-    vocabulary) with draws (rows,) in [0, 1)."""
-    heights = probabilities.double().cumsum(-1)
-    chosen = torch.searchsorted(heights, (draws.double() * heights[:, -1])[:, None], right=True)[:, 0]
+    """Sample a token per row, (rows,) int64, by inverse transform sampling.
+
+    Args:
+        probabilities: (rows, vocabulary), unnormalised.
+        draws: (rows,) in [0, 1).
+    """
+    cumulative = probabilities.double().cumsum(-1)
+    chosen = torch.searchsorted(cumulative, (draws.double() * cumulative[:, -1])[:, None], right=True)[:, 0]
     last = probabilities.shape[-1] - 1 - (probabilities.flip(-1) > 0).int().argmax(-1)
     return torch.minimum(chosen, last)
 
 
 def choices(logits: Tensor, sampling: Sampling, draws: Tensor) -> tuple[Tensor, Tensor | None]:
-    """The choice at each row, (rows,) int64, and the processed log probabilities (rows, vocabulary) float32, None at
-    temperature 0; both on the device. logits (rows, vocabulary), draws (rows,) float64 in [0, 1)."""
+    """Choose a token at each row of logits (rows, vocabulary), with draws (rows,) float64 in [0, 1).
+
+    Returns:
+        The choices (rows,) int64 and the processed log probabilities (rows, vocabulary) float32, None at temperature 0;
+        both on the device.
+    """
     if sampling.temperature == 0:
         return likeliest(logits), None
-    left = processed_logprobs(logits.float(), sampling)
-    return draw_tokens(left.exp(), draws), left
+    processed = processed_logprobs(logits.float(), sampling)
+    return draw_tokens(processed.exp(), draws), processed
 
 
 def must_be_numbers(largest: float) -> None:
-    """RequestError unless the largest logit of a position is a finite number. NaN is larger than all others here."""
+    """Raise RequestError unless the largest logit of a position, NaN if one is NaN, is finite."""
     if not np.isfinite(largest):
         raise RequestError(
             f"The target computed {largest} instead of logits: its weights hold NaN or infinite values, or its numbers "
@@ -81,7 +90,7 @@ def must_be_numbers(largest: float) -> None:
 
 
 def _largest_on_cpu(row: Tensor) -> float:
-    """The largest of a row's logits, NaN if one is. In numpy: torch's threads would take milliseconds to wake up."""
+    """Return the largest of a row's logits, NaN if one is NaN. Waking torch's threads would take milliseconds."""
     if row.dtype != torch.bfloat16:
         return float(row.numpy().max())
     upper_halves = row.view(torch.int16).numpy().view(np.uint16).astype(np.uint32)  # of the same numbers in float32
@@ -89,11 +98,11 @@ def _largest_on_cpu(row: Tensor) -> float:
 
 
 def verification(logits: Tensor, sampling: Sampling, rows: PassRows, adjusted: Tensor | None = None) -> Verification:
-    """The target's choices and statistics at each node as host arrays, from the model's logits (rows, vocabulary), and
-    those that it chooses by if they are others.
+    """Return the target's choices and statistics at each node, as host arrays.
 
-    Up to ``MAX_LAZY_LOGITS`` logits, statistics are computed when they are read: a round needs only the choices along
-    its path, and a benchmark reads nothing else.
+    Up to ``MAX_LAZY_LOGITS`` logits, statistics are computed when they are read, because a round needs only the choices
+    along its path. ``logits`` (rows, vocabulary) are the model's; ``adjusted`` are those that the target chooses by, if
+    penalties or biases change them.
     """
     made: GreedyChoices | KnownChoices
     if sampling.temperature == 0 and logits.device.type == "cpu" and adjusted is None:
@@ -110,8 +119,8 @@ def verification(logits: Tensor, sampling: Sampling, rows: PassRows, adjusted: T
 
 
 class LazyVerification(Verification):
-    """Computes the statistics when one of them is first read, and then drops the logits. A walk reads the choices at
-    the nodes it visits; a display or a trace file reads the rest after the round, and a measurement never does."""
+    """Computes the statistics when one of them is first read, then drops the logits. Acceptance reads only choices; a
+    page or a trace file reads the statistics after the round, and a benchmark never does."""
 
     def __init__(self, choices: GreedyChoices | KnownChoices) -> None:
         self._source: GreedyChoices | KnownChoices | Verification = choices
@@ -120,7 +129,7 @@ class LazyVerification(Verification):
         return self._source.at(node)
 
     def __getattr__(self, name: str) -> Any:
-        """Return a field. Two threads may compute the statistics at once."""
+        """Return a field; if two threads compute the statistics at once, either result stays."""
         if name.startswith("_"):
             raise AttributeError(name)
         source = self._source
@@ -130,7 +139,7 @@ class LazyVerification(Verification):
 
 
 class KnownChoices:
-    """Choices that are all computed at once: drawn, of adjusted logits, or on a GPU."""
+    """Choices computed at once: sampled ones, of adjusted logits, or on a GPU."""
 
     def __init__(self, choice: Integers, described: Callable[[], Verification]) -> None:
         self.choice, self.described = choice, described
@@ -140,8 +149,8 @@ class KnownChoices:
 
 
 class GreedyChoices:
-    """Choices at temperature 0 from logits (rows, vocabulary) on a CPU. A row is read only when it is asked for: half
-    of them lie in the other core's cache, and reading all takes longer than the search."""
+    """Choices at temperature 0 from logits (rows, vocabulary) on a CPU, computed row by row when they are read: half of
+    the rows are in the other core's cache, and reading all takes longer than the search."""
 
     def __init__(self, logits: Tensor, tokens: Integers, parents: Integers) -> None:
         self.logits, self.tokens, self.parents = logits, tokens, parents
@@ -168,25 +177,25 @@ class GreedyChoices:
 
 @torch.inference_mode()
 def most_likely(logits: Tensor, count: int) -> Alternatives:
-    """The ``count`` most likely tokens of each row of logits (rows, vocabulary)."""
+    """Return the ``count`` most likely tokens of each row of logits (rows, vocabulary)."""
     logits, count = logits.float(), min(count, logits.shape[-1])
     if logits.device.type != "cpu":
         top, tokens = logits.topk(count)
         return Alternatives(*to_host(tokens.int(), top - logits.logsumexp(-1, keepdim=True)))
-    left, every = logits.numpy().copy(), np.arange(len(logits))  # torch's topk takes ten times as long
-    found = np.empty((len(left), count), np.int32)
-    largest = np.empty((len(left), count), np.float32)
-    total = np.log(np.exp(left - left.max(-1, keepdims=True)).sum(-1)) + left.max(-1)
-    for place in range(count):
-        found[:, place] = best = left.argmax(-1)
-        largest[:, place] = left[every, best] - total
-        left[every, best] = -np.inf
-    return Alternatives(found, largest)
+    remaining, rows = logits.numpy().copy(), np.arange(len(logits))  # torch's topk takes ten times as long
+    found = np.empty((len(remaining), count), np.int32)
+    logprobs = np.empty((len(remaining), count), np.float32)
+    logsumexp = np.log(np.exp(remaining - remaining.max(-1, keepdims=True)).sum(-1)) + remaining.max(-1)
+    for rank in range(count):
+        found[:, rank] = best = remaining.argmax(-1)
+        logprobs[:, rank] = remaining[rows, best] - logsumexp
+        remaining[rows, best] = -np.inf
+    return Alternatives(found, logprobs)
 
 
 @torch.inference_mode()
 def describe(logits: Tensor, choice: Tensor, left: Tensor | None, rows: PassRows) -> Floats:
-    """The statistics of the results of ``choices``, in the order of ``Verification``: (5, rows) on the host."""
+    """Compute the statistics of these choices, in the order of ``Verification``: (5, rows) on the host."""
     logits = logits.float()
     offers, above = rows.tokens.long(), rows.parents.long()
     best = choice if left is None else likeliest(logits)
@@ -206,8 +215,8 @@ def describe(logits: Tensor, choice: Tensor, left: Tensor | None, rows: PassRows
 
 
 def _greedy_on_cpu(logits: Floats, best: Integers, tokens: Integers, parents: Integers) -> Verification:
-    """The same in numpy: a call takes a fifth of torch's time, and torch's threads would wait for one another when two
-    Python threads call them."""
+    """Compute the same in numpy: a call takes a fifth of torch's time, and two Python threads do not wait for each
+    other."""
     rows = max(1, LOGITS_PER_BATCH // logits.shape[-1])
     batches = [_row_statistics(logits[start:start + rows], best[start:start + rows])
                for start in range(0, len(logits), rows)]
@@ -220,7 +229,7 @@ def _greedy_on_cpu(logits: Floats, best: Integers, tokens: Integers, parents: In
 
 
 def _row_statistics(logits: Floats, best: Integers) -> Floats:
-    """Of each row its largest logit, the sum of exponentials relative to it, entropy, and gap to the second logit:
+    """Return each row's largest logit, sum of exponentials relative to it, entropy, and gap to the second logit:
     (4, rows) float32."""
     every = np.arange(len(best))
     top = logits[every, best]

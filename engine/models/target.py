@@ -36,8 +36,8 @@ from engine.records import Alternatives, DraftTree, Floats, Integers, PackedTree
 from engine.requests.rig_names import FOUR_BITS
 
 PREFIX, SIBLINGS, DEPTH = 6, 12, 3
-READ_ROWS = 256  # of a pass over a prompt; fewer take longer, because torch lays out bfloat16 weights in each product
-EXACT_READ_ROWS = 128  # in int4; passes of any size are as fast
+PREFILL_ROWS = 256  # of one pass over a prompt; fewer are slower, because torch reorders bfloat16 weights in each pass
+INT4_PREFILL_ROWS = 128  # passes of any size are as fast
 UNLIMITED = 1 << 20  # positions, if a model has no limit of its own
 TOLERANCES_NATS = {torch.float32: 0.005}
 COARSE_NATS = 0.5  # more than rounding to 16 bits changes in a batch of rows
@@ -72,12 +72,12 @@ class TorchTarget:
         self._output = NOTHING
         self._adjustment: LogitsAdjustment | None = None
         self._drafted = NO_TOKENS  # of the last pass
-        self._kept: KeptText | None = None  # an earlier text, which the next prompt may begin with
-        self._keep = False  # whether the next text may be kept itself
-        self._tokens: list[Integers] = []  # of the cache, as far as a later text may begin with them
-        self._features: list[Tensor] = []  # at their positions
-        self.cached_tokens = 0  # of the prompt, which were not read anew
-        self.forced = 0  # of the next prompt's last tokens: they begin the answer, so penalties count them as written
+        self._reusable_text: KeptText | None = None  # the next prompt may begin with a prefix of it
+        self._keep_text = False  # whether later prompts may reuse the next text
+        self._tokens: list[Integers] = []  # the part of the text that later prompts may reuse
+        self._features: list[Tensor] = []  # at its positions
+        self.cached_tokens = 0  # of the prompt, taken from an earlier text
+        self.forced = 0  # last tokens of the next prompt that begin the answer: penalties count them as written
         self._interrupt: Callable[[], None] | None = None
 
     @property
@@ -85,26 +85,28 @@ class TorchTarget:
         return positions_of(self.config)
 
     def positions_for(self, prompt_tokens: int) -> int:
-        """See ``protocols.Target``. With longrope, a text whose prompt is shorter than the original length ends at it,
-        because keys rotated with short and long factors must not be mixed."""
+        """See ``protocols.Target``. With longrope, a prompt shorter than the original length limits the text to it,
+        because keys rotated with short and with long factors must not be mixed."""
         switch = length_of_switch(self.config)
         return self.context_limit if switch is None or prompt_tokens > switch else min(switch, self.context_limit)
 
     @property
     def dtype(self) -> str:
-        """The name of its weights' dtype."""
+        """The name of the weights' dtype."""
         return FOUR_BITS if self._in_four_bits else str(self.model.dtype).removeprefix("torch.")
 
     def enable_int4(self, rule: LevelsRule | None = None) -> bool:
-        """Multiply with 4-bit weights, found by the rule (see ``PackedLinear``), without unpacking them; return whether
-        the weights are 4-bit. Needs a model in bfloat16, and has to be called before the first prompt."""
+        """Multiply with 4-bit weights, if the rule finds them (see ``PackedLinear``); return whether it does.
+
+        Needs a model in bfloat16, and has to be called before the first prompt.
+        """
         with torch.inference_mode():
             self._in_four_bits = isinstance(self.fastest, FusedPass) and self.fastest.enable_int4(rule)
         return self._in_four_bits
 
     @cached_property
     def recurrent_layers(self) -> int:
-        """How many of its layers keep a state instead of a row for every position."""
+        """How many layers keep one state instead of a cache row per token."""
         return sum(isinstance(module, TreeMixer) for module in self.model.modules())
 
     @property
@@ -126,14 +128,14 @@ class TorchTarget:
 
     @cached_property
     def logits(self) -> PackedHead:
-        """The output head as a product in the layout that the processor reads fastest; target and drafters share it."""
+        """The output head in the processor's fastest layout; target and drafters share it."""
         return self.fastest.head if isinstance(self.fastest, FusedPass) else PackedHead(self.head)
 
     @in_inference_mode
     def prefill(self, prompt_ids: Sequence[int], rows: int, sampling: Sampling, start: int = 0) -> tuple[int, Tensor]:
         """See ``protocols.Target``. Features are (prompt tokens, taps × hidden size) on the device. The first position
         is ``start``."""
-        size, kept, keep = len(prompt_ids), self._kept, self._keep
+        size, reusable, keep = len(prompt_ids), self._reusable_text, self._keep_text
         self.release()  # a former text's cache leaves first
         try:
             self._cache = self._new_cache(size + rows)
@@ -147,10 +149,10 @@ class TorchTarget:
         self._draws = position_draws(sampling.seed, size + rows + 1)
         features = []
         self.cached_tokens = 0
-        if kept and (reused := self.reusable(kept, prompt_ids)):
-            self._cache.begin_with(kept.slots, reused)
-            self.cached_tokens = reused
-            features.append(kept.features[:reused])
+        if reusable and (count := self.reusable_tokens(reusable, prompt_ids)):
+            self._cache.begin_with(reusable.slots, count)
+            self.cached_tokens = count
+            features.append(reusable.features[:count])
         features += self._read(prompt_ids, start)
         must_be_numbers(float(self._output.logits.max()))
         logits = self._output.logits if self._adjustment is None else self._adjustment.adjust(self._output.logits)
@@ -161,12 +163,12 @@ class TorchTarget:
         return int(choice[0]), tapped
 
     def _read(self, prompt_ids: Sequence[int], start: int) -> Iterator[Tensor]:
-        """Read the part of a prompt that is not in the cache yet, in passes of ``_read_rows``; the features of each."""
+        """Read what is not in the cache yet, in passes of ``_prefill_rows`` rows, and yield the features of each."""
         cache, forward = self._open_cache, self.fastest if self._in_four_bits else self.reference
         prompt = torch.tensor(prompt_ids[cache.length:], device=self.device)
-        for tokens in prompt.split(self._read_rows or len(prompt)):
+        for tokens in prompt.split(self._prefill_rows or len(prompt)):
             count, first = len(tokens), start + cache.length
-            # a first pass of transformers' code makes its own mask, and recurrent layers know no other
+            # without a mask transformers' code makes its own, which recurrent layers need in the first pass
             seen = None if forward is self.reference and not cache.length else torch.ones(
                 count, count, dtype=torch.bool, device=self.device).tril()
             rows = PassRows(tokens, torch.arange(first, first + count, device=self.device), seen)
@@ -175,34 +177,38 @@ class TorchTarget:
             yield self._output.tapped
 
     @cached_property
-    def _read_rows(self) -> int | None:
-        """How many rows a pass over a prompt has; None if a prompt is read in one pass, because layers keep a state or
-        angles depend on its length."""
+    def _prefill_rows(self) -> int | None:
+        """Rows of a pass over a prompt; None if one pass reads the whole prompt, because layers keep a state or rotary
+        angles depend on the length."""
         if self.recurrent_layers or length_of_switch(self.config) or not is_steady(self.config):
             return None
-        return EXACT_READ_ROWS if self._in_four_bits else READ_ROWS
+        return INT4_PREFILL_ROWS if self._in_four_bits else PREFILL_ROWS
 
     def begin_with(self, kept: KeptText = NO_TEXT, keep: bool = True) -> None:
-        """Let the next prompt begin with an earlier text as far as they are equal, and with ``keep`` be a ``kept_text``
-        itself."""
-        self._kept, self._keep = kept, keep and self._read_rows is not None
+        """Let the next prompt reuse the prefix that it shares with an earlier text; ``keep`` makes it reusable, too."""
+        self._reusable_text, self._keep_text = kept, keep and self._prefill_rows is not None
 
-    def reusable(self, kept: KeptText, prompt_ids: Sequence[int]) -> int:
-        """Return how many tokens of an earlier text a prompt can reuse with the same bits as reading all of it. Its
-        last token is always read, for its logits."""
-        most = min(len(kept.token_ids), len(prompt_ids) - 1)
-        different = np.flatnonzero(kept.token_ids[:most] != np.asarray(prompt_ids[:most]))
-        equal = int(different[0]) if len(different) else most
-        return equal if self._in_four_bits else equal // READ_ROWS * READ_ROWS
+    def reusable_tokens(self, kept: KeptText, prompt_ids: Sequence[int]) -> int:
+        """Return how many tokens of an earlier text a prompt can reuse, with the same bits as reading all of it.
+
+        The prompt's last token is always read, for its logits.
+        """
+        limit = min(len(kept.token_ids), len(prompt_ids) - 1)
+        different = np.flatnonzero(kept.token_ids[:limit] != np.asarray(prompt_ids[:limit]))
+        equal = int(different[0]) if len(different) else limit
+        return equal if self._in_four_bits else equal // PREFILL_ROWS * PREFILL_ROWS
 
     @in_inference_mode
     def kept_text(self) -> KeptText | None:
-        """What a later text may begin with, as views: in int4 prompt and answer, since a token's bits do not depend on
-        the pass that reads it; otherwise the passes over the prompt that were full. None if that is nothing."""
+        """Return the prefix that a later text can reuse, as views; None if it is empty.
+
+        In int4 that is prompt and answer, because a token's bits do not depend on the pass that reads it; otherwise the
+        full passes of the prompt.
+        """
         if self._cache is None or not self._tokens:
             return None
         token_ids = np.concatenate(self._tokens)
-        count = len(token_ids) if self._in_four_bits else len(token_ids) // READ_ROWS * READ_ROWS
+        count = len(token_ids) if self._in_four_bits else len(token_ids) // PREFILL_ROWS * PREFILL_ROWS
         features = concat_texts(self._features)[:count] if self.taps else self._features[0]
         return KeptText(token_ids[:count], self._cache.first_slots(count), features) if count else None
 
@@ -223,15 +229,20 @@ class TorchTarget:
 
     @in_inference_mode
     def look_ahead(self, block: Sequence[int], forward: FusedPass) -> tuple[int, Tensor]:
-        """The choice after the first token of a block, and the logits (rows, vocabulary) of a causal pass over the
-        block behind the committed rows, none of which is kept. A block is cut to the rows that the cache has left."""
+        """Run a causal pass over a block behind the committed rows, and keep nothing of it.
+
+        The block is cut to the cache's free rows.
+
+        Returns:
+            The choice after the block's first token, and the logits (rows, vocabulary).
+        """
         cache = self._open_cache
         assert isinstance(cache, TreeCache)
         tokens = torch.tensor(block[:cache.slots.shape[-2] - cache.length], device=self.device)
         rows = PassRows(tokens, torch.arange(cache.length, cache.length + len(tokens), device=self.device),
                         torch.ones(len(tokens), len(tokens), dtype=torch.bool, device=self.device).tril())
         logits = forward([PassPart(rows, cache, self._interrupt)])[0].logits
-        # a NaN that stays in a spare slot would reach the target's pass through its mask
+        # a NaN left in a free slot would reach the next pass, because a mask only multiplies by 0
         cache.slots[..., cache.length:cache.length + len(tokens), :] = 0
         first = logits[:1]
         if self._adjustment:
@@ -252,7 +263,7 @@ class TorchTarget:
         return tree_rows(packed, draws, self.device, levels=self.recurrent_layers > 0)
 
     def _recorded(self, rows: PassRows, output: PassOutput, tree: PackedTree) -> Verification:
-        """The record of a pass over a tree, whose output is kept for ``commit``."""
+        """Return the record of a pass over a tree, and keep its output for ``commit``."""
         self._output, self._drafted = output, tree.tokens
         if self._adjustment is None:
             return verification(output.logits, self._sampling, rows)
@@ -263,7 +274,7 @@ class TorchTarget:
     @in_inference_mode
     def commit(self, keep: Integers) -> Tensor:
         """See ``protocols.Target``. Features are (kept rows, taps × hidden size)."""
-        self._kept_rows = on_device = torch.from_numpy(keep).to(self.device)
+        self._committed_rows = on_device = torch.from_numpy(keep).to(self.device)
         self._open_cache.keep(keep, on_device)
         tokens = self._drafted.take(keep)
         if self._adjustment:
@@ -276,8 +287,8 @@ class TorchTarget:
 
     @in_inference_mode
     def alternatives(self, count: int) -> Alternatives:
-        """The ``count`` most likely tokens after each row that the last ``commit`` kept."""
-        return most_likely(self._output.logits.index_select(0, self._kept_rows), count)
+        """Return the ``count`` most likely tokens after each row that the last ``commit`` kept."""
+        return most_likely(self._output.logits.index_select(0, self._committed_rows), count)
 
     @in_inference_mode
     def redraw(self, row: int, tokens: Integers, masses: Floats, draw: float) -> int:
@@ -290,7 +301,7 @@ class TorchTarget:
 
     def release(self) -> None:
         """Free the cache and the last pass's output."""
-        self._cache, self._kept, self._keep = None, None, False
+        self._cache, self._reusable_text, self._keep_text = None, None, False
         self._output, self._tokens, self._features = NOTHING, [], []
 
     def _new_cache(self, capacity: int) -> AnyCache:
@@ -306,19 +317,21 @@ class TorchTarget:
 
 
 def positions_of(config: Any) -> int:
-    """How many positions a text of this model may have."""
+    """Return how many positions a text of this model may have."""
     return int(getattr(config, "max_position_embeddings", None) or UNLIMITED)
 
 
 def must_verify_trees(target: TorchTarget) -> None:
-    """Check unknown architectures: a small tree pass must predict what plain passes predict. Raises RigError if not,
-    for example because the model ignores position ids or the attention mask."""
+    """Check that a model of an unknown architecture predicts in a small tree pass what it predicts in plain passes.
+
+    RigError if not, for example because the model ignores position ids or the attention mask.
+    """
     kind = target.config.model_type
     if kind in KNOWN and is_steady(target.config):
         return
     starts = [0, length_of_switch(target.config) or 0]  # where the angles of long texts begin
     try:
-        apart = float(np.max([largest_difference_nats(target, start) for start in dict.fromkeys(starts)]))
+        difference = float(np.max([largest_difference_nats(target, start) for start in dict.fromkeys(starts)]))
     except RequestError as error:
         raise RigError(str(error)) from error
     except (TypeError, ValueError, RuntimeError, AttributeError, KeyError, AssertionError) as error:
@@ -327,23 +340,25 @@ def must_verify_trees(target: TorchTarget) -> None:
         reason = (str(error).strip() or type(error).__name__).splitlines()[0][:160].rstrip(".")
         raise RigError(f"A {kind} cannot be verified as a tree ({reason}); choose a target with standard "
                        "attention.") from error
-    if not apart <= TOLERANCES_NATS.get(target.model.dtype, COARSE_NATS):
+    if not difference <= TOLERANCES_NATS.get(target.model.dtype, COARSE_NATS):
         if getattr(target.config, "is_decoder", True) is False:
             raise RigError(f"A {kind} reads texts in both directions, since its config.json has no is_decoder = true; "
                            "choose a target that writes.")
-        raise RigError(f"A {kind} predicts something else in a tree than in a plain pass ({apart:.2f} nats apart), so "
-                       "its text would change; choose a target with standard attention.")
+        raise RigError(f"A {kind} predicts something else in a tree than in a plain pass ({difference:.2f} nats "
+                       "apart), so its text would change; choose a target with standard attention.")
 
 
 @torch.inference_mode()
 def largest_difference_nats(target: TorchTarget, start: int = 0) -> float:
-    """The largest difference, in nats, between a tree pass and plain passes: of the top token's log probability and of
-    the entropy, at three nodes. Many siblings lie before the last one's path, so a node that sees them is far off. The
-    text's first position is ``start``."""
+    """Return the largest difference, in nats, between a tree pass and plain passes.
+
+    The top token's log probability and the entropy are compared at three nodes. The last path comes after many
+    siblings, so that a mask which shows them gives a large difference. The text's first position is ``start``.
+    """
     random = np.random.default_rng(0)
-    least = min(int(target.config.vocab_size), 1000)
-    prompt = random.integers(0, least, PREFIX).tolist()
-    tokens = random.integers(0, least, 1 + SIBLINGS + DEPTH).astype(np.int32)
+    token_limit = min(int(target.config.vocab_size), 1000)
+    prompt = random.integers(0, token_limit, PREFIX).tolist()
+    tokens = random.integers(0, token_limit, 1 + SIBLINGS + DEPTH).astype(np.int32)
     parents = np.asarray([0] * (SIBLINGS + 1) + list(range(SIBLINGS, SIBLINGS + DEPTH)), np.int32)
     tree = DraftTree(tokens, parents, np.zeros(len(tokens), np.float32), np.ones(len(tokens), np.int32))
     try:
@@ -356,10 +371,10 @@ def largest_difference_nats(target: TorchTarget, start: int = 0) -> float:
     for node in (1, SIBLINGS, len(tree) - 1):
         path = torch.tensor([[*prompt, *tokens[path_to(parents, node)].tolist()]], device=target.device)
         positions = torch.arange(start, start + path.shape[1], device=target.device)[None]
-        elsewhere = {"position_ids": positions} if start else {}  # from 0 on, the model counts by itself
-        logits = target.model(input_ids=path, use_cache=False, **elsewhere).logits
+        position_kwargs = {"position_ids": positions} if start else {}  # from 0 on, the model counts by itself
+        logits = target.model(input_ids=path, use_cache=False, **position_kwargs).logits
         logprobs = logits[0, -1].float().log_softmax(-1)
         entropy = float(torch.special.entr(logprobs.exp()).sum())
         differences += [abs(float(logprobs.max()) - float(verification.logprobs[node])),
                         abs(entropy - float(verification.entropy[node]))]
-    return float(np.max(differences))  # NaN if one of them is, where Python's max would leave it out
+    return float(np.max(differences))  # unlike Python's max, NaN if one of them is

@@ -23,7 +23,7 @@ class KeptTexts:
         """Return the asker's text with the longest reusable prefix of a prompt."""
         with self._lock:
             texts = [text for other, text in self._texts if other == asker]
-        return max(texts, key=lambda text: self._target.reusable(text, prompt_ids), default=NO_TEXT)
+        return max(texts, key=lambda text: self._target.reusable_tokens(text, prompt_ids), default=NO_TEXT)
 
     def add(self, asker: str, text: KeptText | None) -> None:
         """Store a copy of a text, replacing those that it continues, if there is room for it. Raises torch's

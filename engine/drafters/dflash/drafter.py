@@ -135,7 +135,7 @@ class DFlashDrafter:
     def observe(self, token_ids: Integers, features: Tensor) -> None:
         """See ``protocols.Drafter``. features (tokens, taps × hidden size) become keys and values of each layer."""
         end = self._length + len(token_ids)
-        keys, values = self._keys_values.of(self._fused_norm(self._fuse(features[:, self._columns])))
+        keys, values = self._keys_values.project(self._fused_norm(self._fuse(features[:, self._columns])))
         keys = apply_rotary(repeated(keys), self.rotations.span(self._length, end))
         self._context[:, 0, :, self._length:end] = keys.transpose(1, 2)
         self._context[:, 1, :, self._length:end] = values.transpose(1, 2)

@@ -10,7 +10,7 @@ from transformers import Qwen3ForCausalLM
 
 from engine.decoding.protocols import Drafter
 from engine.drafters.autoregressive import AutoregressiveDrafter
-from engine.drafters.beam import Reach
+from engine.drafters.beam import BeamShape
 from engine.records import Lattice, Request
 from engine.trace import encode_record
 from engine.trace.reading import decode_round
@@ -30,7 +30,7 @@ def small_model(seed: int = 7, layers: int = 1) -> Qwen3ForCausalLM:
 
 
 def path_drafter(depth: int = 4, width: int = 5) -> AutoregressiveDrafter:
-    return AutoregressiveDrafter(small_model(), VOCABULARY, Reach(depth, width))
+    return AutoregressiveDrafter(small_model(), VOCABULARY, BeamShape(depth, width))
 
 
 def paths(lattice: Lattice) -> list[tuple[tuple[int, ...], int]]:
@@ -87,7 +87,7 @@ def test_the_best_nodes_of_each_depth_are_the_ones_that_go_on() -> None:
 
 def test_a_drafter_that_is_the_target_gets_whole_chains_accepted() -> None:
     target = small_target()
-    twin = AutoregressiveDrafter(copy.deepcopy(target.model), VOCABULARY, Reach(4, 1))
+    twin = AutoregressiveDrafter(copy.deepcopy(target.model), VOCABULARY, BeamShape(4, 1))
     rounds = run(Request(PROMPT, method="expand", budget=20, max_tokens=30), target, [twin])
     assert {len(round_.committed) for round_ in rounds[:-1]} == {5}
 
@@ -95,7 +95,7 @@ def test_a_drafter_that_is_the_target_gets_whole_chains_accepted() -> None:
 def test_beyond_its_own_context_it_proposes_nothing_and_the_text_goes_on() -> None:
     target, model = small_target(), small_model()
     model.config.max_position_embeddings = 32
-    drafter = AutoregressiveDrafter(model, VOCABULARY, Reach(4, 5))
+    drafter = AutoregressiveDrafter(model, VOCABULARY, BeamShape(4, 5))
     request = Request(PROMPT, method="expand", budget=16, max_tokens=60)
     rounds = run(request, target, [drafter])
     assert text(rounds) == plain_text(request, target)

@@ -29,7 +29,7 @@ TorchThread("work", work, over.set).start()
 """
 SECOND_TEAM = """
 import engine.models.device as device
-device.CALL_UP = 2**26  # as long as on a busy machine
+device.PARALLEL_SIZE = 2**26  # as long as on a busy machine
 device.OmpSpinSuppressor()
 """
 LATE_ROUND = """

@@ -125,7 +125,7 @@ def test_a_change_of_a_file_whose_numbers_are_compiled_in_compiles_anew(
         tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     source, other = tmp_path / "scaled.py", tmp_path / "factor.py"
     source.write_text(SCALED)
-    monkeypatch.setattr(sys.modules["engine.models.compiled"], "COMPILED_IN", (other,))
+    monkeypatch.setattr(sys.modules["engine.models.compiled"], "SOURCES", (other,))
     for factor in (2, 3):
         other.write_text(f"FACTOR = {factor}")
         assert run_path(str(source), {"FACTOR": factor})["scaled"](21) == 21 * factor

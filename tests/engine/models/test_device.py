@@ -65,7 +65,7 @@ class Told(OtherWork):
 
 @pytest.fixture
 def others(monkeypatch: pytest.MonkeyPatch) -> Iterator[Told]:
-    monkeypatch.setattr("engine.models.device.LOOK_SECONDS", 0.0)
+    monkeypatch.setattr("engine.models.device.POLL_SECONDS", 0.0)
     until(lambda: not teams())  # what an earlier test of this process called up and forsook
     threads = torch.get_num_threads()
     torch.set_num_threads(max(2, len(processors())))
@@ -99,7 +99,7 @@ def test_threads_sleep_while_the_processors_are_wanted_and_not_after(others: Tol
                          ids=["little other work", "a thread that meets nobody", "too early for a look"])
 def test_threads_go_on_spinning(others: Told, monkeypatch: pytest.MonkeyPatch, busy: float, threads: int,
                                 look_seconds: float) -> None:
-    monkeypatch.setattr("engine.models.device.LOOK_SECONDS", look_seconds)
+    monkeypatch.setattr("engine.models.device.POLL_SECONDS", look_seconds)
     torch.set_num_threads(threads)
     others.busy, waiting = busy, WaitingPolicy(others)
     waiting.adapt()
@@ -107,7 +107,7 @@ def test_threads_go_on_spinning(others: Told, monkeypatch: pytest.MonkeyPatch, b
 
 
 def test_who_no_longer_decodes_leaves_no_team(others: Told, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("engine.models.device.FORSAKEN_SECONDS", 0.05)
+    monkeypatch.setattr("engine.models.device.IDLE_SECONDS", 0.05)
     others.busy, waiting = 2.0, WaitingPolicy(others)
     waiting.adapt()
     assert waiting.asleep

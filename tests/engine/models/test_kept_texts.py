@@ -27,8 +27,8 @@ RECURRENT = ("qwen3_5_text", "bamba")
 
 @pytest.fixture(autouse=True)
 def _passes_are_short(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(target_module, "READ_ROWS", ROWS)
-    monkeypatch.setattr(target_module, "EXACT_READ_ROWS", ROWS)
+    monkeypatch.setattr(target_module, "PREFILL_ROWS", ROWS)
+    monkeypatch.setattr(target_module, "INT4_PREFILL_ROWS", ROWS)
 
 
 def target_of(kind: str) -> TorchTarget:
@@ -86,7 +86,7 @@ def test_the_next_turn_has_the_bits_of_reading_it_anew(kind: str) -> None:
 def test_reading_in_passes_is_reading_at_once(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     target, prompt = target_of(kind), (*PROMPT, *MORE)
     in_passes = read(target, prompt)
-    monkeypatch.setattr(target_module, "READ_ROWS", 64)
+    monkeypatch.setattr(target_module, "PREFILL_ROWS", 64)
     torch.testing.assert_close(read(target, prompt)[:-1], in_passes[:-1], rtol=1e-3, atol=1e-4)
 
 
@@ -101,7 +101,8 @@ def test_few_texts_are_kept_each_for_who_asked_and_none_if_memory_is_short(monke
 
     def known(asker: str = "one") -> list[int]:
         prompts = [[*variant.token_ids.tolist(), 1] for variant in variants]
-        return [number for number, prompt in enumerate(prompts) if target.reusable(texts.best(asker, prompt), prompt)]
+        return [number for number, prompt in enumerate(prompts)
+                if target.reusable_tokens(texts.best(asker, prompt), prompt)]
 
     assert known() == [2, 3, 4] and not known("another")
     longer = variants[4]._replace(token_ids=np.append(variants[4].token_ids, 7))

@@ -56,8 +56,9 @@ def test_products_of_any_number_of_rows_are_torchs(dtype: torch.dtype, bias: boo
 
 
 def test_a_vocabulary_without_room_for_a_second_one_goes_over_its_own_weight(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("engine.models.packed_linear.VOCABULARY_BYTES", 1000)
-    monkeypatch.setattr("engine.models.packed_linear.lay_out", lambda *_: pytest.fail("there is no room for a layout"))
+    monkeypatch.setattr("engine.models.packed_linear.MAX_COPIED_HEAD_BYTES", 1000)
+    monkeypatch.setattr(
+        "engine.models.packed_linear.reorder_for_onednn", lambda *_: pytest.fail("there is no room for a layout"))
     with torch.inference_mode():
         PackedHead(nn.Linear(64, 1000))(torch.zeros(17, 64))
 

@@ -83,7 +83,7 @@ def test_penalties_count_forced_tokens_as_written() -> None:
 @pytest.mark.parametrize("concurrent", [False, True])
 def test_the_next_turn_reads_only_what_is_new_and_nobody_elses_text(
         concurrent: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("engine.models.target.READ_ROWS", 8)
+    monkeypatch.setattr("engine.models.target.PREFILL_ROWS", 8)
     live = demo_live(concurrent=concurrent)
     first = PromptRequest(MATH, budget=8, max_tokens=FEW)
     ask = replace(first, prompt="And with 4 boxes?", turns=(("user", MATH), ("assistant", "67")))
@@ -106,7 +106,7 @@ def test_a_text_that_there_is_no_memory_to_keep_ends_like_any_other(
     def fail(text: KeptText) -> KeptText:
         raise error
     monkeypatch.setattr(KeptText, "copied", fail)
-    monkeypatch.setattr("engine.models.target.READ_ROWS", 8)
+    monkeypatch.setattr("engine.models.target.PREFILL_ROWS", 8)
     live = demo_live(concurrent=concurrent)
     with live.admission.admitted():
         run = live.prepare(PromptRequest(MATH, budget=8, max_tokens=FEW), asker="one")
@@ -116,7 +116,7 @@ def test_a_text_that_there_is_no_memory_to_keep_ends_like_any_other(
 
 
 def test_a_kept_text_is_not_used_by_a_run_that_has_no_memory_beside_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("engine.models.target.READ_ROWS", 8)
+    monkeypatch.setattr("engine.models.target.PREFILL_ROWS", 8)
     live, ask = demo_live(), PromptRequest(MATH, budget=8, max_tokens=FEW)
 
     def cached() -> int:
@@ -137,7 +137,7 @@ def test_a_kept_text_is_not_used_by_a_run_that_has_no_memory_beside_it(monkeypat
 def test_nothing_is_kept_of_a_run_that_fails(concurrent: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*_: Any) -> Any:
         raise ZeroDivisionError
-    monkeypatch.setattr("engine.models.target.READ_ROWS", 8)
+    monkeypatch.setattr("engine.models.target.PREFILL_ROWS", 8)
     live, ask = demo_live(concurrent=concurrent), PromptRequest(MATH, budget=8, max_tokens=FEW)
     with monkeypatch.context() as broken, live.admission.admitted(), pytest.raises(ZeroDivisionError):
         broken.setattr(TorchTarget, "verify_batch", fail)
@@ -147,7 +147,7 @@ def test_nothing_is_kept_of_a_run_that_fails(concurrent: bool, monkeypatch: pyte
 
 
 def test_runs_that_are_measured_or_recorded_read_their_whole_prompt(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("engine.models.target.READ_ROWS", 8)
+    monkeypatch.setattr("engine.models.target.PREFILL_ROWS", 8)
     live, ask = demo_live(), PromptRequest(MATH, budget=8, max_tokens=FEW)
     assert [gather(live.run(ask)).end.cached for _ in range(2)] == [0, 0]
     answers = [live.generate(MATH, budget=8, max_tokens=FEW) for _ in range(2)]
