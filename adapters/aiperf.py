@@ -48,7 +48,7 @@ def _steps(record: Mapping[str, Any]) -> list[tuple[int, int]]:
 def _write(path: Path, record: Mapping[str, Any], steps: list[tuple[int, int]]) -> None:
     note = "" if record.get("per_step_accepted") is not None else UNORDERED
     with Recorder(path, engine=str(record["engine"]), method="speculative", note=note, title=path.name.split(".")[0],
-                  most_waiting=len(steps) + 1) as recorder:
+                  max_pending=len(steps) + 1) as recorder:
         for drafted, accepted in steps:
             recorder.chain([UNKNOWN_TOKEN] * drafted, accepted, UNKNOWN_TOKEN, root=UNKNOWN_TOKEN)
 

@@ -39,7 +39,7 @@ def _checked(step: Step) -> Step:
 
 def _write(path: Path, steps: Sequence[Step]) -> None:
     with Recorder(path, engine="llama.cpp", method="speculative", title=path.name.split(".")[0],
-                  most_waiting=len(steps) + 1) as recorder:
+                  max_pending=len(steps) + 1) as recorder:
         for step in steps:
             drafted = step["pos"]
             logprobs = [0.0, *(float(token["logp"]) for token in drafted)]

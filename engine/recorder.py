@@ -92,21 +92,21 @@ class Recorder:
     gives half a character as its bytes; ``drafters``: their names, () for plain decoding; ``drafter_kinds``, such
     as eagle3; ``rig`` (the checkpoints), ``hardware``, ``dtype``, ``title``, ``note`` in words; ``budget``,
     ``max_tokens``, ``stop_ids`` (see ``until``), ``context_limit``; ``sampling``: {"temperature", "top_k", "top_p",
-    "seed"}; ``every=10`` records each tenth round; ``strict``; ``most_waiting``: rounds that may wait for the
-    thread. What of it does not fit is left out, in a sentence.
+    "seed"}; ``every=10`` records each tenth round; ``strict``; ``max_pending``: rounds that may wait for the thread.
+    An invalid value is left out, and the file says why.
     """
 
     def __init__(self, path: str | Path, **run: Any) -> None:
         check_names(run, RUN, "A run")
-        self._every, self._most = (check_int(_plain(run.get(name, default)), name, 1) for name, default in (
-            ("every", 1), ("most_waiting", 1024)))
+        self._every, self._max_pending = (check_int(_plain(run.get(name, default)), name, 1) for name, default in (
+            ("every", 1), ("max_pending", 1024)))
         self._strict = bool(run.get("strict"))
         about, refusals = _about(run, self._strict)
         self._bonus: int | None = None  # of the chain before
         self._index, self._start = 0, len(about.get("prompt_ids", ()))
         self.dropped = self.refused = 0
         self._first: Any = None  # start of the first round
-        self._stop_ids, self._most_tokens = frozenset[int](), 0  # see ``until``
+        self._stop_ids, self._max_tokens = frozenset[int](), 0  # see ``until``
         self._ended, self._rounds = "", 0  # why the text ended, and how many rounds it then had
         self.until(about.get("stop_ids"), about.get("max_tokens", 0))
         self._began = time.perf_counter()
@@ -120,11 +120,11 @@ class Recorder:
         atexit.register(self.close)
 
     def until(self, stop_ids: Any = (), max_tokens: int = 0) -> None:
-        """End the recorded text before one of these tokens, which stays as the last bonus token, and after so many (0:
-        any number). Later rounds are not recorded. For loops that see the end of their text only when it is over."""
+        """End the recorded text before the first of ``stop_ids``, which becomes the last bonus token, and after
+        ``max_tokens`` (0: no limit). Later rounds are not recorded. For loops that notice the end only afterwards."""
         try:
             stops = check_token_ids(() if stop_ids is None else stop_ids, "stop_ids", MAX_STOP_TOKENS)
-            self._stop_ids, self._most_tokens = frozenset(stops.tolist()), check_int(_plain(max_tokens), "max_tokens")
+            self._stop_ids, self._max_tokens = frozenset(stops.tolist()), check_int(_plain(max_tokens), "max_tokens")
         except Exception as error:
             if self._strict:
                 raise RecorderError(f"The end of the text is not watched: {reason_of(error)}") from error
@@ -152,9 +152,9 @@ class Recorder:
             sound = _position(start, self._start)
             self._first = sound if self._first is None else self._first
             self._start = sound + len(keep)
-            if index % self._every and not (self._stop_ids or self._most_tokens):
+            if index % self._every and not (self._stop_ids or self._max_tokens):
                 return
-            if len(self._waiting) >= self._most or not self._thread.is_alive():
+            if len(self._waiting) >= self._max_pending or not self._thread.is_alive():
                 self.dropped += 1
                 return
             events: list[Any] = []
@@ -167,8 +167,10 @@ class Recorder:
             self._refuse(index, error)
 
     def chain(self, drafted: Any, accepted: int, bonus: int, root: int | None = None, **more: Any) -> None:
-        """A round whose tree is a chain: the ``drafted`` tokens (n,), the first ``accepted`` of which were kept.
-        ``root`` is the token that they continue; from the second round on it is the bonus token before."""
+        """Record a round whose tree is a chain of ``drafted`` tokens (n,), of which the first ``accepted`` were kept.
+
+        ``root`` is the token before them; from the second round on it defaults to the last bonus token.
+        """
         root, self._bonus = self._bonus if root is None else root, bonus
         if root is None:
             self._refuse(self._index, RecorderError("the first chain has no root; name the token that it continues."))
@@ -177,8 +179,8 @@ class Recorder:
             self.round([root, *drafted], above, np.arange(accepted + 1), bonus, **more)
 
     def close(self, reason: str = "") -> None:
-        """Write what waits and the end: ``stop`` (a stop token), ``length``, ``context`` or ``stopped`` (by hand).
-        Without one it is what ``until`` found, or ``unknown``."""
+        """Write pending rounds and the reason of the end: ``stop`` (a stop token), ``length``, ``context`` or
+        ``stopped`` (by hand); by default what ``until`` found, or ``unknown``."""
         self._reason = self._reason or check_text(reason, "reason")
         self._closing.set()
         self._thread.join()
@@ -231,14 +233,14 @@ class Recorder:
                 self._file.write({"refused": {"index": index, "reason": reason_of(error)}})
 
     def _cut(self, index: int, parts: dict[str, Any]) -> bool:
-        """Cut a round's ``keep`` at the end of the text; the token behind it becomes its bonus token. False if the
+        """Cut a round's ``keep`` at the end of the text; the next token becomes its bonus token. Return False if the
         text ended before the round."""
-        if not (self._stop_ids or self._most_tokens):
+        if not (self._stop_ids or self._max_tokens):
             return True
         keep = _array("keep", parts["keep"], INTEGERS)
         path = [*_array("tokens", parts["tokens"], INTEGERS)[keep].tolist(), _single("bonus", parts["bonus"])]
         before = _single("start", parts["start"]) - _single("start", self._first)
-        left = self._most_tokens - before if self._most_tokens else len(path)
+        left = self._max_tokens - before if self._max_tokens else len(path)
         stops = [depth for depth, token in enumerate(path) if token in self._stop_ids]
         length = max(0, min([left, *stops, len(keep)]))
         if stops or length == left:
@@ -275,7 +277,7 @@ class _TraceFile:
         self._texts = Detokenizer(token_text) if hasattr(token_text, "convert_ids_to_tokens") else None
         self._text = (self._texts.piece if self._texts else token_text if callable(token_text)
                       else (token_text or {}).__getitem__)
-        self._run: RunTexts | None = None
+        self._run: TokenTextOverrides | None = None
         self._named: set[int] = set()
         self._fresh = True  # is there something to flush
         self._rounds = self._size = 0
@@ -306,7 +308,7 @@ class _TraceFile:
             self.write({"refused": {"field": name, "reason": reason}})
 
     def round(self, line: Mapping[str, Any], seconds: float) -> None:
-        """A round that was checked. RecorderError if the file has no room for it."""
+        """Write a checked round; RecorderError if the file has no room for it."""
         if self._rounds >= MAX_ROUNDS:
             raise RecorderError(f"the file has {MAX_ROUNDS:,} rounds, which is the most that is read")
         pieces, texts = self._pieces(line), self._added_texts(line)
@@ -344,7 +346,7 @@ class _TraceFile:
         texts: dict[int, Any] = {}
         with suppress(Exception):  # as in ``_pieces``
             if self._texts is not None and (self._run is None or self._run.end != start):
-                self._run = RunTexts(self._texts, self._text, start, middle=self._run is not None)
+                self._run = TokenTextOverrides(self._texts, self._text, start, middle=self._run is not None)
             texts = {place: check_piece(shown) for place, shown in self._run.add(kept).items()} if self._run else {}
         return {"texts": texts} if texts else {}
 
@@ -366,8 +368,8 @@ class _TraceFile:
 
 
 class Detokenizer:
-    """The texts of a tokenizer's tokens as they stand within a text, and of runs of them. The tokenizer is one of
-    transformers, or has its ``decode`` and ``convert_ids_to_tokens``."""
+    """Decodes tokens, alone or in runs, with a tokenizer that has transformers' ``decode`` and
+    ``convert_ids_to_tokens``."""
 
     def __init__(self, tokenizer: Any) -> None:
         self._tokenizer = tokenizer
@@ -378,8 +380,8 @@ class Detokenizer:
         return str(self._tokenizer.decode(tokens, skip_special_tokens=False))
 
     def piece(self, token: int) -> str | bytes:
-        """What a token adds to a text that it does not begin; its bytes if it alone is no whole characters: those of a
-        byte-level token, or of one like <0xE2>."""
+        """Return what a token adds within a text; as bytes if it alone is no whole character, as a byte-level token or
+        one like <0xE2> may be."""
         both = self.decode([*self.context, token])
         before = self._context_text
         added = both[len(before):] if both.startswith(before) else self.decode([token])
@@ -391,15 +393,14 @@ class Detokenizer:
         return bytes(map(BYTE_SYMBOLS.__getitem__, symbols)) if symbols and set(symbols) <= set(BYTE_SYMBOLS) else added
 
     def is_anchor(self, token: int, shown: str | bytes) -> bool:
-        """Whether decoding may begin at a token of this text: it has a letter or digit, so that what a decoder strips
-        from a beginning does not reach the tokens behind it, and is no byte, which would be read with its neighbours.
-        """
+        """Whether decoding may start at this token: its text has a letter or digit, so that a decoder strips nothing
+        behind it, and it is not a byte token."""
         return (isinstance(shown, str) and any(map(str.isalnum, shown))
                 and not BYTE_TOKEN.fullmatch(self._tokenizer.convert_ids_to_tokens(token) or ""))
 
     @property
     def context(self) -> list[int]:
-        """An alphanumeric token to put before a token to decode; empty if the first ``MAX_CONTEXT_TRIES`` are none."""
+        """An alphanumeric token to decode other tokens after; empty if the first ``MAX_CONTEXT_TRIES`` have none."""
         if self._context is None:
             self._context = []
             for token in range(MAX_CONTEXT_TRIES):
@@ -410,12 +411,11 @@ class Detokenizer:
         return self._context
 
 
-class RunTexts:
-    """What the tokens of one run add to its text, if that is not their piece: a decoder may read the first token, the
-    last one, or bytes that are no character in its own way. Pieces and these together are ``decode`` of the run.
+class TokenTextOverrides:
+    """The texts of a run's tokens that differ from their usual piece (the first, the last, and split characters), so
+    that all texts joined equal ``decode``.
 
-    ``piece`` gives the piece of a token. ``start`` is the position of the run's first token; a ``middle`` does not
-    begin the text.
+    ``piece`` maps a token to its piece; ``start`` is the position of the first token; ``middle``: text precedes it.
     """
 
     def __init__(self, texts: Detokenizer, piece: Callable[[int], Any], start: int, middle: bool = False) -> None:
@@ -430,13 +430,13 @@ class RunTexts:
         return self._offset + len(self._tokens)
 
     def add(self, tokens: list[int]) -> dict[int, Any]:
-        """The texts, by position, that are not what was told before. Bytes wait for the rest of their character."""
+        """Add tokens, and return the texts that changed, by position. Bytes wait for the rest of their character."""
         self._tokens += tokens
         self._shown += map(self._piece, tokens)
         return self._changes(len(self._shown) - _incomplete(self._shown))
 
     def finish(self) -> dict[int, Any]:
-        """The same without waiting."""
+        """Return what is left, incomplete characters included."""
         return self._changes(len(self._shown))
 
     def _changes(self, end: int) -> dict[int, Any]:
@@ -454,13 +454,15 @@ class RunTexts:
         return self._divide(text, begin, range(first, end), len(_joined(known[:first - begin])))
 
     def _expected(self, begin: int, end: int) -> list[Any]:
-        """What is known of each of these tokens; a decoder that begins there may read the first otherwise."""
+        """Return the current texts of these tokens, the first as the start of a text."""
         known = self._shown[begin:end]
         return [self._texts.decode([self._tokens[begin]]), *known[1:]] if begin else known
 
     def _divide(self, text: str, begin: int, places: range, done: int) -> dict[int, Any]:
-        """Divide the text behind its first ``done`` characters among tokens: each adds what decoding from ``begin`` up
-        to it has in common with the whole."""
+        """Split the text behind its first ``done`` characters among the tokens at ``places``, and return what changed.
+
+        A token's text ends where decoding the tokens from ``begin`` up to it stops to agree with the text.
+        """
         changed: dict[int, Any] = {}
         for place in places:
             upto = len(text)
@@ -498,7 +500,7 @@ BYTE_SYMBOLS.update((chr(256 + number), byte) for number, byte in enumerate(sort
 
 
 def _token_ids(line: Mapping[str, Any]) -> set[int]:
-    """Every token that a line has the id of."""
+    """Return all token ids in a line."""
     ids = set()
     for name, value in line.items():
         if isinstance(value, Mapping):
@@ -511,7 +513,7 @@ def _token_ids(line: Mapping[str, Any]) -> set[int]:
 
 
 def _encoded(line: Mapping[str, Any]) -> bytes:
-    """A line of JSON; arrays as base64 of their bytes, with dtype and shape."""
+    """Encode a line as JSON, with arrays as {dtype, shape, data in base64}."""
     data = json.dumps(line, ensure_ascii=False, separators=(",", ":"), default=_packed).encode() + b"\n"
     check_line(data)
     return data
@@ -599,7 +601,7 @@ def _single(name: str, value: Any) -> int:
 
 
 def _array(name: str, value: Any, kind: str) -> Any:
-    """A fresh array of a kind."""
+    """Convert a value to a new array of this dtype; RecorderError if it does not fit."""
     if hasattr(value, "cpu"):
         value = value.cpu()
         value = value.float() if kind == FLOATS else value  # numpy has no bfloat16
@@ -615,7 +617,7 @@ def _array(name: str, value: Any, kind: str) -> Any:
         return array.astype(kind)
 
 
-# What a trace may hold. The reader uses these too: each returns the value in its type, or raises RecorderError.
+# The checks of a trace's values, for writer and reader: each returns the value in its type, or raises RecorderError.
 
 
 def reason_of(error: Exception) -> str:
@@ -628,17 +630,17 @@ def reason_of(error: Exception) -> str:
 
 
 def quoted(value: Any) -> str:
-    """A value as quoted in a sentence."""
-    quoted = ascii(value) if not isinstance(value, (list, dict)) else type(value).__name__
-    return quoted if len(quoted) <= 40 else f"{quoted[:40]}…"
+    """Quote a value for a message."""
+    text = ascii(value) if not isinstance(value, (list, dict)) else type(value).__name__
+    return text if len(text) <= 40 else f"{text[:40]}…"
 
 
-def check_text(value: Any, name: str, most: int = MAX_NAME_LENGTH) -> str:
-    """A text of at most ``most`` whole characters."""
+def check_text(value: Any, name: str, max_length: int = MAX_NAME_LENGTH) -> str:
+    """Check a text of at most ``max_length`` characters, without lone surrogates."""
     if not isinstance(value, str):
         raise RecorderError(f"the {name} is {quoted(value)}; text is allowed")
-    if len(value) > most:
-        raise RecorderError(f"the {name} has {len(value):,} characters; {most:,} are allowed")
+    if len(value) > max_length:
+        raise RecorderError(f"the {name} has {len(value):,} characters; {max_length:,} are allowed")
     if not value.isascii():
         try:
             value.encode()
@@ -648,34 +650,34 @@ def check_text(value: Any, name: str, most: int = MAX_NAME_LENGTH) -> str:
 
 
 def check_prompt(value: Any, name: str) -> str:
-    """A text that leaves room in its line for all else."""
+    """Check a prompt; its commas and brackets count as values of its line."""
     if sum(map(check_text(value, name, MAX_TEXT_LENGTH).count, ",[{")) > MAX_LINE_VALUES // 4:
         raise RecorderError(f"the {name} has more than {MAX_LINE_VALUES // 4:,} commas and brackets")
     return str(value)
 
 
-def check_int(value: Any, name: str, least: int = 0, most: int = MAX_INT32) -> int:
-    """A whole number in a range."""
-    if type(value) is not int or not least <= value <= most:
-        raise RecorderError(f"the {name} is {quoted(value)}; a whole number from {least} to {most} is allowed")
+def check_int(value: Any, name: str, minimum: int = 0, maximum: int = MAX_INT32) -> int:
+    """Check an integer in a range."""
+    if type(value) is not int or not minimum <= value <= maximum:
+        raise RecorderError(f"the {name} is {quoted(value)}; a whole number from {minimum} to {maximum} is allowed")
     return value
 
 
-def check_number(value: Any, name: str, least: float = 0.0, most: float = 1e12) -> float:
-    """A finite number in a range."""
-    if type(value) not in (int, float) or not math.isfinite(value) or not least <= value <= most:
-        raise RecorderError(f"the {name} is {quoted(value)}; a number from {least:g} to {most:g} is allowed")
+def check_number(value: Any, name: str, minimum: float = 0.0, maximum: float = 1e12) -> float:
+    """Check a finite number in a range."""
+    if type(value) not in (int, float) or not math.isfinite(value) or not minimum <= value <= maximum:
+        raise RecorderError(f"the {name} is {quoted(value)}; a number from {minimum:g} to {maximum:g} is allowed")
     return float(value)
 
 
 def check_names(given: Mapping[str, Any], names: Any, what: str) -> None:
-    """Whether there are no other names than these."""
+    """Check that there are no names but these."""
     if unknown := sorted(set(map(str, given)) - set(names)):
         raise RecorderError(f"{what} has no {quoted(unknown[0])}; it may have {', '.join(names)}")
 
 
 def check_piece(value: Any) -> str | list[int]:
-    """A token's text, or its bytes if those are no whole characters."""
+    """Check a token's text; bytes become a text, or a list if they are no whole characters."""
     if isinstance(value, bytes):
         try:
             value = value.decode()
@@ -688,73 +690,75 @@ def check_piece(value: Any) -> str | list[int]:
     return [check_int(byte, "byte of a token", 0, 255) for byte in value]
 
 
-def check_token_ids(value: Any, name: str, most: int = MAX_PROMPT_TOKENS) -> Any:
-    """Token ids, (n,) int32; of a set, in order; one number is a list of one."""
+def check_token_ids(value: Any, name: str, max_count: int = MAX_PROMPT_TOKENS) -> Any:
+    """Check token ids, (n,) int32; a set is sorted, a number becomes a list."""
     ids = _array(name, sorted(value) if isinstance(value, (set, frozenset)) else value, INTEGERS).reshape(-1)
-    if ids.size > most:
-        raise RecorderError(f"the {name} are {ids.size:,} tokens; {most:,} are allowed")
+    if ids.size > max_count:
+        raise RecorderError(f"the {name} are {ids.size:,} tokens; {max_count:,} are allowed")
     if ids.min(initial=0) < 0:
         raise RecorderError(f"the {name} have the token {ids.min()}; 0 to {MAX_INT32} are allowed")
     return ids
 
 
 def check_drafters(value: Any, name: str) -> list[str]:
-    """The drafters' names."""
+    """Check the drafters' names."""
     if not isinstance(value, (list, tuple)) or len(value) > MAX_DRAFTERS:
         raise RecorderError(f"the {name} are {quoted(value)}; a list of at most {MAX_DRAFTERS} is allowed")
     return [check_text(drafter, name) for drafter in value]
 
 
 def check_object(value: Any, name: str) -> dict[str, Any]:
-    """A JSON object."""
+    """Check a JSON object."""
     if not isinstance(value, dict):
         raise RecorderError(f"the {name} is {quoted(value)}; an object is allowed")
     return value
 
 
 def check_sampling(value: Any, name: str = "sampling") -> dict[str, float]:
-    """How the target chose its tokens."""
+    """Check the options by which the target chose its tokens."""
     check_names(check_object(value, name), SAMPLING, "The sampling")
     return {part: SAMPLING[part](given, part) for part, given in value.items()}
 
 
 def check_biases(value: Any, name: str) -> tuple[tuple[int, float], ...]:
-    """Pairs of a token and what is added to its logit."""
+    """Check pairs of a token and what is added to its logit."""
     pairs = value if isinstance(value, (list, tuple)) and len(value) <= MAX_BIASES else None
     if pairs is None or not all(isinstance(pair, (list, tuple)) and len(pair) == 2 for pair in pairs):
         raise RecorderError(f"the {name} is {quoted(value)}; at most {MAX_BIASES} pairs of token and bias are allowed")
-    return tuple((check_int(token, "token of a bias"), check_number(bias, "bias", least=-1e6, most=1e6))
+    return tuple((check_int(token, "token of a bias"), check_number(bias, "bias", -1e6, 1e6))
                  for token, bias in pairs)
 
 
 SAMPLING: dict[str, Callable[[Any, str], Any]] = {
-    "temperature": partial(check_number, most=1e6), "top_k": partial(check_int, most=MAX_SEED),
-    "top_p": partial(check_number, most=1), "seed": partial(check_int, least=-MAX_SEED, most=MAX_SEED),
-    "min_p": partial(check_number, most=1), "repetition_penalty": partial(check_number, most=1e6),
-    "presence_penalty": partial(check_number, least=-1e6, most=1e6),
-    "frequency_penalty": partial(check_number, least=-1e6, most=1e6), "logit_bias": check_biases}
+    "temperature": partial(check_number, maximum=1e6), "top_k": partial(check_int, maximum=MAX_SEED),
+    "top_p": partial(check_number, maximum=1), "seed": partial(check_int, minimum=-MAX_SEED, maximum=MAX_SEED),
+    "min_p": partial(check_number, maximum=1), "repetition_penalty": partial(check_number, maximum=1e6),
+    "presence_penalty": partial(check_number, minimum=-1e6, maximum=1e6),
+    "frequency_penalty": partial(check_number, minimum=-1e6, maximum=1e6), "logit_bias": check_biases}
 REQUEST: dict[str, Callable[[Any, str], Any]] = {
     "method": check_text, "prompt_ids": check_token_ids, "budget": check_int, "max_tokens": check_int,
-    "sampling": check_sampling, "stop_ids": partial(check_token_ids, most=MAX_STOP_TOKENS)}
+    "sampling": check_sampling, "stop_ids": partial(check_token_ids, max_count=MAX_STOP_TOKENS)}
 HEADER: dict[str, Callable[[Any, str], Any]] = {
     "prompt": check_prompt,
     **dict.fromkeys(("engine", "rig", "hardware", "dtype", "precision", "title", "note"),
-                    partial(check_text, most=MAX_NOTE_LENGTH)),
-    "context_limit": check_int, "every": partial(check_int, least=1), "drafter_kinds": check_drafters}
-RUN = (*REQUEST, *HEADER, "drafters", "token_text", "strict", "most_waiting")
+                    partial(check_text, max_length=MAX_NOTE_LENGTH)),
+    "context_limit": check_int, "every": partial(check_int, minimum=1), "drafter_kinds": check_drafters}
+RUN = (*REQUEST, *HEADER, "drafters", "token_text", "strict", "max_pending")
 
 
-def check_line(row: bytes, most_bytes: int = MAX_LINE_BYTES, most_values: int = MAX_LINE_VALUES) -> None:
+def check_line(row: bytes, max_bytes: int = MAX_LINE_BYTES, max_values: int = MAX_LINE_VALUES) -> None:
     """Raise RecorderError if a line is too large to be read."""
-    if len(row) > most_bytes:
-        raise RecorderError(f"its line has {len(row):,} bytes; {most_bytes:,} are allowed")
-    if sum(map(row.count, (b",", b"[", b"{"))) > most_values:
-        raise RecorderError(f"it has more than {most_values:,} values")
+    if len(row) > max_bytes:
+        raise RecorderError(f"its line has {len(row):,} bytes; {max_bytes:,} are allowed")
+    if sum(map(row.count, (b",", b"[", b"{"))) > max_values:
+        raise RecorderError(f"it has more than {max_values:,} values")
 
 
 def check_round(line: Mapping[str, Any]) -> None:
-    """Raise RecorderError for an invalid round: ``line`` is as in the file, arrays unpacked. An index has to lie in its
-    array. A log probability may be −inf, and any number may be NaN, which stands for one that was not recorded."""
+    """Raise RecorderError for an invalid round. ``line`` is as in the file, with arrays unpacked.
+
+    Indices must lie in their array. A log probability may be −inf; any number may be NaN, which means not recorded.
+    """
     tree, verification, acceptance = line["tree"], line["verification"], line["acceptance"]
     for name in ("drafts", "candidates"):
         if len(line[name]) > MAX_DRAFTERS:
@@ -824,7 +828,7 @@ def _check_lattice(draft: Mapping[str, Any]) -> None:
 
 
 def _check_arrays(arrays: Mapping[str, Any], shape: tuple[int, ...], needed: Any = ()) -> None:
-    """Raise RecorderError for arrays of another shape, or with values that their field cannot have."""
+    """Raise RecorderError for arrays of another shape, or with values that are invalid in their field."""
     for name, array in {**{name: arrays[name] for name in needed}, **arrays}.items():
         if array.shape != shape:
             raise RecorderError(f"{name} is of shape {array.shape}; {shape} fits the other arrays")

@@ -75,7 +75,7 @@ def number(name: str, check: Callable[[str], Any]) -> Callable[[str], Any]:
 
 
 def int_between(low: int, high: int) -> Callable[[str], Any]:
-    return number("it", partial(check_int, "it", least=low, most=high))
+    return number("it", partial(check_int, "it", minimum=low, maximum=high))
 
 
 def option(name: str) -> Callable[[str], Any]:

@@ -17,25 +17,29 @@ Trial = tuple[int, float, float]  # a node, its chance, and the draw that decide
 
 
 def walk(tree: DraftTree, verification: Verification, redraw: Redraw, random: np.random.Generator) -> Acceptance:
-    """Keep the longest path whose every token is the target's choice at its parent; its last choice is the bonus (paper
-    000, section 6.1; paper 002, section 4.4).
+    """Keep the longest path on which every token is the target's choice at its parent; the bonus is the choice at its
+    end (paper 000, section 6.1; paper 002, section 4.4).
 
-    Exact at any temperature, provided that equal prefixes share one choice: then siblings with the same token
-    (disjoint ``merged`` has them) have the same choices below them, and the longest match is the one text that the
-    target would have written. Where equally long matches differ, the lowest index wins.
+    This is exact at any temperature, provided that equal prefixes share one choice. Then siblings with the same token,
+    as in ``merged``, have the same choices below them, and the longest match is the text that the target would write.
+    Among equally long matches, the one with the lowest index is kept.
     """
     return Acceptance(*follow_choices(tree.parents, tree.tokens, verification.at))
 
 
 def longest_path(parents: Integers, accepted: NDArray[np.bool_]) -> Integers:
-    """The path from the root to the deepest node that is accepted with all its ancestors, (a,) int32; accepted (n,)
-    bool, the root counting as accepted."""
+    """Return the path from the root to the deepest node that is accepted with all its ancestors, (a,) int32.
+
+    ``accepted`` is (n,) bool; the root always counts as accepted.
+    """
     return follow_choices(parents, accepted, lambda _: True)[0]
 
 
 def follow_choices(parents: Integers, tokens: NDArray[Any], at: Callable[[int], int]) -> tuple[Integers, int]:
-    """The longest path from the root on which every token (n,) is the choice ``at`` its parent, (a,) int32, and the
-    choice at its end. ``at`` is called only for nodes on such paths."""
+    """Return the longest path from the root whose every token is the choice at its parent, and the choice at its end.
+
+    ``at`` gives a node's choice. It is called only for nodes whose path follows the choices.
+    """
     choices, depth = {0: at(0)}, {0: 0}
     deepest = 0
     for node, (parent, token) in enumerate(zip(parents.tolist(), tokens.tolist(), strict=True)):
@@ -49,18 +53,17 @@ def follow_choices(parents: Integers, tokens: NDArray[Any], at: Callable[[int], 
 def sequential(
     tree: DraftTree, verification: Verification, redraw: Redraw, random: np.random.Generator,
 ) -> Acceptance:
-    """At each node, try its children in tree order; descend into the first that is accepted, else draw from the rest
-    (papers 000 and 001, section 6.2).
+    """Try a node's children in order, and descend into the first that passes; if none does, draw the bonus from the
+    rest (papers 000 and 001, section 6.2).
 
-    The children are given, not drawn, so child x is accepted with p(x) / (1 − mass of the tokens tried before):
-    x is the next token with chance p(x) exactly. A token tried before has no mass left, so a second sibling with
-    it never passes. When all have failed, the bonus comes from p without them, renormalised. At temperature 0 a
-    mass is 0 or 1 and this is the greedy walk.
+    Child x passes with probability p(x) / (1 − p of the tokens tried before), so x is the next token with probability
+    p(x) exactly. A second sibling with the same token never passes. If all fail, the bonus is drawn from p without
+    them, renormalised. At temperature 0 every p is 0 or 1, and this equals ``walk``.
 
-    The choice that the target has made at a node with children is not used: it was drawn from all of p, and to
-    take it after failed trials would give the failed tokens a second chance. At a leaf nothing was tried, so the
-    target's choice there is a plain draw from p, and it is the bonus. (Where float32 masses of tried tokens add up
-    to 1 within rounding and all trials still fail, a chance of about 1e-7, the bonus is drawn from p.)
+    The target's choice at a node with children is not used: it was drawn from all of p, so using it after failed trials
+    would give the failed tokens a second chance. At a leaf nothing was tried, so the target's choice is the bonus. If
+    the tried tokens' float32 probabilities sum to 1 by rounding and all fail (probability about 1e-7), the bonus is
+    drawn from p.
     """
     masses = np.exp(verification.processed, dtype=np.float64)
     path, trials, bonus = [0], list[Trial](), None
@@ -90,14 +93,13 @@ def sequential(
 
 
 def ratio(tree: DraftTree, verification: Verification, redraw: Redraw, random: np.random.Generator) -> Acceptance:
-    """BIASED, for study: every drafted node passes with min(1, p/q), and the longest passed path is kept
+    """BIASED, for study: every drafted node passes with probability min(1, p/q), and the longest passed path is kept
     (paper 003, "Accept/Reject: Walking the Tree").
 
-    p is the target's probability of the node's token, q the drafter's, both given its path. Speculative sampling
-    is exact with this ratio when the children were drawn from q; here they are the most likely tokens, so they
-    come out too often, and among several passed siblings the longer path is preferred. The bonus is the target's
-    choice at the deepest kept node, as in the paper; if no child of the root passed, it is drawn from
-    max(p − q, 0) over the vocabulary, renormalised; q is known only at the root's children.
+    p is the target's probability of the node's token, q the drafter's, both given its path. The ratio is exact if
+    children are drawn from q. Here they are the most likely tokens, so they are accepted too often, and among siblings
+    that pass, the longer path wins. As in the paper, the bonus is the target's choice at the deepest kept node; if no
+    child of the root passes, it is drawn from max(p − q, 0), renormalised, with q known only at the root's children.
     """
     drafter = np.exp(tree.logprobs - tree.logprobs[tree.parents])
     chances = np.minimum(np.exp(verification.processed) / drafter, np.float32(1))

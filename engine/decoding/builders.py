@@ -27,9 +27,9 @@ FULL_WIDTH = 2  # of ``full``: the paper's own; wider trees spend the budget on 
 
 
 def chain(lattice: Lattice, root: int, nodes: int) -> DraftTree:
-    """The tree of the most likely token of each depth, in the row that the one before leads to.
+    """Draft the greedy chain: at each depth the most likely token, in the row that the token before leads to.
 
-    min(nodes, depth) drafted nodes, fewer if the most likely token has probability 0; the root alone for none.
+    It has min(nodes, depth) drafted nodes, or fewer if the most likely token has probability 0.
     """
     tokens, steps = best_cells(lattice)
     logprobs = steps[:nodes].cumsum(dtype=np.float32)
@@ -38,13 +38,13 @@ def chain(lattice: Lattice, root: int, nodes: int) -> DraftTree:
 
 
 def best_cells(lattice: Lattice) -> tuple[Integers, Floats]:
-    """Tokens and log probabilities of the rank-1 chain, (depth,) each."""
+    """Return tokens and log probabilities of the greedy chain, (depth,) each."""
     rows = np.arange(lattice.depth), best_rows(lattice), slice(0, 1)  # none of a recorded lattice without candidates
     return lattice.tokens[rows].ravel(), lattice.logprobs[rows].ravel()
 
 
 def best_rows(lattice: Lattice) -> Integers:
-    """The row that the rank-1 chain reads at each depth: (depth,) int32."""
+    """Return the row that the greedy chain reads at each depth, (depth,) int32."""
     rows = np.zeros(lattice.depth, np.int32)
     if lattice.tokens.shape[1] > 1:
         for depth in range(1, lattice.depth):
@@ -53,15 +53,14 @@ def best_rows(lattice: Lattice) -> Integers:
 
 
 def best_first(lattice: Lattice, root: int, nodes: int) -> DraftTree:
-    """The ``nodes`` prefixes with the largest float32 log probability, summed from the root on.
+    """Draft the ``nodes`` most probable prefixes, by float32 log probability summed from the root.
 
-    Order, and so the choice among equals: by log probability, descending; then the shallower; then the parent's
-    own order; then the rank. Parents therefore come before children. Prefixes of probability 0 are never drafted;
-    if there are fewer than ``nodes`` others, all of them are. Expects logprobs ≤ 0, descending along k.
+    Nodes are sorted by descending log probability, then by depth, parent and rank, so that parents precede children;
+    ties are broken in that order. Prefixes of probability 0 are never drafted. Expects logprobs ≤ 0, descending along
+    k.
 
-    A heap entry is (cost, depth, parent, rank), where cost is the negative sum of log probabilities, so the heap's
-    order is the order of the tree. An entry that leaves the heap is replaced by its next sibling and its own first
-    child.
+    A heap entry is (cost, depth, parent, rank); cost is the negative log probability, so nodes leave the heap in the
+    tree's order. A node that leaves it is replaced by its next sibling and its first child.
     """
     if nodes == 0 or lattice.tokens.size == 0:
         return root_only(root)
@@ -133,11 +132,11 @@ def expand(lattice: Lattice, root: int, nodes: int) -> DraftTree:
 
 
 def full(lattice: Lattice, root: int, nodes: int) -> DraftTree:
-    """The tree in which every node has the ``FULL_WIDTH`` most likely tokens as children, down to the same depth.
+    """Draft a full tree: every node has its ``FULL_WIDTH`` most likely tokens as children, down to one depth.
 
-    The depth is the largest whose whole tree fits into ``nodes`` (2 + 4 + … for width 2) and into the lattice; what is
-    left of the budget stays unspent. If the lattice has one token a row, or the budget is 1, the width is 1: a
-    chain. Nodes of probability 0 are left out. Depth-first order keeps a node's ancestors close before it.
+    The depth is the largest at which the tree fits into ``nodes`` (2 + 4 + … for width 2) and into the lattice; the
+    rest of the budget is not used. If the lattice has one token per row, or the budget is 1, the tree is a chain.
+    Nodes of probability 0 are left out. Nodes are in depth-first order.
     """
     width = min(FULL_WIDTH, lattice.tokens.shape[2], max(nodes, 1))
     deepest, size = 0, width  # size: of the whole tree that is one deeper

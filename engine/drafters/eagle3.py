@@ -111,16 +111,16 @@ class Eagle3Drafter(FeatureDrafter):
         self.model = model.eval()
         super().__init__(embedding, model.fc.weight, PUBLISHED_BEAM, columns)
 
-    def _fused(self, features: Tensor) -> Tensor:
+    def _fuse(self, features: Tensor) -> Tensor:
         states: Tensor = self.model.fc(features)
         return states
 
-    def _step(self, states: Tensor, embedded: Tensor, positions: Tensor, mask: Tensor) -> Tensor:
+    def _run_layer(self, states: Tensor, embedded: Tensor, positions: Tensor, mask: Tensor) -> Tensor:
         rotation = self.model.rotary_emb(self._weight, positions[None])
         states = self.model.midlayer(states, embedded, rotation, mask, self._cache)
         return states
 
-    def _predicted(self, states: Tensor) -> Tensor:
+    def _predict(self, states: Tensor) -> Tensor:
         logits: Tensor = self.model.lm_head(self.model.norm(states)).float()
         token_ids = self.model.token_ids
         return logits if token_ids is None else over_vocabulary(logits, token_ids, self.model.config.vocab_size)

@@ -54,18 +54,18 @@ class MtpDrafter(FeatureDrafter):
         self.norm, self.rotary = decoder.norm, decoder.rotary_emb
         super().__init__(target.embedding, layer.eh_proj.weight, PUBLISHED_BEAM, columns)
 
-    def _fused(self, features: Tensor) -> Tensor:
+    def _fuse(self, features: Tensor) -> Tensor:
         states: Tensor = self.norm(features)
         return states
 
-    def _step(self, states: Tensor, embedded: Tensor, positions: Tensor, mask: Tensor) -> Tensor:
+    def _run_layer(self, states: Tensor, embedded: Tensor, positions: Tensor, mask: Tensor) -> Tensor:
         # transformers before 5.24 expects of Qwen3.5 a text's positions three times, as of a picture's time and place
         turned = positions.expand(3, 1, -1) if hasattr(self.rotary, "mrope_section") else positions[None]
         output: Tensor = self.layer(
             embedded[None], states[None], self.rotary(embedded[None], turned), mask, positions[None], self._cache)
         return output[0]
 
-    def _predicted(self, states: Tensor) -> Tensor:
+    def _predict(self, states: Tensor) -> Tensor:
         return self.head(states).float()
 
 

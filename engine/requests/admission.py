@@ -72,10 +72,10 @@ class Admission:
 
     @contextmanager
     def admitted(self, share: float = WHOLE_RIG, report: Callable[[str], None] = lambda _: None) -> Iterator[None]:
-        """Wait until the server itself is admitted. ``report`` is called with the reason several times a second; if it
-        raises, the wait ends. Re-entrant for a thread inside ``exclusive``.
+        """Wait for admission of a run without an address. Re-entrant for a thread inside ``exclusive``.
 
-        Raises RequestError if the thread would wait for an answer that it has begun itself, so for ever.
+        ``report`` is called several times a second with the reason for waiting; it may raise to end the wait.
+        RequestError if the thread itself holds the place that it would wait for, because it would wait for ever.
         """
         thread = get_ident()
         if self._owner == thread:
@@ -101,7 +101,7 @@ class Admission:
                 self._owner = former
 
     def when_idle(self, act: Callable[[], None], seconds: float = 0.0) -> bool:
-        """Call ``act`` while the queue is empty; return False if it does not become empty within ``seconds``."""
+        """Call ``act`` while the queue is empty. Return False if it is not empty within ``seconds``."""
         with self._change:
             self._idle_waiters += 1
             try:
@@ -113,8 +113,7 @@ class Admission:
             return idle
 
     def waiting(self, besides: str = "") -> int:
-        """Return the number of running and queued places and of callers of ``when_idle``, except the run
-        ``besides``."""
+        """Count running and queued places and callers of ``when_idle``, without the run ``besides``."""
         with self._change:
             return sum(not besides or place.run != besides for place in self._line) + self._idle_waiters
 

@@ -25,14 +25,14 @@ def check_number(name: str, value: Any, low: float, high: float, *, inclusive: b
         low <= read <= high and (inclusive or read > low) or or_zero and read == 0))
 
 
-def check_int(name: str, value: Any, least: int, most: int) -> int:
-    """A whole number from ``least`` to ``most``; see ``check_number``."""
-    allowed = f"a whole number from {least} to {most}"
-    return int(_checked(name, value, allowed, lambda read: least <= read <= most and read == int(read)))
+def check_int(name: str, value: Any, minimum: int, maximum: int) -> int:
+    """Return an integer between ``minimum`` and ``maximum``; see ``check_number``."""
+    allowed = f"a whole number from {minimum} to {maximum}"
+    return int(_checked(name, value, allowed, lambda read: minimum <= read <= maximum and read == int(read)))
 
 
 def check_choice(name: str, value: Any, choices: Collection[str]) -> str:
-    """One of these words."""
+    """Return the value if it is one of these words."""
     if isinstance(value, str) and value in choices:
         return value
     raise RequestError(f"{name} is {shown(value)}; choose one of {', '.join(choices)}.")

@@ -12,7 +12,7 @@ from transformers import PreTrainedTokenizerBase
 
 from engine.checkpoints.tokenizers import stop_tokens
 from engine.errors import RequestError
-from engine.recorder import MAX_PIECE_LENGTH, Detokenizer, RunTexts
+from engine.recorder import MAX_PIECE_LENGTH, Detokenizer, TokenTextOverrides
 from engine.requests.prompts import Turn, familiar
 from engine.texts.chat import ChatStyle, chat_style, prompt_ids, switched, template_of
 from engine.trace import Piece
@@ -127,11 +127,11 @@ class TokenTexts(dict[int, Piece]):
     def __missing__(self, token: int) -> Piece:
         return self.of([token])[token]
 
-    def run(self, start: int = 0) -> RunTexts | None:
+    def run(self, start: int = 0) -> TokenTextOverrides | None:
         """What the tokens of a run from position ``start`` on add instead of their pieces; None if no token does."""
         if self._texts.facts().adds_alike:
             return None
-        return RunTexts(self._detokenizer, self.__getitem__, start)
+        return TokenTextOverrides(self._detokenizer, self.__getitem__, start)
 
     def of_run(self, token_ids: Sequence[int]) -> list[Piece]:
         """Return what each token of a whole run adds to its text."""

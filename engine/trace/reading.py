@@ -383,8 +383,8 @@ def read_turns(value: Any, name: str) -> Any:
 
 
 Check = Callable[[Any, str], Any]
-check_note = partial(check_text, most=MAX_NOTE_LENGTH)
-check_prompt = partial(check_text, most=MAX_TEXT_LENGTH)  # older recorders did not count commas and brackets
+check_note = partial(check_text, max_length=MAX_NOTE_LENGTH)
+check_prompt = partial(check_text, max_length=MAX_TEXT_LENGTH)  # older recorders did not count commas and brackets
 REQUEST_FIELDS: Mapping[str, Check] = {**REQUEST, "split": check_text, "pace": check_text}
 CURVE_FIELDS: Mapping[str, Check] = {
     "budget": check_int, "tau": check_number, "ratio": check_number, "low": check_number, "high": check_number}

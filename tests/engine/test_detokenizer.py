@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from transformers import PreTrainedTokenizerBase
 
-from engine.recorder import Detokenizer, Recorder, RunTexts
+from engine.recorder import Detokenizer, Recorder, TokenTextOverrides
 from engine.texts.texts import TokenizerTexts, TokenTexts
 from engine.trace import RunText, Trace, as_bytes, dumps, load, loads
 from tests.engine.tokenizer_kinds import KINDS, kind
@@ -37,7 +37,7 @@ def runs(draw: st.DrawFn, name: str) -> list[list[int]]:
 def test_the_texts_of_a_run_joined_are_its_text(name: str, data: st.DataObject) -> None:
     tokenizer, texts = kind(name), TokenTexts(TokenizerTexts(kind(name)))
     rounds, told = data.draw(runs(name)), dict[int, Any]()
-    run = RunTexts(Detokenizer(tokenizer), texts.__getitem__, 100)
+    run = TokenTextOverrides(Detokenizer(tokenizer), texts.__getitem__, 100)
     for tokens in rounds:
         told |= run.add(tokens)
     told |= run.finish()

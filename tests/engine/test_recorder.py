@@ -247,12 +247,12 @@ def test_every_tenth_round_is_recorded_at_its_place(tmp_path: Path) -> None:
 
 def test_a_full_queue_drops_rounds_and_counts_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(engine.recorder, "SECONDS_BETWEEN_WRITES", 60)
-    trace = recorded(tmp_path / "run.jsonl.gz", *20 * [RIGHT], most_waiting=5)
+    trace = recorded(tmp_path / "run.jsonl.gz", *20 * [RIGHT], max_pending=5)
     assert len(trace.entries) == 5
     assert (trace.end.rounds, trace.end.dropped) == (20, 15)
 
 
-@pytest.mark.parametrize("about", [{"every": 0}, {"every": "x"}, {"most_waiting": 0}, {"methods": "x"}])
+@pytest.mark.parametrize("about", [{"every": 0}, {"every": "x"}, {"max_pending": 0}, {"methods": "x"}])
 def test_a_recorder_that_cannot_be_says_so_at_once(about: dict[str, Any], tmp_path: Path) -> None:
     with pytest.raises(RecorderError, match=next(iter(about))):
         Recorder(tmp_path / "run.jsonl.gz", **about)

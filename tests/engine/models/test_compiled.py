@@ -98,13 +98,13 @@ def test_torch_computes_the_same_if_numba_cannot_compile(reason: str, monkeypatc
 
 SCALED = """from ctypes import CFUNCTYPE, c_int64
 from numba import cfunc
-from engine.models.compiled import compiled, stored
+from engine.models.compiled import cached_compile, compiled
 
 @compiled('i8(i8)')
 def scaled(number):
     return FACTOR * number
 """
-AS_C_FUNCTION = SCALED.replace("compiled('i8(i8)')", "stored(cfunc('i8(i8)', cache=True))") + (
+AS_C_FUNCTION = SCALED.replace("compiled('i8(i8)')", "cached_compile(cfunc('i8(i8)', cache=True))") + (
     "scaled = CFUNCTYPE(c_int64, c_int64)((kept := scaled).address)\n")
 
 
