@@ -24,7 +24,7 @@ from engine.commands.flags import add_flags, int_between, name, readable, writab
 from engine.commands.program import FAILED, USAGE_ERROR, CommandLine, UsageError
 from engine.errors import CanopyError, RigError, TraceError
 from engine.machine.progress import ReportProgress
-from engine.machine.threads import exit_now, settle
+from engine.machine.threads import configure_openmp, exit_now
 from engine.requests.admission import Admission
 from engine.requests.limits import shown
 from engine.requests.rig_names import EMBEDDED_RIG, NAMED, from_hub, is_address, server_address
@@ -216,7 +216,7 @@ def build_page(wanted: argparse.Namespace, recordings: Library) -> tuple[gr.Bloc
 
 def main() -> int:
     """Serve the page until it is interrupted."""
-    settle()  # a rig that is loaded later imports torch
+    configure_openmp()  # a rig that is loaded later imports torch
     try:
         wanted = flags().understand(sys.argv[1:])
     except UsageError as error:

@@ -28,7 +28,7 @@ FAMILIAR = 0.995  # share of test prompts that the page treats as familiar
 def familiar_nats(rig_name: str) -> float:
     """The mean surprise, in nats per token, that hardly any of 60 test prompts per domain exceeds."""
     live = load_rig(rig_name, "bfloat16")
-    surprises = [live.surprise(live.prompt_ids(item.prompt))
+    surprises = [live.mean_nll(live.prompt_ids(item.prompt))
                  for domain in MAKERS for item in unseen_items(domain, 60, "card")]
     return float(np.quantile(surprises, FAMILIAR))
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
-from engine.machine.threads import settle
+from engine.machine.threads import configure_openmp
 
 LEFT_OUT = pytest.StashKey[list[str]]()
 
@@ -20,7 +20,7 @@ LEFT_OUT = pytest.StashKey[list[str]]()
 if "PYTEST_XDIST_WORKER" in os.environ:
     os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("GOMP_SPINCOUNT", "0")
-settle()
+configure_openmp()
 
 settings.register_profile("canopy", deadline=None, derandomize=True, database=None)
 settings.load_profile("canopy")

@@ -1,5 +1,5 @@
 """Finding, checking and loading checkpoints: folders, the hub, GGUF files, memory, architectures, several GPUs."""
 
-from engine.machine.threads import settle
+from engine.machine.threads import configure_openmp
 
-settle()  # before any file of this room imports torch
+configure_openmp()  # before any file of this room imports torch

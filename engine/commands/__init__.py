@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
-from engine.machine.threads import settle
+from engine.machine.threads import configure_openmp
 
-settle()  # before any file of this room imports torch
+configure_openmp()  # before any file of this room imports torch
 
 VERBS: Mapping[str, str] = MappingProxyType({
     "generate": "answer one prompt and stream the text",

@@ -32,10 +32,10 @@ from engine.records import STAGES, Acceptance, DraftTree, Lattice, Request, Roun
 NO_ROOT = -1  # the root of a text whose prompt has not been read yet
 
 
-def decode_batch(runs: Iterable[Run], concurrency: int) -> Generator[tuple[int, Round], None, None]:
+def decode_batch(runs: Iterable[DecodeRun], concurrency: int) -> Generator[tuple[int, Round], None, None]:
     """Yield the rounds of many runs, ``concurrency`` of them at a time, each with the run's number in ``runs``."""
     waiting = deque(enumerate(runs))
-    current: dict[int, Run] = {}
+    current: dict[int, DecodeRun] = {}
     try:
         while waiting or current:
             while waiting and len(current) < concurrency:
@@ -51,7 +51,7 @@ def decode_batch(runs: Iterable[Run], concurrency: int) -> Generator[tuple[int, 
             run.close()
 
 
-def step(runs: Sequence[Run]) -> list[Round]:
+def step(runs: Sequence[DecodeRun]) -> list[Round]:
     """Make one round of every run, in one target pass; drafters that can batch draft in one pass too.
 
     Every round gets the stage times of the whole batch. Finished runs are closed.
@@ -89,7 +89,7 @@ def step(runs: Sequence[Run]) -> list[Round]:
     return rounds
 
 
-class Run:
+class DecodeRun:
     """A request in progress: its position, its forks of target and drafters with their caches, and its current round.
 
     Args:
@@ -204,10 +204,10 @@ class Run:
                 drafter.release()
 
 
-def draft(runs: Sequence[Run]) -> None:
+def draft(runs: Sequence[DecodeRun]) -> None:
     """Let every run's drafters draft: one pass for all forks of a ``BatchDrafter``, one pass each for the others.
     No lattice is deeper than the positions that its text has left."""
-    passes: dict[int, list[tuple[Drafter, Run]]] = {}
+    passes: dict[int, list[tuple[Drafter, DecodeRun]]] = {}
     for run in runs:
         run.order()
         for drafter, weights in zip(run.drafting, run.weights, strict=False):

@@ -16,7 +16,7 @@ from time import perf_counter
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.decoding.loop import Run, step
+from engine.decoding.loop import DecodeRun, step
 from engine.errors import RequestError
 from engine.lab.repetition import first_copy
 from engine.records import STAGES, DraftTree, Lattice, Round
@@ -104,7 +104,7 @@ def read(rounds: Iterable[Round]) -> Reading:
     return reading_from(kept, step_seconds)
 
 
-def read_concurrent(measured: Run, others: Sequence[Callable[[], Run]], concurrency: int) -> Reading:
+def read_concurrent(measured: DecodeRun, others: Sequence[Callable[[], DecodeRun]], concurrency: int) -> Reading:
     """Answer a request to its end, with ``concurrency`` requests at work in each of its rounds.
 
     ``others`` make the runs beside it, in turn: one that has ended makes room for the next, whose prompt is read
@@ -134,7 +134,7 @@ def read_concurrent(measured: Run, others: Sequence[Callable[[], Run]], concurre
     return reading_from(kept, step_seconds, committed)
 
 
-def _open_next(candidates: Iterable[Callable[[], Run]]) -> Run:
+def _open_next(candidates: Iterable[Callable[[], DecodeRun]]) -> DecodeRun:
     """Open the first run that can be served and does not end before its first round; RequestError if none can."""
     refusal = ""
     for prepare in candidates:

@@ -32,7 +32,7 @@ BUSY_THRESHOLD = 0.5  # missing processors: the machine is busy
 BUSY_FIELDS = (0, 1, 2, 5, 6)  # user, nice, system and interrupts; not idle time or waiting for a disk
 
 
-def settle(environment: MutableMapping[str, str] = os.environ) -> None:
+def configure_openmp(environment: MutableMapping[str, str] = os.environ) -> None:
     """Set OpenMP's wait policy and thread count, unless the environment does. Call it before importing torch."""
     for name, value in WAITING.items():
         environment.setdefault(name, value)

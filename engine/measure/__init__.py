@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from engine.machine.threads import settle
+from engine.machine.threads import configure_openmp
 
-settle()  # before any file of this room imports torch
+configure_openmp()  # before any file of this room imports torch

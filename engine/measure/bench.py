@@ -20,7 +20,7 @@ from tqdm import tqdm
 
 from engine.budget.auto import AutoBudget, DraftHistory
 from engine.decoding.budget_policy import AUTO
-from engine.decoding.loop import Run, decode_batch
+from engine.decoding.loop import DecodeRun, decode_batch
 from engine.drafters.dflash.drafter import DFlashDrafter
 from engine.errors import RequestError
 from engine.lab.reading import read
@@ -145,7 +145,7 @@ def run_concurrently(rig: Rig, point: BenchPoint, requests: Sequence[PromptReque
     middle = int(median(len(run.request.prompt_ids) + run.request.max_tokens // 2 for run in prepared))
     curve = rig.costs.curve(middle, Sampling()) if point.pace == AUTO else None
     history, pools_rows = DraftHistory(), point.way == SHARED
-    runs = [Run(run.request, run.target, run.drafters, AutoBudget(curve, history, pools_rows) if curve else None)
+    runs = [DecodeRun(run.request, run.target, run.drafters, AutoBudget(curve, history, pools_rows) if curve else None)
             for run in prepared]
     with rig.exclusive(f"for {point.concurrency} requests at once"), torch.inference_mode():
         tally = full_rounds(decode_batch(runs, point.concurrency), point.concurrency)

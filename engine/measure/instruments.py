@@ -29,7 +29,6 @@ from engine.requests.admission import Admission
 from engine.serving.precision import DTYPES
 from engine.serving.rig import Rig
 from engine.serving.rigs import load_rig
-from engine.texts.texts import TokenTexts
 from engine.trace import Piece, Trace
 
 HELD_TWICE = 256 * 2**20  # bytes: a target up to this size may be loaded a second time
@@ -65,10 +64,10 @@ class LiveLaboratory:
         return self.rig.quick_curve(middle, request.sampling)
 
     def pieces(self, token_ids: Sequence[int]) -> Mapping[int, Piece]:
-        return TokenTexts(self.rig.texts).of(token_ids)
+        return self.rig.piece_cache.pieces(token_ids)
 
     def text_pieces(self, token_ids: Sequence[int]) -> Sequence[Piece]:
-        return TokenTexts(self.rig.texts).of_run(token_ids)
+        return self.rig.piece_cache.text_pieces(token_ids)
 
 
 def laboratory(name: str, dtype: str) -> LiveLaboratory:

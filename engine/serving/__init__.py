@@ -1,5 +1,5 @@
 """Rigs: a target with its drafters, loaded and answering requests, and what its rounds cost."""
 
-from engine.machine.threads import settle
+from engine.machine.threads import configure_openmp
 
-settle()  # before any file of this room imports torch
+configure_openmp()  # before any file of this room imports torch

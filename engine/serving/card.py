@@ -40,10 +40,10 @@ class RigCard(BaseModel):
     ``package`` says where the target comes from. ``method`` and ``budget`` are what a run takes that names none:
     what the rig's recorded table measured as fastest.
 
-    A prompt whose mean surprise is above ``familiar_nats`` lies outside the rig's training, unless a regular expression
-    of ``familiar`` matches it; ``good_at`` is a sentence about what lies inside. ``acceptance_lengths`` are mean tokens
-    per round by the node budget, as measured on prompts of its kind; those that a card lacks are typical ones.
-    ``thinking`` says which drafters were trained on answers that think first, and which on answers without.
+    A prompt whose mean negative log probability is above ``familiar_nats`` is unlike the rig's training, unless a
+    regular expression of ``familiar`` matches it; ``good_at`` is a sentence about the training. ``acceptance_lengths``
+    are mean tokens per round by node budget, measured on such prompts; missing ones default to typical values.
+    ``thinking`` says of each drafter whether it was trained on answers that think first.
     """
 
     model_config = ConfigDict(frozen=True, strict=True)

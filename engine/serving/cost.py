@@ -18,7 +18,7 @@ import torch
 
 from engine.budget.cost import CostCurve
 from engine.decoding.acceptance import Redraw, walk
-from engine.decoding.loop import Run, step
+from engine.decoding.loop import DecodeRun, step
 from engine.decoding.methods import Method
 from engine.decoding.protocols import Drafter, Target
 from engine.decoding.tree import from_nodes
@@ -177,7 +177,7 @@ def mock_rounds(target: TorchTarget, drafter: Drafter | None, case: CostCase, si
             yield size, (1e3 * seconds["draft"], 1e3 * seconds["verify"], 1e3 * rest)
 
 
-class MockRun(Run):
+class MockRun(DecodeRun):
     """A request whose rounds verify mock trees of ``nodes`` nodes and commit only the root."""
 
     nodes = 0

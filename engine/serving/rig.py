@@ -19,7 +19,7 @@ from engine.budget.auto import UNMEASURED, AutoBudget, DraftHistory
 from engine.budget.cost import CostCurve
 from engine.checkpoints.memory import RunMemory, kept_bytes, memory_errors, run_bytes
 from engine.decoding.budget_policy import AUTO
-from engine.decoding.loop import Run
+from engine.decoding.loop import DecodeRun
 from engine.decoding.methods import METHODS, method_named
 from engine.decoding.options import prompt_request
 from engine.decoding.protocols import Drafter
@@ -33,7 +33,7 @@ from engine.serving.card import RigCard
 from engine.serving.cost import CostBook
 from engine.serving.kept import KeptTexts
 from engine.serving.scheduler import RunRound, Scheduler, request_in_words
-from engine.texts.texts import Texts, TokenTexts
+from engine.texts.texts import Texts, TokenPieceCache
 from engine.trace import End, Entry, Header, Line, RunText, Trace, committed_ids, gather
 
 ALTERNATIVES = 5  # target tokens recorded after each kept row
@@ -112,7 +112,7 @@ class Rig:
         # by method and names of drafters
         self.histories: dict[tuple[str, tuple[str, ...]], DraftHistory] = defaultdict(DraftHistory)
         self._reading = Lock()
-        self.token_texts = TokenTexts(self.texts)
+        self.piece_cache = TokenPieceCache(self.texts)
 
     @property
     def name(self) -> str:
@@ -176,9 +176,9 @@ class Rig:
         return lines()
 
     def prepare(self, options: PromptRequest, interrupt: Callable[[], None] | None = None, *,
-                asker: str | None = None) -> PreparedRun:
+                asker: str | None = None) -> RigRun:
         """Tokenise the prompt, choose the drafters and check the request; RequestError if it cannot be served."""
-        return PreparedRun(self, options, interrupt, asker)
+        return RigRun(self, options, interrupt, asker)
 
     def prompt_ids(self, prompt: str, turns: Sequence[Turn] = (), thinking: str = "auto") -> tuple[int, ...]:
         """Tokenise a conversation. Locked, because splitting special tokens is state of the tokenizer."""
@@ -230,18 +230,19 @@ class Rig:
         self.target.release()
 
     @torch.inference_mode()
-    def surprise(self, prompt_ids: Sequence[int]) -> float:
-        """The mean negative log probability of a prompt under the target, in nats per token."""
+    def mean_nll(self, prompt_ids: Sequence[int]) -> float:
+        """Return a prompt's mean negative log probability under the target, in nats per token."""
         tokens = torch.tensor([prompt_ids], device=self.target.device)
         logprobs = self.target.model(input_ids=tokens, use_cache=False).logits[0, :-1].float().log_softmax(-1)
         return -float(logprobs.gather(-1, tokens[0, 1:, None]).mean())
 
 
-class PreparedRun(Run):
-    """A checked run that has not started.
+class RigRun(DecodeRun):
+    """A run of a rig, checked when it is made.
 
-    ``share`` is the fraction of the rig's run memory it needs; 1 means that it runs exclusively. ``interrupt`` is
-    called before each layer of each pass; it raises to stop the run.
+    Args:
+        share: the fraction of the rig's run memory that it needs; with 1 it runs exclusively.
+        interrupt: called before each layer of each pass; it raises to stop the run.
     """
 
     target: TorchTarget
@@ -266,7 +267,7 @@ class PreparedRun(Run):
         self.share = rig.memory.share(request, len(drafters)) if rig.concurrent else 1.0
 
     def open(self) -> None:
-        """See ``Run``. Needs the rig to itself, or to be called by the scheduler."""
+        """See ``DecodeRun``. Needs the rig to itself, or to be called by the scheduler."""
         self.choose_policy()
         began = perf_counter()
         if self.asker is not None:
@@ -279,7 +280,7 @@ class PreparedRun(Run):
         self.prefill_seconds = perf_counter() - began
 
     def close(self, failed: bool = False) -> None:
-        """See ``Run``. The text is kept for the same asker's next run, if there is memory for it."""
+        """See ``DecodeRun``. The text is kept for the same asker's next run, if there is memory for it."""
         try:
             if self.asker is not None and not self.closed and not failed:
                 with suppress(RuntimeError):  # what torch raises without memory, on a CPU too
@@ -308,7 +309,7 @@ class PreparedRun(Run):
             self.policy = AutoBudget(curve, pools_rows=False)
 
     def record(self, verification: Verification, seconds: dict[str, float]) -> Round:
-        """See ``Run``. A recorded round also holds the target's alternatives, so that a run can branch there."""
+        """See ``DecodeRun``. A recorded round also holds the target's alternatives, so that a run can branch there."""
         made = super().record(verification, seconds)
         return replace(made, alternatives=self.target.alternatives(ALTERNATIVES)) if self.recorded else made
 
@@ -317,12 +318,12 @@ class PreparedRun(Run):
         the generator frees the caches."""
         rig, request, forced = self.rig, self.request, list(self.options.forced)
         self.recorded = True
-        named = np.zeros(rig.target.config.vocab_size, np.bool_)  # the tokens whose text was in an earlier line
-        named[list(request.prompt_ids)] = True
-        texts = rig.token_texts.run(len(request.prompt_ids) - len(forced))
-        if texts and forced:
-            texts.add(forced)
-        seconds, count, shared, most = 0.0, 0, 0, 1
+        sent = np.zeros(rig.target.config.vocab_size, np.bool_)  # tokens whose text was in an earlier line
+        sent[list(request.prompt_ids)] = True
+        overrides = rig.piece_cache.overrides(len(request.prompt_ids) - len(forced))
+        if overrides and forced:
+            overrides.add(forced)
+        seconds, count, shared_rounds, max_runs = 0.0, 0, 0, 1
         last: Round | None = None
         with self._opened() as (call, rounds):
             yield call(self._header)
@@ -332,22 +333,22 @@ class PreparedRun(Run):
                 seconds += perf_counter() - began
                 if answer is None:
                     break
-                last, others = answer
+                last, shared_pass = answer
                 count += 1
-                if others:
-                    shared, most = shared + 1, max(most, others.runs)
+                if shared_pass:
+                    shared_rounds, max_runs = shared_rounds + 1, max(max_runs, shared_pass.runs)
                 tokens = np.concatenate([
                     *(draft.tokens.ravel() for draft in last.drafts), *(tree.tokens for tree in last.candidates),
                     last.tree.tokens, last.verification.choice, [last.acceptance.bonus],
                     *([last.alternatives.tokens.ravel()] if last.alternatives else [])])
-                fresh = tokens[~named[tokens]]
-                named[fresh] = True
-                yield Entry(last, rig.token_texts.of(set(fresh.tolist())), seconds, others,
-                            texts.add(last.committed.tolist()) if texts else {})
-            whom = "another run" if most == 2 else f"up to {most - 1} other runs"
-            note = (f"It shared {shared} of its {count} rounds with {whom}, so its speed is not that of a run alone."
-                    if shared else "")
-            yield End(self._reason(last), count, seconds, note=note, texts=texts.finish() if texts else {},
+                unsent = tokens[~sent[tokens]]
+                sent[unsent] = True
+                yield Entry(last, rig.piece_cache.pieces(set(unsent.tolist())), seconds, shared_pass,
+                            overrides.add(last.committed.tolist()) if overrides else {})
+            others = "another run" if max_runs == 2 else f"up to {max_runs - 1} other runs"
+            note = (f"It shared {shared_rounds} of its {count} rounds with {others}, so its speed is not that of a run "
+                    "alone." if shared_rounds else "")
+            yield End(self._reason(last), count, seconds, note=note, texts=overrides.finish() if overrides else {},
                       prefill_seconds=self.prefill_seconds, cached=self.target.cached_tokens)
 
     @contextmanager
@@ -368,24 +369,24 @@ class PreparedRun(Run):
 
     def _header(self) -> Header:
         rig, target, request, options = self.rig, self.rig.target, self.request, self.options
-        outside, notes = self._outside(), rig.notes
+        outside, notes = self._is_unfamiliar(), rig.notes
         if outside:
             notes = (*notes, f"This prompt lies outside what the {rig.name} was trained for. {rig.good_at}")
         return Header(
             request=request, prompt=options.prompt, rig=rig.name, drafters=self.drafter_names,
             hardware=target.hardware, dtype=target.dtype, precision=rig.precision.reason,
             context_limit=target.positions_for(len(request.prompt_ids)),
-            pieces=rig.token_texts.of(set(request.prompt_ids) | request.stop_ids),
+            pieces=rig.piece_cache.pieces(set(request.prompt_ids) | request.stop_ids),
             revisions={**rig.card.revisions, "torch": torch.__version__}, note=" ".join(notes), outside=outside,
             turns=options.turns, forced=len(options.forced), thinking=options.thinking,
             recurrent_layers=target.recurrent_layers,
             drafter_kinds=tuple(rig.kinds.get(name, "") for name in self.drafter_names))
 
-    def _outside(self) -> bool:
+    def _is_unfamiliar(self) -> bool:
         """Whether the prompt is unlike the rig's training: it matches none of the card's patterns, and its mean NLL is
         above ``familiar_nats``."""
         rig, prompt, limit = self.rig, self.options.prompt, self.rig.card.familiar_nats
         if math.isinf(limit) or rig.texts.is_familiar(prompt, rig.card.familiar):
             return False
         # score the prompt without earlier turns, as the training prompts were scored
-        return rig.surprise(rig.prompt_ids(prompt) if self.options.turns else self.request.prompt_ids) > limit
+        return rig.mean_nll(rig.prompt_ids(prompt) if self.options.turns else self.request.prompt_ids) > limit

@@ -25,7 +25,7 @@ import torch
 
 from engine.budget.cost import RoundCost
 from engine.checkpoints.memory import memory_error, trim_heap
-from engine.decoding.loop import Run, step
+from engine.decoding.loop import DecodeRun, step
 from engine.errors import RequestError
 from engine.machine.threads import TorchThread
 from engine.records import WAIT, Request, Round
@@ -66,7 +66,7 @@ def update_owed(asking: Sequence[FairShare], inside: Collection[FairShare], cost
 class RunReader(FairShare):
     """The handle through which a run's reader requests rounds from the scheduler thread."""
 
-    def __init__(self, run: Run, seat: int, inbox: SimpleQueue[tuple[RunReader, Any]]) -> None:
+    def __init__(self, run: DecodeRun, seat: int, inbox: SimpleQueue[tuple[RunReader, Any]]) -> None:
         super().__init__()
         self.run, self.seat = run, seat
         self.opened = False  # whether the prompt was read, or could not be
@@ -135,7 +135,7 @@ class Scheduler:
         self._thread: TorchThread | None = None
 
     @contextmanager
-    def add_run(self, run: Run) -> Iterator[RunReader]:
+    def add_run(self, run: DecodeRun) -> Iterator[RunReader]:
         """Schedule a run that was admitted. Its prompt is read when its first round is asked for; leaving the block
         frees its caches."""
         with self._entry:

@@ -20,8 +20,8 @@ from engine.trace import Piece
 
 @dataclass(frozen=True)
 class TokenizerFacts:
-    """What depends on no text: the number of tokens, the special ones, whether there is a chat template, a sentence
-    about how it is used, and whether each token adds the same to any text."""
+    """Facts of a tokenizer: the number of tokens, the special ones, whether there is a chat template, a sentence about
+    how it is used, and whether a token adds the same bytes to any text."""
 
     size: int
     mask_id: int | None
@@ -99,14 +99,14 @@ class TokenizerTexts:
 
 
 def adds_alike(tokenizer: PreTrainedTokenizerBase) -> bool:
-    """Return whether each token adds its bytes, whatever stands around it."""
+    """Return whether each token adds the same bytes in any context."""
     backend = getattr(tokenizer, "backend_tokenizer", None)
     return (backend is not None and isinstance(backend.decoder, ByteLevel) and isinstance(backend.model, BPE)
             and not getattr(tokenizer, "clean_up_tokenization_spaces_for_bpe_even_though_it_will_corrupt_output", 0))
 
 
 class _CachedTexts:
-    """Asks ``Texts`` once for what depends on a single token: it may be another process that answers."""
+    """Caches what ``Texts`` answers about single tokens, because another process may answer."""
 
     def __init__(self, texts: Texts) -> None:
         self._decode, self._decode_one = texts.decode, cache(lambda token: texts.decode([token]))
@@ -116,30 +116,29 @@ class _CachedTexts:
         return self._decode_one(tokens[0]) if len(tokens) == 1 else self._decode(tokens)
 
 
-class TokenTexts(dict[int, Piece]):
-    """The text of single tokens, each looked up once: looking up a round's new tokens takes longer than the rest of
-    recording it."""
+class TokenPieceCache(dict[int, Piece]):
+    """The text of single tokens, each looked up once, because that takes longer than the rest of recording a round."""
 
     def __init__(self, texts: Texts) -> None:
         self._texts = texts
         self._detokenizer = Detokenizer(_CachedTexts(texts))
 
     def __missing__(self, token: int) -> Piece:
-        return self.of([token])[token]
+        return self.pieces([token])[token]
 
-    def run(self, start: int = 0) -> TokenTextOverrides | None:
-        """What the tokens of a run from position ``start`` on add instead of their pieces; None if no token does."""
+    def overrides(self, start: int = 0) -> TokenTextOverrides | None:
+        """Return the overrides of a run that begins at position ``start``; None if tokens always add their pieces."""
         if self._texts.facts().adds_alike:
             return None
         return TokenTextOverrides(self._detokenizer, self.__getitem__, start)
 
-    def of_run(self, token_ids: Sequence[int]) -> list[Piece]:
-        """Return what each token of a whole run adds to its text."""
-        pieces, run = self.of(set(token_ids)), self.run()
-        changed = {**run.add(list(token_ids)), **run.finish()} if run else {}
+    def text_pieces(self, token_ids: Sequence[int]) -> list[Piece]:
+        """Return what each token of a finished text adds to it."""
+        pieces, overrides = self.pieces(set(token_ids)), self.overrides()
+        changed = {**overrides.add(list(token_ids)), **overrides.finish()} if overrides else {}
         return [changed.get(place, pieces[token]) for place, token in enumerate(token_ids)]
 
-    def of(self, token_ids: Iterable[int]) -> dict[int, Piece]:
+    def pieces(self, token_ids: Iterable[int]) -> dict[int, Piece]:
         """Return what each token adds within a text, or its bytes if it alone is no whole characters."""
         wanted = sorted(token_ids)
         if missing := [token for token in wanted if token not in self]:

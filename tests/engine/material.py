@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from engine.decoding.budget_policy import BudgetPolicy
-from engine.decoding.loop import Run
+from engine.decoding.loop import DecodeRun
 from engine.decoding.methods import METHODS
 from engine.decoding.protocols import Drafter, Target
 from engine.drafters.ngram import NGramDrafter
@@ -113,7 +113,7 @@ def ancestors(parents: Integers) -> NDArray[np.bool_]:
 def decode(request: Request, target: Target, drafters: Sequence[Drafter], policy: BudgetPolicy | None = None
            ) -> Generator[Round, None, None]:
     """The rounds of a request, made as they are asked for."""
-    return Run(request, target, drafters, policy).rounds()
+    return DecodeRun(request, target, drafters, policy).rounds()
 
 
 def run(request: Request, target: Target, drafters: Sequence[Drafter]) -> list[Round]:

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from engine.commands.program import main
-from engine.decoding.loop import Run, decode_batch
+from engine.decoding.loop import DecodeRun, decode_batch
 from engine.decoding.methods import METHODS
 from engine.decoding.protocols import Drafter
 from engine.drafters.dflash.drafter import DFlashDrafter
@@ -151,7 +151,7 @@ def test_every_kind_of_drafter_drafts_the_cpus_trees_with_one_copy(kind: str, sa
         alone = decode(requests[0], target, drafters)
         calls = calls_per_round(gpu, trees_into(trees.setdefault(device, [[]])[0], alone))
         trees[device] += [[], [], []]
-        runs = [Run(one, target.fork(), [drafter.fork() for drafter in drafters]) for one in requests]
+        runs = [DecodeRun(one, target.fork(), [drafter.fork() for drafter in drafters]) for one in requests]
         for number, round_ in decode_batch(runs, 3):
             trees[device][1 + number].append(round_.tree.tokens.tolist())
     assert trees["cuda"] == trees["cpu"]
@@ -191,7 +191,7 @@ def test_targets_of_each_cache_and_layer_write_the_cpus_text_at_any_concurrency(
     deep = Request((*prompt, *plain), method="merged", budget=8, max_tokens=6, sampling=sampling)
     wanted = {0: plain, 1: plain_text(deep, target), 2: plain}
     for numbers in ((0,), (0, 1, 2)):
-        runs = [Run(deep if number == 1 else request, there.fork(), [drafter.fork() for drafter in drafters])
+        runs = [DecodeRun(deep if number == 1 else request, there.fork(), [drafter.fork() for drafter in drafters])
                 for number in numbers]
         texts: dict[int, list[int]] = {number: [] for number in numbers}
         for number, round_ in decode_batch(runs, len(numbers)):

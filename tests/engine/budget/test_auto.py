@@ -21,7 +21,7 @@ from engine.budget.auto import (
 )
 from engine.budget.cost import RoundCost
 from engine.decoding.budget_policy import BudgetPolicy, cut_trees
-from engine.decoding.loop import Run, decode_batch
+from engine.decoding.loop import DecodeRun, decode_batch
 from engine.decoding.methods import METHODS
 from engine.decoding.tree import from_nodes, prefix
 from engine.records import Acceptance, DraftTree, Request, Sampling
@@ -253,7 +253,7 @@ def test_every_text_is_that_of_the_request_alone(sampling: Sampling, concurrency
     requests = [request for request in mixture(sampling) if METHODS[request.method].follows_text]
     alone = [text(run_of(replace(request, pace="fixed"), target, drafters_of(request.method, target)))
              for request in requests]
-    runs = [Run(request, target.fork(), drafters_of(request.method, target),
+    runs = [DecodeRun(request, target.fork(), drafters_of(request.method, target),
                 AutoBudget(curve) if request.pace == "auto" else None) for request in requests]
     rounds = list(decode_batch(runs, concurrency))
     assert [text([round_ for owner, round_ in rounds if owner == number]) for number in range(len(runs))] == alone

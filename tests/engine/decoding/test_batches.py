@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from engine.decoding.loop import Run, decode_batch, step
+from engine.decoding.loop import DecodeRun, decode_batch, step
 from engine.records import Request
 from tests.engine.material import GREEDY, drafters_of, run, text
 from tests.engine.toy import ToyTarget
@@ -18,8 +18,8 @@ def target() -> ToyTarget:
     return ToyTarget(seed=2)
 
 
-def run_of(request: Request, target: ToyTarget) -> Run:
-    return Run(request, target.fork(), drafters_of(request.method, target))
+def run_of(request: Request, target: ToyTarget) -> DecodeRun:
+    return DecodeRun(request, target.fork(), drafters_of(request.method, target))
 
 
 def test_who_ends_makes_room_at_the_next_round(target: ToyTarget) -> None:

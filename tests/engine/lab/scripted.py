@@ -14,7 +14,7 @@ from typing import Any
 from engine.budget.auto import AutoBudget
 from engine.budget.cost import CostCurve
 from engine.decoding.budget_policy import AUTO
-from engine.decoding.loop import Run
+from engine.decoding.loop import DecodeRun
 from engine.errors import RequestError
 from engine.lab.reading import Reading, read_concurrent, reading_from
 from engine.lab.report import Record, report
@@ -37,14 +37,14 @@ REFUSED_PROMPT = "The prompt is empty; write at least one character."
 WALKERS = ("autoregressive", "dflash", "ddtree", "routed", "merged", "joint")
 
 
-def run_of(ask: PromptRequest, target: ToyTarget) -> Run:
+def run_of(ask: PromptRequest, target: ToyTarget) -> DecodeRun:
     """An ask as the toy answers it."""
     if not ask.prompt.strip("!"):
         raise RequestError(REFUSED_PROMPT)
     prompt = [1 + ord(sign) % (VOCABULARY - 1) for sign in ask.prompt]
     request = Request(tuple(prompt), **ask.shared())
     policy = AutoBudget(CURVE, pools_rows=False) if ask.pace == AUTO else None
-    return Run(request, target.fork(), drafters_of(ask.method, target), policy)
+    return DecodeRun(request, target.fork(), drafters_of(ask.method, target), policy)
 
 
 def rounds_of(prompt: str | PromptRequest, method: str = "ddtree", **changes: Any) -> list[Round]:

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from engine.decoding.loop import Run
+from engine.decoding.loop import DecodeRun
 from engine.errors import RequestError
 from engine.lab.reading import read_concurrent
 from engine.lab.settings import CellResult, Setting, measuring_order
@@ -27,10 +27,10 @@ COUNTS = (1, 2, 4)
 PLAN = toy_plan(prompts=7, repeats=1, methods=("ddtree",), budgets=(4, 16), concurrency=COUNTS)
 
 
-def asking(prompt: Sequence[int], target: ToyTarget, tokens: int) -> Callable[[], Run]:
+def asking(prompt: Sequence[int], target: ToyTarget, tokens: int) -> Callable[[], DecodeRun]:
     """Makes a run of plain decoding."""
     request = Request(tuple(prompt), method="autoregressive", budget=0, max_tokens=tokens)
-    return lambda: Run(request, target.fork(), [])
+    return lambda: DecodeRun(request, target.fork(), [])
 
 
 @pytest.fixture(scope="module")

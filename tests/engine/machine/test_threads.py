@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.machine.threads import NUMBER, WAITING, OtherWork, cores, settle
+from engine.machine.threads import NUMBER, WAITING, OtherWork, configure_openmp, cores
 
 HOUSE = Path(__file__).parents[3]
 NAMES = (*WAITING, *NUMBER)
@@ -53,7 +53,7 @@ def test_what_the_person_set_stays() -> None:
     chosen = {"GOMP_SPINCOUNT": "7", "OMP_NUM_THREADS": "1"}
     assert at_torch("engine", "doctor", **chosen) == {**WAITING, **chosen, "MKL_NUM_THREADS": None}
     settled = {"MKL_NUM_THREADS": "3"}
-    settle(settled)
+    configure_openmp(settled)
     assert settled == {**WAITING, "MKL_NUM_THREADS": "3"}
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from engine.decoding.loop import Run
+from engine.decoding.loop import DecodeRun
 from engine.models import target as target_module
 from engine.models.cache import NO_TEXT, KeptText
 from engine.models.target import TorchTarget
@@ -37,7 +37,7 @@ def target_of(kind: str) -> TorchTarget:
     return small_target() if kind == "fused" else TorchTarget(shrunk(kind), ())
 
 
-class KeptRun(Run):
+class KeptRun(DecodeRun):
     """A run whose text is kept."""
 
     target: TorchTarget

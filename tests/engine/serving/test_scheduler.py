@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from engine.budget.cost import RoundCost
-from engine.decoding.loop import Run
+from engine.decoding.loop import DecodeRun
 from engine.decoding.methods import METHODS
 from engine.errors import RequestError
 from engine.records import WAIT, PackedTree, Request, Sampling, Verification
@@ -49,11 +49,11 @@ class Counting(ToyTarget):
         return self.verify_batch([self], [packed])[0]
 
 
-def run_of(target: ToyTarget, request: Request) -> Run:
-    return Run(request, target.fork(), drafters_of(request.method, target))
+def run_of(target: ToyTarget, request: Request) -> DecodeRun:
+    return DecodeRun(request, target.fork(), drafters_of(request.method, target))
 
 
-def plain(target: ToyTarget, tokens: int) -> Run:
+def plain(target: ToyTarget, tokens: int) -> DecodeRun:
     return run_of(target, Request(PROMPTS[0], method="autoregressive", budget=0, max_tokens=tokens, sampling=GREEDY))
 
 
@@ -61,11 +61,11 @@ def read(reader: RunReader) -> list[RunRound]:
     return list(iter(reader.round, None))
 
 
-def concurrent_runs(schedule: Scheduler, runs: Sequence[Run]) -> list[list[RunRound]]:
+def concurrent_runs(schedule: Scheduler, runs: Sequence[DecodeRun]) -> list[list[RunRound]]:
     """The rounds of all runs, each read in a thread of its own, which begin together."""
     ready = threading.Barrier(len(runs))
 
-    def rounds_of(run: Run) -> list[RunRound]:
+    def rounds_of(run: DecodeRun) -> list[RunRound]:
         with schedule.add_run(run) as reader:
             ready.wait()
             return read(reader)
@@ -155,7 +155,7 @@ def test_a_prompt_that_cannot_be_read_is_told_and_the_others_go_on() -> None:
 
 
 def test_a_run_that_cannot_be_closed_disturbs_nobody_and_is_logged(caplog: pytest.LogCaptureFixture) -> None:
-    class Stuck(Run):
+    class Stuck(DecodeRun):
         def close(self, failed: bool = False) -> None:
             raise ZeroDivisionError("stuck")
 

@@ -13,7 +13,7 @@ from engine.errors import RequestError
 from engine.recorder import BYTE_SYMBOLS
 from engine.requests.prompts import Turn
 from engine.texts.chat import ChatStyle, chat_style, prompt_ids, special_names
-from engine.texts.texts import TokenizerTexts, TokenTexts
+from engine.texts.texts import TokenizerTexts, TokenPieceCache
 from tests.engine.published import THINKING_TEMPLATE, TOKENIZER
 from tests.engine.tokenizer_kinds import KINDS, kind
 
@@ -31,12 +31,12 @@ def test_half_a_character_is_its_bytes_and_each_token_is_looked_up_once(
         tokenizer: PreTrainedTokenizerBase, monkeypatch: pytest.MonkeyPatch) -> None:
     assert {character: byte for byte, character in bytes_to_unicode().items()} == BYTE_SYMBOLS
     ids = tokenizer.encode("a 🌳 é", add_special_tokens=False)
-    texts = TokenTexts(TokenizerTexts(tokenizer))
-    pieces = texts.of(ids)
+    texts = TokenPieceCache(TokenizerTexts(tokenizer))
+    pieces = texts.pieces(ids)
     assert b"".join(bytes(piece) if isinstance(piece, tuple) else piece.encode() for piece in map(
         pieces.__getitem__, ids)) == "a 🌳 é".encode()
     monkeypatch.setattr(tokenizer, "decode", None)
-    assert texts.of(ids) == pieces
+    assert texts.pieces(ids) == pieces
 
 
 def test_turns_come_before_the_prompt_in_the_template(tokenizer: PreTrainedTokenizerBase) -> None:
