@@ -229,7 +229,7 @@ export interface HeaderLine {
   header: Header;
 }
 
-/** A round, the texts of tokens that no earlier line has given, and the seconds since the run began. */
+/** A round. */
 export interface Entry {
   round: Round;
   pieces: Record<string, string | number[]>;
@@ -418,7 +418,7 @@ export interface TrackView {
   difference: string;
 }
 
-/** What was run, on what, when. */
+/** What was run, on what, and when. */
 export interface Header {
   request: Request;
   prompt: string;
@@ -459,7 +459,7 @@ export interface Round {
   alternatives?: Alternatives | null;
 }
 
-/** A pass that several runs shared: how many ``runs`` shared the rig at the time, the seat of the run that it is shown to (``own``), and the rows of all runs in the pass. */
+/** A pass that several runs shared: the number of ``runs`` on the rig then, the seat of the run that this line belongs to (``own``), and the rows of all runs in the pass. */
 export interface SharedPass {
   runs: number;
   own: number;
@@ -551,7 +551,7 @@ export interface Request {
   stop_ids: number[];
 }
 
-/** The prompt at a node budget, timed in turns with plain decoding: its τ, and how many times as fast it was, with the ends of the range that holds that at 95 %. */
+/** The prompt at a node budget, timed interleaved with plain decoding: τ, and the speed-up ``ratio`` with its 95 % interval. */
 export interface MeasuredBudget {
   budget: number;
   tau: number;
@@ -598,7 +598,7 @@ export interface Alternatives {
   logprobs: Packed<"<f4">;
 }
 
-/** The rows of one run in a shared pass: its tree's shape and the rows that were kept, nothing of its text. */
+/** One run's rows in a shared pass: the shape of its tree and the kept rows, without text. */
 export interface Block {
   seat: number;
   parents: Packed<"<i4">;

@@ -1,4 +1,4 @@
-"""The lines of a run, figures and texts computed from them, and about how much memory they take."""
+"""The lines of a run, statistics and texts computed from them, and an estimate of their memory."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ Piece = str | tuple[int, ...]  # a token's text, or its bytes if the token alone
 
 @dataclass(frozen=True)
 class MeasuredBudget:
-    """The prompt at a node budget, timed in turns with plain decoding: its τ, and how many times as fast it was, with
-    the ends of the range that holds that at 95 %."""
+    """The prompt at a node budget, timed interleaved with plain decoding: τ, and the speed-up ``ratio`` with its 95 %
+    interval."""
 
     budget: int
     tau: float
@@ -26,19 +26,25 @@ class MeasuredBudget:
 
 @dataclass(frozen=True)
 class Header:
-    """What was run, on what, when. ``drafters`` are names in order, ``pieces`` the texts of the prompt's tokens.
+    """What was run, on what, and when.
 
-    ``recorded`` is an ISO date for a recording and empty for a live run. ``note`` is a sentence for the reader (what a
-    recording teaches, or that the prompt lies outside the rig's training). ``turns`` came before the prompt. ``engine``
-    names the engine that made the rounds, empty for Canopy's own; every ``every``-th of them was recorded.
-    ``precision`` is a sentence about why the rig runs in this dtype. ``chunked``: the engine does not say which tokens
-    came in one round, and the rounds stand for the chunks in which its text arrived. ``in_turns``: its rounds were
-    timed in turns with those of plain decoding of the same prompt, which is recorded too. ``recurrent_layers`` of the
-    target keep a state, which repeats a round's kept rows, and nothing for each row. ``thinking`` is the switch of the
-    chat template as the run asked for it: on, off or auto. The last ``forced`` tokens of the prompt ids are the
-    beginning of the answer, which was set. ``drafter_kinds`` are the kinds of checkpoint of ``drafters``, such as
-    eagle3; empty in older traces. ``outside``: the prompt lies outside the rig's training, as the note says. ``curve``:
-    the same run at several budgets, measured for a recording.
+    Args:
+        drafters: names, in order.
+        pieces: texts of the prompt's tokens.
+        title, note: for the reader: what a recording shows, or that the prompt is unlike the rig's training.
+        recorded: ISO date of a recording; empty for a live run.
+        turns: the conversation before the prompt.
+        engine: name of the engine that made the rounds; empty for Canopy's own.
+        every: one of so many rounds was recorded.
+        precision: a sentence that says why the rig runs in this dtype.
+        chunked: the engine does not report rounds; each ``round`` is a chunk of its stream.
+        in_turns: timed interleaved with plain decoding of the same prompt, which is recorded too.
+        recurrent_layers: how many layers of the target keep one state instead of a cache row per token.
+        thinking: the chat template's switch, as requested: on, off or auto.
+        forced: so many last tokens of the prompt ids are the given beginning of the answer.
+        drafter_kinds: kinds of the drafters' checkpoints, such as eagle3; empty in older traces.
+        outside: the prompt is unlike the rig's training, as the note says.
+        curve: the same run at several budgets, measured for a recording.
     """
 
     request: Request
@@ -74,9 +80,11 @@ class Header:
 
 @dataclass(frozen=True)
 class Block:
-    """The rows of one run in a shared pass: its tree's shape and the rows that were kept, nothing of its text.
-    ``seat`` tells runs apart: a run keeps one for as long as it lasts, and a later run may get the same. ``pools_rows``
-    says that its rows came out of one total with those of others."""
+    """One run's rows in a shared pass: the shape of its tree and the kept rows, without text.
+
+    ``seat`` identifies the run while it lasts; a later run may get the same. ``pools_rows``: the run shares one total
+    of rows with others.
+    """
 
     seat: int
     parents: Integers
@@ -86,8 +94,8 @@ class Block:
 
 @dataclass(frozen=True)
 class SharedPass:
-    """A pass that several runs shared: how many ``runs`` shared the rig at the time, the seat of the run that it is
-    shown to (``own``), and the rows of all runs in the pass."""
+    """A pass that several runs shared: the number of ``runs`` on the rig then, the seat of the run that this line belongs
+    to (``own``), and the rows of all runs in the pass."""
 
     runs: int
     own: int
@@ -96,10 +104,15 @@ class SharedPass:
 
 @dataclass(frozen=True)
 class Entry:
-    """A round, the texts of tokens that no earlier line has given, and the seconds since the run began. ``texts`` holds
-    what committed tokens add to the text if that is not their piece, by position, which for a round's first token is
-    its start: most tokenizers drop the blank before a first word. ``shared`` is only for the live display; no file
-    keeps it."""
+    """A round.
+
+    Args:
+        pieces: texts of tokens that no earlier line has.
+        elapsed_seconds: since the run began.
+        shared: for the live display only; not in files.
+        texts: by position, what a committed token adds to the text if that is not its piece; most tokenizers, for
+            example, drop the blank before a first word.
+    """
 
     round: Round
     pieces: Mapping[int, Piece]
@@ -110,13 +123,19 @@ class Entry:
 
 @dataclass(frozen=True)
 class End:
-    """The end of a run. ``reason`` is ``stop`` (a stop token), ``length`` (max_tokens), ``context`` (no positions
-    left), ``stopped``, ``cut`` if the file ends early, or ``unknown`` if a recorder was not told. A recorder
-    ``dropped`` rounds that it had no time for, and ``refused`` invalid ones; ``note`` holds another engine's own
-    figures of the run, how many other runs shared its rounds, or how many of them the reader left out. Of a chunked
-    run ``accepted`` of ``drafted`` tokens were accepted in all; both are 0 if that is not known, too. ``texts``: as
-    an ``Entry``'s, of bytes at the end that never became a character. Reading the prompt, to its first token, took
-    ``prefill_seconds``, 0 if that is not known; ``cached`` of its tokens lay in an earlier run's cache."""
+    """The end of a run.
+
+    Args:
+        reason: ``stop`` (a stop token), ``length`` (max_tokens), ``context`` (no positions left), ``stopped``, ``cut``
+            (the file ends early) or ``unknown`` (a recorder was not told).
+        dropped: rounds that a recorder had no time for.
+        refused: invalid rounds, which a recorder left out.
+        note: another engine's own figures, how many runs shared rounds, or how many lines the reader left out.
+        drafted, accepted: of a chunked run, tokens in all; 0 if unknown.
+        prefill_seconds: until the first token; 0 if unknown.
+        cached: prompt tokens taken from an earlier run's cache.
+        texts: as in ``Entry``, of bytes at the end that never became a character.
+    """
 
     reason: str
     rounds: int
@@ -136,7 +155,7 @@ Line = Header | Entry | End
 
 @dataclass(frozen=True)
 class Trace:
-    """A whole run in memory."""
+    """A finished run in memory."""
 
     header: Header
     entries: tuple[Entry, ...]
@@ -152,8 +171,10 @@ class Trace:
 
 
 def gather(lines: Iterable[Line | None]) -> Trace:
-    """Collect the lines of one finished run into a trace. None is skipped. A source may send a run again at its end,
-    with more detail, so only the lines from the last header on count."""
+    """Collect the lines of one finished run into a trace, without None.
+
+    A source may send the run again at its end, with more detail, so only the lines from the last header on count.
+    """
     header: Header | None = None
     end: End | None = None
     entries: list[Entry] = []
@@ -170,38 +191,37 @@ def gather(lines: Iterable[Line | None]) -> Trace:
 
 
 def committed_ids(rounds: Iterable[Round]) -> list[int]:
-    """The text's token ids, in order."""
+    """Return the token ids of the text, in order."""
     return [token for round_ in rounds for token in round_.committed.tolist()]
 
 
 def mean_length(tokens: int, rounds: int) -> float:
-    """τ, the mean acceptance length: tokens committed per round, the root included (paper 001, section 9); 0 without a
-    round."""
+    """Return τ: the mean of tokens committed per round, root included (paper 001, section 9); 0 without a round."""
     return tokens / rounds if rounds else 0.0
 
 
 def tau(rounds: Sequence[Round]) -> float:
-    """τ of these rounds."""
+    """Return τ of these rounds."""
     return mean_length(sum(len(round_.acceptance.keep) for round_ in rounds), len(rounds))
 
 
 def known_tau(header: Header, rounds: Sequence[Round]) -> float | None:
-    """τ of these rounds of a run; None if its rounds are not known."""
+    """Return τ of these rounds; None if the engine did not report rounds."""
     return None if header.chunked else tau(rounds)
 
 
 def shared_rounds(trace: Trace) -> int:
-    """How many of its rounds the run shared with others; their times are not those of the run alone."""
+    """Count the rounds that the run shared with others; their times are not those of the run alone."""
     return sum(WAIT in entry.round.seconds for entry in trace.entries)
 
 
 def recorded(trace: Trace, title: str, note: str, date: str) -> Trace:
-    """The trace as a recording: with a title, a note on what it teaches, and its ISO date."""
+    """Return the trace as a recording, with a title, a note on what it shows, and its ISO date."""
     return replace(trace, header=replace(trace.header, title=title, note=note, recorded=date))
 
 
 def pieces_of(trace: Trace) -> dict[int, Piece]:
-    """The text of every token that the trace names."""
+    """Return the text of every token in the trace."""
     named = dict(trace.header.pieces)
     for entry in trace.entries:
         named |= entry.pieces
@@ -209,7 +229,7 @@ def pieces_of(trace: Trace) -> dict[int, Piece]:
 
 
 class RunText:
-    """The text of a run, read line by line. ``pieces``: what each committed token adds to it, in order."""
+    """The text of a run, built line by line. ``pieces``: what each committed token adds to it, in order."""
 
     def __init__(self, lines: Iterable[Line] = ()) -> None:
         self.pieces: list[Piece] = []
@@ -230,18 +250,18 @@ class RunText:
                 self.pieces[self._places[position]] = line.texts[position]
 
     def __str__(self) -> str:
-        """The text so far; a character that spans tokens ends in U+FFFD until it is whole."""
+        """The text so far; an incomplete character at its end reads as U+FFFD."""
         return b"".join(map(as_bytes, self.pieces)).decode("utf8", "replace")
 
 
 def readable(named: Mapping[int, Piece], token: int) -> str:
-    """A token's text; bytes that are no whole character by themselves as ⟨e2⟩."""
+    """Return a token's text; bytes that are no whole character are written as ⟨e2⟩."""
     piece = named.get(token, f"⟨{token}⟩")
     return piece if isinstance(piece, str) else "".join(f"⟨{byte:02x}⟩" for byte in piece)
 
 
 def joined(named: Mapping[int, Piece], token_ids: Iterable[int]) -> str:
-    """The tokens as one text, characters that span several tokens put together."""
+    """Join tokens to one text; characters may span several tokens."""
     pieces = [named.get(token, f"⟨{token}⟩") for token in token_ids]
     return b"".join(map(as_bytes, pieces)).decode("utf8", "replace")
 
@@ -262,7 +282,7 @@ TOKEN_BYTES = 40
 
 
 def held_bytes(line: Line) -> int:
-    """About how many bytes of memory a line takes while it is kept."""
+    """Estimate how many bytes of memory a line takes."""
     if isinstance(line, Entry):
         round_ = line.round
         nodes = sum(map(len, (round_.tree, *round_.candidates)))

@@ -1,7 +1,7 @@
-"""The lines of a file, unpacked if it is gzipped, with little more in memory than one line.
+"""Read the lines of a file, gzipped or not, with little more in memory than one line.
 
-What a trace may hold is decided in ``engine/recorder.py``. The longest shipped recording has 2.2 MB in 9 lines; a round
-of 1,024 nodes with two drafters takes 0.3 MB.
+The limits of a trace are in ``engine/recorder.py``. The longest shipped recording has 2.2 MB in 9 lines; a round of
+1,024 nodes with two drafters takes 0.3 MB.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from engine.machine.files import cause_of, open_file
 from engine.recorder import MAX_FILE_BYTES, MAX_LINE_BYTES, MAX_UNPACKED_BYTES
 
 GZIP_MAGIC = b"\x1f\x8b"
-STEP_BYTES = 2**20  # the most that is unpacked at a time
-PACKED_BYTES = 2**16  # given to zlib at a time: it copies what is left behind the end of a gzip member
+STEP_BYTES = 2**20  # unpacked at a time, at most
+PACKED_BYTES = 2**16  # passed to zlib at a time, because it copies what follows the end of a gzip member
 MAX_MEMBERS = 2**14  # of a gzip file
 
 
 def open_trace(path: Path) -> BinaryIO:
-    """An ordinary file, opened for reading. TraceError if it is not one, cannot be read, or is too large."""
+    """Open an ordinary file for reading. TraceError if it is not one, cannot be read, or is too large."""
     try:
         file = open_file(path)
     except (OSError, ValueError) as error:
@@ -43,19 +43,19 @@ def check_size(size: int, name: str) -> None:
 
 
 class FileLines:
-    """Gives a file's complete lines, without line ends, step by step; the file may grow meanwhile. TraceError if it
-    cannot be read, is damaged, or goes beyond the limits."""
+    """Reads a file's complete lines, without line ends, step by step; the file may grow meanwhile. TraceError if it
+    cannot be read, is damaged, or exceeds the limits."""
 
     def __init__(self, file: BinaryIO, name: str) -> None:
         self._file, self._name = file, name
         self._chunks = self._unpacked()
-        self._rest = b""  # of a line that is not complete
+        self._rest = b""  # of an incomplete line
         self._unpacked_bytes = 0
         self.read_bytes = 0
         self.ended = False  # whether the last step found nothing more to read
 
     def step(self) -> list[bytes]:
-        """The lines that end in the file's next bytes, of which a step takes about ``STEP_BYTES``."""
+        """Read about ``STEP_BYTES``, and return the lines that end in them."""
         fresh: list[bytes] = []
         size, self.ended = 0, False
         try:
@@ -78,7 +78,7 @@ class FileLines:
         self._file.close()
 
     def _unpacked(self) -> Iterator[bytes]:
-        """The file's bytes, unpacked; none at its end, after which it may have grown."""
+        """Yield the file's unpacked bytes, and b"" at its end, after which it may have grown."""
         head = self._read()
         while len(head) < len(GZIP_MAGIC):
             yield b""
@@ -89,7 +89,7 @@ class FileLines:
                 head = self._read()
         packed, members = memoryview(head), 0
         member: Any = None
-        full = False  # whether zlib may hold more than it gave
+        full = False  # whether zlib may hold more output
         while True:
             if not packed and not full:
                 packed = memoryview(self._read())

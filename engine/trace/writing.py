@@ -19,7 +19,7 @@ from engine.trace.lines import Entry, Header, Line, Trace
 
 
 def dump(trace: Trace, path: Path) -> None:
-    """Write a trace file, gzipped when its name ends in .gz. The file appears whole or not at all."""
+    """Write a trace file, gzipped if its name ends in .gz. The file is written completely or not at all."""
     data = dumps(trace)
     try:
         replace_file(path, gzip.compress(data, mtime=0) if path.suffix == ".gz" else data)
@@ -28,12 +28,12 @@ def dump(trace: Trace, path: Path) -> None:
 
 
 def dumps(trace: Trace) -> bytes:
-    """The bytes of an uncompressed trace file."""
+    """Return the bytes of an uncompressed trace file."""
     return "".join(json.dumps(encode_line(line), separators=(",", ":")) + "\n" for line in trace.lines).encode()
 
 
 def encode_line(line: Line) -> dict[str, Any]:
-    """A line as plain JSON values. The rows of other runs are in no file."""
+    """Convert a line to JSON values, without the rows of other runs."""
     record: dict[str, Any] = encode_record(line)
     record.pop("shared", None)
     if isinstance(line, Entry):
@@ -42,8 +42,8 @@ def encode_line(line: Line) -> dict[str, Any]:
 
 
 def encode_record(record: Any) -> Any:
-    """A record as JSON values: an array becomes {dtype, shape, data}, a tuple a list, a set a list in order; a field
-    that is ``OPTIONAL`` is left out when it is empty."""
+    """Convert a record to JSON values. Arrays become {dtype, shape, data}, sets sorted lists; an empty ``OPTIONAL``
+    field is left out."""
     if isinstance(record, np.ndarray):
         little = record.astype(record.dtype.newbyteorder("<"), copy=False)
         data = base64.b64encode(np.ascontiguousarray(little).tobytes()).decode()
