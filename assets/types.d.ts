@@ -459,7 +459,7 @@ export interface Round {
   alternatives?: Alternatives | null;
 }
 
-/** A pass that several runs shared: the number of ``runs`` on the rig then, the seat of the run that this line belongs to (``own``), and the rows of all runs in the pass. */
+/** A pass that several runs shared: the number of ``runs`` on the rig, the seat of the run that this line belongs to (``own``), and the rows of all runs in the pass. */
 export interface SharedPass {
   runs: number;
   own: number;

@@ -94,8 +94,8 @@ class Block:
 
 @dataclass(frozen=True)
 class SharedPass:
-    """A pass that several runs shared: the number of ``runs`` on the rig then, the seat of the run that this line belongs
-    to (``own``), and the rows of all runs in the pass."""
+    """A pass that several runs shared: the number of ``runs`` on the rig, the seat of the run that this line belongs to
+    (``own``), and the rows of all runs in the pass."""
 
     runs: int
     own: int
