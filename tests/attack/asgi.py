@@ -1,8 +1,7 @@
 """An ASGI app asked in this process, as a server would ask it: every request, its whole answer or the beginning of a
-stream, and what the app logged meanwhile."""
+stream."""
 
 import asyncio
-import logging
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -75,20 +74,3 @@ async def started(app: Any) -> asyncio.Task[None]:
     task = asyncio.ensure_future(live())
     await asyncio.wait_for(ready.wait(), 60)
     return task
-
-
-class Complaints(logging.Handler):
-    """What was logged as an error that nobody foresaw: with its traceback."""
-
-    def __init__(self) -> None:
-        super().__init__(logging.WARNING)
-        self.records: list[str] = []
-
-    def emit(self, record: logging.LogRecord) -> None:
-        if record.exc_info and record.exc_info[0] is not None:
-            self.records.append(f"{record.getMessage()[:100]}: {record.exc_info[0].__name__}: {record.exc_info[1]}")
-
-    def taken(self) -> list[str]:
-        """What was said since the last time."""
-        records, self.records = self.records, []
-        return records

@@ -4,7 +4,7 @@ words are understood as a person's are, and all is done that comes before a mode
 import argparse
 import inspect
 import io
-import os
+import json
 import shutil
 import sys
 import tempfile
@@ -31,29 +31,26 @@ from engine.serving.rigs import load_rig
 from engine.trace import load
 from explorer.security.gate import hosts_of
 from tests.attack.area import Area, BrokenError, Case, check_sentence
+from tests.attack.strategies import bent_json
 from tests.engine.commands.test_words import HOSTILE, NO_PATHS, PAGE, kind, parser_of
 
 SOUND_RIGS = {"demo", "assets/demo", *rig_names()}  # which may be here, and take long to load
 SOUND: Mapping[str, tuple[str, ...]] = MappingProxyType({  # by the name of a flag's type
     "number": ("0", "1", "7", "64", "+3", "0.5", "1e0", ".3", "1,2", "1:2, 3:-4"),
     "budget_or_auto": ("auto", "0", "64"),
-    "name": ("demo", "bench", "check", "math", "nosuch", "x::ngram", "::", "@file", "@folder", "assets/demo",
-             "@pipe", "/dev/zero"),
+    "name": ("demo", "bench", "check", "math", "nosuch", "x::ngram", "::", "@file", "@folder", "assets/demo"),
     "text": ("hi", "two words", "--"), "prompt": ("hi", "-", "--"), "turn": ("user:hi", "system:", "assistant:x"),
-    "readable_file": ("@file", "@trace", "assets/traces/lessons.json", "@pipe", "/dev/zero"),
-    "readable": ("@folder", "@trace", "@pipe", "/dev/zero"),
-    "writable_file": ("@new", "@beside", "@file", "/dev/null", "@link", "@pipe"), "folder": ("@folder",),
+    "readable_file": ("@file", "@trace", "assets/traces/lessons.json"), "readable": ("@folder", "@trace"),
+    "writable_file": ("@new", "@file"), "folder": ("@folder",),
     "_rig": ("demo", "x::ngram", "assets/demo", "http://127.0.0.1:1", "http://a:b@c", "HTTP://"),
     "_address": ("127.0.0.1", "0.0.0.0", "::1"),
     "_credentials": ("ada:lovelace", "a:b:c"), "proxy_address": ("x.example:80",),
     "frame_origin": ("https://x.example", "null"),
     "_root_path": ("/canopy", "a/b", "/"), "Path": ("@folder", "@new", "@file")})
-CONTENTS = st.binary(max_size=60) | st.sampled_from((
-    b"", b"{", b"[]", b"{}", b"null", b"[1]", b'{"prompt":3}\n', b'{"prompt":"hi"}\n', b'{"prompt":""}\n', b"\xff\xfe",
-    b'{"prompt":"hi","domain":7}\n', b'{"title":"x","heads":["../x"]}', b'[{"name":"x"}]', b"[" * 5000,
-    b'{"title":"x","heads":["a"],"defaults":{"1":["a"]}}', b'{"prompt":"\\ud800"}\n', b"9" * 5000, b"NaN", b"1e999",
-    b'[{"name":"x","title":"t","note":"n","prompt":"p","budget":1e400}]',
-    b'[{"name":"x","title":"t","note":"n","prompt":"p","temperature":NaN}]'))
+LESSON = {"name": "x", "title": "t", "note": "n", "prompt": "p", "budget": 8, "temperature": 0.5}
+CONTENTS = st.binary(max_size=60) | st.sampled_from((b"", b"{", b"[" * 5000, b"9" * 5000, b"NaN")) | st.one_of(
+    bent_json({"prompt": "hi", "domain": "x"}), bent_json([LESSON]),
+    bent_json({"title": "x", "heads": ["a"], "defaults": {"1": ["a"]}})).map(json.dumps).map(str.encode)
 WORDS = (st.sampled_from((*HOSTILE, *NO_PATHS)) | st.text(max_size=12) | st.integers().map(str) | st.floats().map(str)
          | st.text(st.characters(categories=("Cs", "Cc", "Cf", "Nd", "Zs")), max_size=6))
 
@@ -126,9 +123,8 @@ class Attack(Area):
         self._folder = tempfile.TemporaryDirectory()
         place = Path(self._folder.name)
         self._trace = (Path(__file__).parents[2] / "assets" / "traces" / "plain.jsonl.gz").read_bytes()
-        self._places = {"@new": place / "new.csv", "@beside": place / "new.csv-wal", "@link": place / "link",
-                        "@folder": place / "folder", "@file": place / "file", "@trace": place / "plain.jsonl.gz",
-                        "@pipe": place / "pipe"}
+        self._places = {"@new": place / "new.csv", "@folder": place / "folder", "@file": place / "file",
+                        "@trace": place / "plain.jsonl.gz"}
 
     def trial(self, case: Case) -> None:
         self._lay_out(case["file"].encode("latin1"))
@@ -151,10 +147,6 @@ class Attack(Area):
         if status not in (0, 1, 2) or (not status and reply):
             raise BrokenError(f"Exit status {status}, said {reply[:200]!r}")
 
-    def check_all(self) -> None:
-        if not Path("/dev/null").is_char_device():
-            raise BrokenError("A device was replaced.")
-
     def close(self) -> None:
         self._folder.cleanup()
 
@@ -162,8 +154,6 @@ class Attack(Area):
         """Every case finds the same files, whatever former ones removed, replaced or left behind."""
         shutil.rmtree(self._folder.name, ignore_errors=True)
         self._places["@folder"].mkdir(parents=True)
-        self._places["@link"].symlink_to("/dev/null")
-        os.mkfifo(self._places["@pipe"])
         self._places["@file"].write_bytes(content)
         (self._places["@folder"] / "rig.json").write_bytes(content)
         self._places["@trace"].write_bytes(self._trace)
