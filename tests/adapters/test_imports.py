@@ -73,6 +73,6 @@ def test_the_command_lines_say_what_they_wrote(tmp_path: Path, capsys: pytest.Ca
     assert command([str(source), str(tmp_path)], "adapters.aiperf", aiperf.convert) == 0
     assert "1 runs in" in capsys.readouterr().out
     assert command([str(source), str(tmp_path)], "adapters.llama_spec_dump", llama_spec_dump.convert) == 1
-    assert "is not a file of LLAMA_SPEC_DUMP" in capsys.readouterr().err
+    assert "LLAMA_SPEC_DUMP" in capsys.readouterr().err
     assert command([str(tmp_path / "none"), str(tmp_path)], "adapters.aiperf", aiperf.convert) == 1
     assert subprocess.run([sys.executable, "-m", "adapters.aiperf"], cwd=ROOT, check=False).returncode == 2

@@ -78,7 +78,7 @@ def test_a_rig_that_cannot_be_loaded_now_is_refused(monkeypatch: pytest.MonkeyPa
         refused(wrong, "500")
     refused("first", "first")
     with rigged.queue.place():
-        refused("second", "in progress")
+        refused("second", "progress")
     assert rigged.rigs.beside == []
     rigged.choose("second")
     refused("third", "second")
@@ -132,7 +132,7 @@ def test_a_run_waits_for_the_first_rig_and_shows_its_progress() -> None:
     assert state["loading"] and state["coming"] == state["loading"]["name"] == "second"
     run = rigged.runner.start(ASK)
     until(lambda: run.state_line["state"] == "queued")
-    assert run.state_line["message"].startswith("The rig second is being loaded") and "50%" in run.state_line["message"]
+    assert all(fact in run.state_line["message"] for fact in ("second", "50%"))
     with pytest.raises(RequestError, match="second"):
         rigged.choose("third")
     rigged.rigs.go.set()
@@ -143,10 +143,10 @@ def test_a_run_waits_for_the_first_rig_and_shows_its_progress() -> None:
 
 
 def test_if_the_first_rig_fails_the_embedded_one_answers_with_the_reason() -> None:
-    rigged, words = Rigged("nonsense"), "There is no rig 'nonsense'. The demo rig answers instead."
+    rigged = Rigged("nonsense")
     now = rigged.settled()
-    assert (now["rig"], now["failure"]) == ("demo rig", words)
-    assert header_of(rigged.ran()).note == words
+    assert now["rig"] == "demo rig" and "'nonsense'" in now["failure"]
+    assert header_of(rigged.ran()).note == now["failure"]
     rigged.choose("second")
     until(lambda: rigged.rig.source.name == "second rig")
     assert header_of(rigged.ran()).note == ""
@@ -156,11 +156,11 @@ def test_if_no_rig_can_be_loaded_the_recordings_give_the_reason(caplog: pytest.L
     rigged = Rigged("second")
     rigged.rigs.failure = ZeroDivisionError("hidden")
     now = rigged.settled()
-    words = "second could not be loaded: an internal error (ZeroDivisionError); the server's log has the details."
-    assert (now["rig"], now["reason"], now["failure"]) == ("recordings", words, words)
+    assert now["rig"] == "recordings" and now["reason"] == now["failure"]
+    assert all(fact in now["failure"] for fact in ("second", "ZeroDivisionError")) and "hidden" not in now["failure"]
     assert rigged.rigs.beside == ["recordings"] * 2, "the embedded rig was tried too"
     assert [record.exc_info[0] for record in caplog.records if record.exc_info] == [ZeroDivisionError] * 2
-    assert rigged.ran().state_line["message"].startswith(words)
+    assert rigged.ran().state_line["message"].startswith(now["failure"])
     rigged.rigs.failure = None
     rigged.choose("second")
     until(lambda: rigged.rig.source.name == "second rig")
@@ -171,7 +171,7 @@ def test_a_page_without_choice_of_rigs_still_loads_its_first_one(tmp_path: Path)
     lab = Lab(rigged.rig, lambda run: scripted_trace("joint", 8), rigged.queue, tmp_path / "results.sqlite")
     with pytest.raises(RequestError, match="second"):
         lab.given()
-    with pytest.raises(RequestError, match="Still loading"):
+    with pytest.raises(RequestError):
         lab.start(FORM)
     assert rigged.settled()["rig"] == "second rig" and lab.given()["reason"] == ""
     with pytest.raises(RequestError, match="Not here"):

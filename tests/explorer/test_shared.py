@@ -132,7 +132,7 @@ def test_what_lies_in_the_folder_besides_ends_nothing(tmp_path: Path) -> None:
     (tmp_path / f"shared-{'0' * 32}.jsonl.gz").mkdir()
     server = Server(tmp_path)
     assert server("share", run="mine")["run"]
-    assert "cannot be deleted: Is a directory" in server("unshare", run=f"shared-{'0' * 32}")["error"]
+    assert "Is a directory" in server("unshare", run=f"shared-{'0' * 32}")["error"]
 
 
 @pytest.mark.parametrize("name", ["shared-../../etc/passwd", "../mine", "shared-" + "0" * 32])

@@ -48,7 +48,7 @@ def test_kinds_that_are_used_up_give_way_until_there_is_enough_or_nothing_left(
     if enough:
         writing.main()
     else:
-        with pytest.raises(SystemExit, match=f"there are {6 * 20 * len(ANSWER)} of {tokens} tokens"):
+        with pytest.raises(SystemExit, match=f"{6 * 20 * len(ANSWER)} .*{tokens}"):
             writing.main()
     kept = sorted(path.stem for path in (folder / "answers").iterdir())
     assert len(kept) == 2 if enough else kept == [
@@ -59,7 +59,7 @@ def test_kinds_that_are_used_up_give_way_until_there_is_enough_or_nothing_left(
 def test_answers_of_which_none_can_be_kept_end_it_too(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Writer, "answered", lambda *_: [])
     monkeypatch.setitem(FILES, "code", 99)
-    with pytest.raises(RequestError, match=f"last {MAX_BARREN} files"):
+    with pytest.raises(RequestError, match=str(MAX_BARREN)):
         writing.write(Writer("any"), 100)
 
 

