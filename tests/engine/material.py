@@ -2,6 +2,7 @@
 
 from collections.abc import Generator, Iterable, Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from hypothesis import strategies as st
@@ -134,6 +135,15 @@ def text_of(request: Request, target: Target, drafters: Sequence[Drafter]) -> li
 def plain_text(request: Request, target: Target) -> list[int]:
     """The text of autoregressive decoding."""
     return text_of(replace(request, method="autoregressive", budget=0), target, [])
+
+
+def rig_text(rig: Any, request: Request, methods: Iterable[str] = ()) -> list[int]:
+    """The text of plain decoding, which these methods of a rig, or all that follow the text, have to write too."""
+    wanted = plain_text(request, rig.target)
+    for method in methods or [name for name in WALKING if METHODS[name].drafter_count]:
+        drafters = list(rig.drafters_for(method).values())
+        assert text_of(replace(request, method=method), rig.target, drafters) == wanted, method
+    return wanted
 
 
 BUILDERS = list(dict.fromkeys(row.build for row in METHODS.values()))

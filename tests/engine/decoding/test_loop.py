@@ -88,23 +88,12 @@ def test_no_node_lies_beyond_the_context(method: str, room: int) -> None:
         assert all(draft.depth <= 23 - round_.start for draft in round_.drafts)
 
 
-@pytest.mark.parametrize(("wrong", "seen", "allowed"), [
-    ({"method": "best"}, "'best'", "ddtree"),
-    ({"budget": -1}, "-1", "from 0 to 4096"),
-    ({"budget": 10**6}, "1000000", "from 0 to 4096"),
-    ({"max_tokens": 0}, "0", "from 1 to"),
-    ({"prompt_ids": ()}, "empty", "at least one"),
-    ({"prompt_ids": (1,) * 128}, "128 tokens", "at most 127"),
-    ({"method": "merged", "split": "both"}, "'both'", "total, each"),
-    ({"sampling": Sampling(temperature=-0.5)}, "-0.5", "0 or a number from 0.01 to 100"),
-    ({"sampling": Sampling(temperature=math.nan)}, "nan", "0 or a number from 0.01 to 100"),
-    ({"sampling": Sampling(temperature=math.inf)}, "inf", "0 or a number from 0.01 to 100"),
-    ({"sampling": Sampling(temperature=1e-40)}, "1e-40", "0 or a number from 0.01 to 100"),
-    ({"sampling": Sampling(top_k=-2)}, "-2", "from 0 to"),
-    ({"sampling": Sampling(top_p=0.0)}, "0.0", "at most 1"),
-    ({"sampling": Sampling(top_p=1.5)}, "1.5", "at most 1"),
-    ({"sampling": Sampling(seed=-1)}, "-1", "from 0 to"),
-])
+@pytest.mark.parametrize(("wrong", "seen", "allowed"), [  # tests/explorer/test_options.py has every option's bounds
+    ({"method": "best"}, "'best'", "ddtree"), ({"method": "merged", "split": "both"}, "'both'", "total, each"),
+    ({"budget": 10**6}, "1000000", "4096"), ({"max_tokens": 0}, "0", "1"),
+    ({"prompt_ids": ()}, "prompt", "one"), ({"prompt_ids": (1,) * 128}, "128", "127"),
+    ({"sampling": Sampling(temperature=math.nan)}, "nan", "0.01 to 100"),
+    ({"sampling": Sampling(top_k=-2)}, "-2", "0"), ({"sampling": Sampling(top_p=1.5)}, "1.5", "1")])
 def test_a_request_that_cannot_be_served_is_refused_before_anything_is_drafted(
         wrong: dict[str, Any], seen: str, allowed: str) -> None:
     target = ToyTarget()

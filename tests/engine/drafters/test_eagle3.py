@@ -128,15 +128,6 @@ def test_every_row_is_what_the_equations_say_behind_that_path(folders: Path, rig
     must_be_rows_of(lattice, partial(reference, folders / "head", rig, features, [*text[1:], 7]))
 
 
-def test_keys_are_not_copied_for_each_query_group(
-        folders: Path, rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
-    def copied(*_: Any) -> Any:
-        raise AssertionError("keys or values are repeated")
-    monkeypatch.setattr("transformers.integrations.sdpa_attention.repeat_kv", copied)
-    monkeypatch.setattr("transformers.models.llama.modeling_llama.repeat_kv", copied)
-    test_every_row_is_what_the_equations_say_behind_that_path(folders, rig, (4, 5))
-
-
 def test_where_the_checkpoint_names_no_layers_the_published_ones_are_read(
         folders: Path, rig: Rig, tmp_path: Path) -> None:
     assert rig.target.taps == TAPS

@@ -10,7 +10,6 @@ from engine.errors import RequestError
 from engine.lab.settings import SweepPlan
 from engine.lab.store import Store
 from engine.lab.sweeping import WARMING_TOKENS
-from engine.requests.prompts import Prompt
 from tests.engine.lab.scripted import ScriptedLaboratory, go_on, measure_all, toy_plan
 
 PLAN = toy_plan()
@@ -63,14 +62,6 @@ def test_a_stopped_sweep_goes_on_later_and_measures_what_it_would_have(tmp_path:
         assert store.sweep(number).plan == plan
         assert len(go_on(store, number)) == len(plan) - 5 and store.sweep(number).finished
         assert store.measured(number) == measure_all(plan)
-
-
-def test_a_prompt_that_cannot_be_served_fails_alone(store: Store) -> None:
-    plan = replace(PLAN, prompts=(*PLAN.prompts, Prompt("!")))
-    number = store.begin(plan, CONDITIONS)
-    last = go_on(store, number)[-1]
-    assert (last.done, last.failed) == (len(plan), len(plan.settings) * plan.repeats)
-    assert all("empty" in result.failure for result in store.measured(number) if result.reading is None)
 
 
 def test_what_was_measured_elsewhere_is_not_mixed_with_what_is_measured_here(store: Store) -> None:

