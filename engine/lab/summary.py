@@ -15,7 +15,7 @@ from statistics import fmean, median
 from engine.budget.cost import CostCurve
 from engine.decoding.budget_policy import FIXED
 from engine.decoding.methods import METHODS
-from engine.lab.against_plain import first_difference, speedup_withheld, unsteady
+from engine.lab.against_plain import BUSY, first_difference, speedup_withheld, unsteady
 from engine.lab.reading import Reading
 from engine.lab.settings import CellResult, Setting, SweepPlan
 from engine.lab.speed import SpeedRecord, rate_text, speed_record
@@ -161,7 +161,8 @@ def _verdict(rows: Sequence[Row]) -> str:
     drafted = [row for row in rows if row.setting.drafts]
     said = [row for row in drafted if row.speedup]
     if not said:
-        return f"speeds are not compared. {drafted[0].withheld}".rstrip(".")
+        busy = "; measure again" if drafted[0].withheld == BUSY else ""
+        return f"speeds are not compared{busy}. {drafted[0].withheld}".rstrip(".")
     best = max(rows, key=lambda row: (row.total.median, -row.setting.budget))
     name = f"budget {best.setting.nodes}" if best.setting.drafts else "plain decoding"
     fastest = "the fastest is not said" if best.withheld else f"{name} is fastest"

@@ -9,7 +9,7 @@ from engine.decoding.budget_policy import FIXED
 from engine.lab.settings import Setting
 from engine.lab.speed import rate_text
 from engine.lab.summary import Row, Summary, concurrency_words
-from explorer.lab.style import ACCENT, INK, Figure, axis, figure, heat_map, label_of, range_text
+from explorer.lab.style import ACCENT, INK, QUIET, Figure, axis, figure, heat_map, label_of, range_text
 
 PLAIN = "plain"  # the column of decoding without a drafter
 TOOLTIP_WIDTH = 48  # characters
@@ -63,7 +63,10 @@ def concurrency_view(summary: Summary, asked: Sequence[Setting] = (), *, line: s
     grid = {count: [cells.get(replace(column, concurrency=count)) for column in columns]
             for count in sorted({setting.concurrency for setting in settings if setting.line == line})}
     names = [column.nodes if column.drafts else PLAIN for column in columns]
-    return {"lines": list(curves), "line": line, "words": concurrency_words(summary, curves[line]), "columns": names,
+    words = concurrency_words(summary, curves[line])
+    if cells:
+        words.append(f"Each figure is a median over {max(row.total.prompts for row in cells.values())} prompts.")
+    return {"lines": list(curves), "line": line, "words": words, "columns": names,
             "rows": [{"concurrency": count, "cells": [_table_cell(cell, cell is best_of(row)) if cell else None
                                                       for cell in row]} for count, row in grid.items()],
             "heat": heat_figure(line, names, grid, concurrency) if cells else None}
@@ -84,15 +87,16 @@ def _table_cell(row: Row, best: bool) -> Cell:
 
 def heat_figure(line: str, columns: Sequence[str], grid: Grid, concurrency: int) -> Figure:
     """A cell for each budget and number of requests: its colour and its label are the total tokens/s, a frame marks
-    the best of each number, and ▸ the number that is looked at."""
+    the best of each number, and ▸ the number that is looked at. What is withheld has no colour."""
     cells = [(x, y, cell) for y, row in enumerate(grid.values()) for x, cell in enumerate(row) if cell]
     bests = [best for row in grid.values() if (best := best_of(row))]
-    heat = heat_map([[cell.total.median if cell else None for cell in row] for row in grid.values()],
-                    x=list(range(len(columns))), y=list(range(len(grid))), xgap=3, ygap=3, hoverinfo="skip")
+    totals = [[cell.total.median if cell and not cell.withheld else None for cell in row] for row in grid.values()]
+    heat = heat_map(totals, x=list(range(len(columns))), y=list(range(len(grid))), xgap=3, ygap=3, hoverinfo="skip")
     texts = [(cell, f"{cell.total.median:,.0f}") for _, _, cell in cells]
     labels = {"type": "scatter", "mode": "text", "x": [x for x, _, _ in cells], "y": [y for _, y, _ in cells],
               "text": [f"<b>{text}</b>" if cell in bests else text for cell, text in texts],
-              "textfont": {"color": INK, "size": 12}, "customdata": [[_tooltip(cell)] for _, _, cell in cells],
+              "textfont": {"color": [QUIET if cell.withheld else INK for _, _, cell in cells], "size": 12},
+              "customdata": [[_tooltip(cell)] for _, _, cell in cells],
               "hovertemplate": "%{customdata[0]}<extra></extra>"}
     frames = [{"type": "rect", "x0": x - INSET, "x1": x + INSET, "y0": y - INSET, "y1": y + INSET,
                "line": {"color": ACCENT, "width": 2.5}} for x, y, cell in cells if cell in bests]

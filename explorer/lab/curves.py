@@ -46,11 +46,10 @@ def live_figure() -> Figure:
         point = f"round %{{x}}: %{{y:.4~g}} {unit}"
         shown = {**PLOTS[name], "showlegend": name == "tau"}
         traces += [
-            curve(f"last {RECENT_ROUNDS} rounds", (), (), f"{point}, last {RECENT_ROUNDS}", {"width": 1.2},
+            curve(f"last {RECENT_ROUNDS}", (), (), f"{point}, last {RECENT_ROUNDS}", {"width": 1.2},
                   meta=f"{name}.recent", legendgroup="recent", opacity=0.55, **shown),
-            curve("whole run so far", (), (), f"{point} so far", {"width": 2.8}, meta=f"{name}.all", legendgroup="all",
-                  **shown)]
-    plain = curve("plain decoding, measured", (), (), "plain decoding: %{y:.4~g} tokens/s",
+            curve("so far", (), (), f"{point} so far", {"width": 2.8}, meta=f"{name}.all", legendgroup="all", **shown)]
+    plain = curve("plain", (), (), "plain decoding: %{y:.4~g} tokens/s",
                   {"width": 1.4, "dash": "dot", "color": QUIET}, meta="speed.plain", **PLOTS["speed"])
     return _stacked([*traces, plain], "τ and tokens per second against rounds of the running text.", "round",
                     "tokens/s", {"rangemode": "tozero"})

@@ -84,7 +84,7 @@ def figure(traces: Sequence[Part], summary: str, **layout: Any) -> Figure:
         "paper_bgcolor": NO_COLOR, "plot_bgcolor": NO_COLOR, "autosize": True, "hovermode": "closest",
         "margin": {"l": 58, "r": 16, "t": 30 if legend else 12, "b": 42},
         "font": {"color": INK, "size": 13}, "hoverlabel": {"align": "left"}, "uirevision": "lab",
-        "legend": {"orientation": "h", "yanchor": "bottom", "y": 1.01, "x": 0, "font": {"size": 12}}}
+        "legend": {"orientation": "h", "yanchor": "bottom", "y": 1.01, "x": 0, "font": {"size": 11}}}
     return {"data": list(traces), "layout": {**base, **layout}, "summary": summary}
 
 

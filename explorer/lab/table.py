@@ -13,7 +13,7 @@ from engine.lab.summary import Row, Summary
 from explorer.lab.style import label_of, range_text
 
 WITHIN = 0.95  # of the fastest setting's median: what comes so near is named
-MAX_NAMED = 3
+MAX_NAMED = 2
 
 
 class TableRow(TypedDict):
@@ -120,16 +120,16 @@ def _lead(summary: Summary, best: Row) -> str:
                 "speed-up at all; more prompts would tell.")
     others = [row for row in summary.rows if row is not best and METHODS[row.setting.method].lossless]
     if overlapping := [row for row in others if (row.total.high or row.total.most) >= best.total.low]:
-        return f". Its 95 % interval overlaps with that of {_named(overlapping)}, so it may not be the fastest."
+        return f". Its 95 % interval overlaps that of {_named(overlapping)}, so it may not be the fastest."
     if near := [row for row in others if row.total.median >= WITHIN * best.total.median]:
         return f". Within 5 % of it: {_named(near)}."
     return "; no other setting comes within 5 %."
 
 
 def _named(rows: Sequence[Row]) -> str:
-    more = len(rows) - MAX_NAMED
-    names = [label_of(row.setting) for row in _fastest_first(rows)[:MAX_NAMED]]
-    return "; ".join(names) + (f" and {more} other{'s' if more > 1 else ''}" if more > 0 else "")
+    if len(rows) > MAX_NAMED:
+        return f"{len(rows)} other settings"
+    return "; ".join(label_of(row.setting) for row in _fastest_first(rows))
 
 
 def _fastest_first(rows: Sequence[Row]) -> list[Row]:

@@ -40,7 +40,8 @@ def test_every_cell_is_there_with_words_and_in_the_report(lab: Any) -> None:
     assert lab.concurrency({"line": "nobody"})["line"] == "ddtree"
     assert (view["columns"], [row["concurrency"] for row in view["rows"]]) == (["plain", "8", "16"], [1, 4])
     assert [sum(cell["best"] for cell in row["cells"]) for row in view["rows"]] == [1, 1]
-    assert [words.partition(":")[0] for words in view["words"]] == ["1 request at once", "4 requests at once"]
+    assert [words.partition(":")[0] for words in view["words"][:-1]] == ["1 request at once", "4 requests at once"]
+    assert f"{FORM['prompts']} prompts" in view["words"][-1]
     json.dumps(view, allow_nan=False)
     page, table = saved(lab, "html").decode(), saved(lab, "csv").decode()
     assert "ddtree, 16 nodes, 4 at once" in page and "over node budget and requests at once" in page
@@ -54,7 +55,7 @@ def test_the_heat_map_marks_the_best_of_each_number_unless_it_is_withheld() -> N
     figure = view["heat"]
     assert figure
     heat, labels = figure["data"]
-    assert heat["z"] == [[None, 300, 500], [None, 1900, None]]
+    assert heat["z"] == [[None, 300, 500], [None, None, None]], "nothing is said of what is withheld"
     assert labels["text"] == ["300", "<b>500</b>", "1,900"]
     assert "95 %" in labels["customdata"][1][0] and "Something else ran." in labels["customdata"][2][0]
     assert [(shape["x0"], shape["y0"]) for shape in figure["layout"]["shapes"]] == [(1.54, -0.46)]

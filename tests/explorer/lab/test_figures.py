@@ -192,7 +192,7 @@ def test_a_setting_whose_interval_overlaps_or_within_5_percent_is_named() -> Non
     wide = (40.0, 60.0, 80.0, 85.0, 90.0, 99.0, 101.0)  # however far its median is
     assert "no other setting" not in close_to(wide) and "joint, 1 node" in close_to(wide)
     assert "joint, 2 nodes" in close_to((97.0,) * 7, wide)
-    assert "2 others" in close_to(*[wide] * 5)
+    assert "that of 5 other settings" in close_to(*[wide] * 5)
     assert "no other setting" not in close_to((96.5,) * 7) and "joint, 1 node" in close_to((96.5,) * 7)
     assert "no other setting comes within 5 %" in close_to((94.0,) * 7)
 
