@@ -513,8 +513,8 @@ export interface Estimate {
   median: number;
   low: number | null;
   high: number | null;
-  least: number;
-  most: number;
+  minimum: number;
+  maximum: number;
   prompts: number;
 }
 

@@ -96,7 +96,7 @@ export class Race extends Tool {
   /** @param {Element} parent @param {TableRow} row @param {string} difference @param {number} best */
   figures(parent, { total, speedup, record, tau, repeating }, difference, best) {
     const figure = (/** @type {string} */ text, /** @type {string} */ title, look = "") => html("span", { class: look, title }, parent, text);
-    const range = (/** @type {Estimate} */ { least, most }, /** @type {number} */ digits) => `${least.toFixed(digits)} to ${most.toFixed(digits)}`;
+    const range = (/** @type {Estimate} */ { minimum, maximum }, /** @type {number} */ digits) => `${minimum.toFixed(digits)} to ${maximum.toFixed(digits)}`;
     if (total.median === best && record.ratio > 1) figure("fastest", "The most tokens per second in this race", "lab-tag");
     figure(`${record.speed} tokens/s`, `${WORDS["tokens/s"]} Spread: ${range(total, 0)}`);
     figure(`(${range(total, 0)})`, WORDS.spread, "lab-quiet");

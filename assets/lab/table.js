@@ -9,9 +9,9 @@ const rounded = (value, digits) => value.toLocaleString("en", { maximumFractionD
 
 /** The 95 % interval, or the range if there are too few prompts for one.
  *  @param {import("../types.d.ts").Estimate} estimate @param {number} digits */
-export function spread({ low, high, least, most, prompts }, digits) {
+export function spread({ low, high, minimum, maximum, prompts }, digits) {
   if (prompts < 2) return "1 prompt";
-  return `${rounded(low ?? least, digits)} to ${rounded(high ?? most, digits)}`;
+  return `${rounded(low ?? minimum, digits)} to ${rounded(high ?? maximum, digits)}`;
 }
 
 /** A table under its title. Its columns are named, with titles by name; its rows are replaced as a whole.

@@ -88,7 +88,7 @@ def widest_gap(*chosen: tuple[Written, int]) -> float | None:
 
 @dataclass(frozen=True)
 class TextComparison:
-    """A run's text against plain decoding's: the first ``same`` of its ``tokens`` tokens are equal."""
+    """A run's text compared with plain decoding's: the first ``same`` of its ``tokens`` tokens are equal."""
 
     verdict: str
     same: int
@@ -110,16 +110,19 @@ def compare_texts(text: Written, plain: Written, request: Request, dtype: str) -
     return TextComparison(why, min(difference.position, tokens), tokens, difference)
 
 
-RULE = ("Texts that one model chooses at temperature 0 may part if its two best tokens lie within rounding of each "
-        f"other: one {exp(FINE_ROUNDING_NATS):.4g} times as likely as the other in float32 and int4, "
-        f"{exp(COARSE_ROUNDING_NATS):.3g} times in 16 bits, the coarser of two precisions. If every run that "
-        "recorded the gap has it within that, it is a near-tie; if one has a wider gap, rounding does not explain the "
-        "difference: look for a bug. Of texts drawn at a temperature nothing follows.")
+RULE = ("At temperature 0 two texts of one model may differ if its two best tokens are within rounding error of each "
+        f"other: up to {exp(FINE_ROUNDING_NATS):.4g} times as likely in float32 and int4, "
+        f"{exp(COARSE_ROUNDING_NATS):.3g} times in 16 bits; of two precisions the coarser counts. If every run that "
+        "recorded the gap is within that, the difference is a near-tie; if one has a wider gap, rounding does not "
+        "explain it: look for a bug. Texts sampled at a temperature prove nothing.")
 
 
 def verdict(requests: Sequence[Request], gap: float | None, rounding: float) -> str:
-    """Return why the texts of these requests differ, given the widest gap; see ``RULE``. Rounding can change a draw at
-    a temperature however wide the gap, so a gap explains only greedy choices by the model's own logits."""
+    """Return why the texts of these requests differ, given the widest gap; see ``RULE``.
+
+    A gap explains only greedy choices by the model's own logits, because rounding can change a sampled token however
+    wide the gap.
+    """
     methods = [METHODS.get(request.method) for request in requests]
     if any(method and not method.lossless for method in methods):
         return BIASED
@@ -131,7 +134,7 @@ def verdict(requests: Sequence[Request], gap: float | None, rounding: float) -> 
 
 
 def verdict_words(why: str, temperature: float, gap: float | None, dtype: str) -> str:
-    """A verdict in a sentence; ``gap`` is the widest that is known."""
+    """Put a verdict in a sentence; ``gap`` is the widest known one."""
     if why == BIASED:
         return "This method is biased: its text is not always what the big model alone would write."
     if why == DRAWN:
@@ -148,7 +151,7 @@ def verdict_words(why: str, temperature: float, gap: float | None, dtype: str) -
 
 
 def likelihood_ratio_text(gap_nats: float) -> str:
-    """A gap between two log probabilities, as how many times as likely one token is."""
+    """Put a gap between two log probabilities in words: how many times as likely one token is."""
     times = exp(min(abs(gap_nats), log(MAX_PRINTED_RATIO)))
     if times == MAX_PRINTED_RATIO:
         return f"one was more than {MAX_PRINTED_RATIO:,} times as likely as the other"
@@ -177,7 +180,7 @@ def unsteady(plain: Estimate) -> bool:
     return high - low > MAX_STEADY_SPREAD * plain.median
 
 
-BUSY = "Other programs used this machine meanwhile, so no speed-up is said."
+BUSY = "Other programs used this machine meanwhile, so no speed-up is reported."
 RATIO_ABOVE_TAU = (
     "The measured ratio is larger than the tokens that a round adds, which no tree can reach: plain decoding was "
     "delayed while it was measured.")

@@ -34,16 +34,16 @@ class Measured:
 
 
 def share_of(hits: int, count: int) -> Measured:
-    """A share with Wilson's interval (count ≥ 1)."""
+    """Return a share with Wilson's interval; ``count`` ≥ 1."""
     value, square = hits / count, TWO_SIDED**2
     middle, half = value + square / (2 * count), TWO_SIDED * sqrt(
         value * (1 - value) / count + square / (4 * count**2))
-    whole = 1 + square / count
-    return Measured(value, max(0.0, (middle - half) / whole), min(1.0, (middle + half) / whole), count)
+    scale = 1 + square / count
+    return Measured(value, max(0.0, (middle - half) / scale), min(1.0, (middle + half) / scale), count)
 
 
 def mean_of(values: Sequence[float]) -> Measured:
-    """A mean with its bootstrap interval; above ``MAX_RESAMPLED`` values with the normal one, hardly different then."""
+    """Return a mean with its bootstrap interval, or, above ``MAX_RESAMPLED`` values, with the normal one."""
     low, high = (_normal_interval(values) if len(values) > MAX_RESAMPLED else
                  bootstrap_interval(values, lambda sums: sums / len(values)))
     return Measured(fmean(values), low, high, len(values))
@@ -55,7 +55,7 @@ def _normal_interval(values: Sequence[float]) -> tuple[float, float]:
 
 
 def bootstrap_interval(values: ArrayLike, figure: Callable[[Figures], Figures]) -> tuple[float, float]:
-    """The interval at 95 % of a ``figure`` of the sums of values (n, …) by resampling them; the same every time."""
+    """Return the 95 % bootstrap interval of a ``figure`` of the sums of values (n, …); it is reproducible."""
     known = np.asarray(values, np.float64)
     drawn = np.random.default_rng(SEED).integers(0, len(known), (RESAMPLES, len(known)))
     outside = (1 - CONFIDENCE) / 2
@@ -66,23 +66,23 @@ def bootstrap_interval(values: ArrayLike, figure: Callable[[Figures], Figures]) 
 @dataclass(frozen=True)
 class Estimate:
     """A median over prompts. ``low`` and ``high`` bound the true one at 95 %, and are None with too few prompts;
-    ``least`` and ``most`` are the extremes that were seen."""
+    ``minimum`` and ``maximum`` are of the values seen."""
 
     median: float
     low: float | None
     high: float | None
-    least: float
-    most: float
+    minimum: float
+    maximum: float
     prompts: int
 
     @property
     def span(self) -> tuple[float, float]:
         """The interval, or the extremes if there are too few prompts for one."""
-        return (self.least, self.most) if self.low is None or self.high is None else (self.low, self.high)
+        return (self.minimum, self.maximum) if self.low is None or self.high is None else (self.low, self.high)
 
 
 def estimate(values: Sequence[float]) -> Estimate:
-    """The median of one value per prompt, with its interval between two order statistics.
+    """Return the median of one value per prompt, with its interval between two order statistics.
 
     The interval of ranks k and n + 1 − k holds the true median with probability 1 − 2 P(Bin(n, ½) < k), whatever the
     distribution. A bootstrap of few prompts promises 95 % and holds less.
@@ -94,7 +94,7 @@ def estimate(values: Sequence[float]) -> Estimate:
 
 
 def interval_rank(count: int) -> int:
-    """The largest rank k whose interval still reaches the confidence; 0 if none does (fewer than 6 values)."""
+    """Return the largest rank k whose interval has the confidence; 0 if none has (fewer than 6 values)."""
     outside, rank = 0.0, 0
     while rank < count // 2:
         outside += 2 * comb(count, rank) / 2**count
@@ -105,14 +105,19 @@ def interval_rank(count: int) -> int:
 
 
 def histogram(readings: Sequence[Reading]) -> tuple[int, ...]:
-    """How many rounds committed 1, 2, 3 … tokens, the root included (paper 002, Figure 4)."""
+    """Count the rounds that committed 1, 2, 3 … tokens, root included (paper 002, Figure 4)."""
     return tuple(np.bincount([length for reading in readings for length in reading.lengths])[1:].tolist())
 
 
 @dataclass(frozen=True)
 class DepthRank:
-    """Of the rounds whose walk ``reached`` the place above this depth (from 1): how many trees held a proposal of this
-    rank (from 0), and how many walks went on to it."""
+    """Acceptance at one depth (from 1) and rank (from 0).
+
+    Args:
+        reached: rounds that accepted the depth above this one.
+        proposed: how many of their trees had a token of this rank.
+        accepted: how many of these tokens were accepted.
+    """
 
     depth: int
     rank: int
@@ -126,7 +131,7 @@ class DepthRank:
 
 
 def acceptance(readings: Sequence[Reading]) -> tuple[DepthRank, ...]:
-    """Every depth and rank that any tree held where a walk reached it, shallow depths first."""
+    """Count acceptance at every depth and rank that occurs, shallow depths first."""
     cells: list[DepthRank] = []
     for depth in range(max((len(reading.acceptance.reached) for reading in readings), default=0)):
         counts = [reading.acceptance for reading in readings if len(reading.acceptance.reached) > depth]
@@ -140,8 +145,8 @@ def acceptance(readings: Sequence[Reading]) -> tuple[DepthRank, ...]:
 
 @dataclass(frozen=True)
 class CalibrationBin:
-    """Rounds of similar expected length: the mean expected and realised lengths, and the realised one's 95 % interval,
-    None for a single round."""
+    """Rounds of similar expected length: mean expected and realised lengths, and the realised one's 95 % interval (None
+    for a single round)."""
 
     expected: float
     realised: float
@@ -152,8 +157,8 @@ class CalibrationBin:
 
 @dataclass(frozen=True)
 class Calibration:
-    """Whether the drafter is over-confident: ``excess``, the mean expected over the mean realised number of accepted
-    draft tokens, is then above 1. It is None if nothing was accepted."""
+    """Calibration of a drafter. ``excess``: mean expected over mean realised number of accepted draft tokens; above 1
+    it is over-confident, None if nothing was accepted."""
 
     bins: tuple[CalibrationBin, ...]
     expected: float
@@ -161,12 +166,12 @@ class Calibration:
     excess: float | None
 
 
-def calibration(readings: Sequence[Reading], most_bins: int = 10) -> Calibration | None:
-    """Expected length 1 + Σ q against the realised one, in bins of equal count; None if no round counts."""
+def calibration(readings: Sequence[Reading], max_bins: int = 10) -> Calibration | None:
+    """Compare expected lengths 1 + Σ q with realised ones, in bins of equal count; None if no round counts."""
     pairs = sorted(pair for reading in readings for pair in calibration_pairs(reading))
     if not pairs:
         return None
-    count = min(most_bins, len(pairs))
+    count = min(max_bins, len(pairs))
     ends = [len(pairs) * number // count for number in range(count + 1)]
     bins = [pairs[begin:end] for begin, end in pairwise(ends)]
     expected, realised = (fmean(pair[side] for pair in pairs) for side in (0, 1))
@@ -179,8 +184,8 @@ def calibration(readings: Sequence[Reading], most_bins: int = 10) -> Calibration
 
 
 def calibration_pairs(reading: Reading) -> list[tuple[float, int]]:
-    """The expected and realised lengths of the rounds that drafted, that were not cut by the end of the text, and whose
-    drafter's probabilities were recorded."""
+    """Return expected and realised lengths of the rounds that drafted, were not cut by the end of the text, and have
+    recorded probabilities."""
     last = len(reading.lengths) - reading.cut
     rounds = zip(reading.expected[:last], reading.lengths[:last], reading.rows[:last], strict=True)
     return [(expected, length) for expected, length, rows in rounds if rows > 1 and not isnan(expected)]

@@ -159,19 +159,20 @@ def concurrency_words(summary: Summary, curve: Setting) -> list[str]:
 def _verdict(rows: Sequence[Row]) -> str:
     """What the rows of one number of requests show, plain decoding's among them."""
     drafted = [row for row in rows if row.setting.drafts]
-    said = [row for row in drafted if row.speedup]
-    if not said:
+    compared = [row for row in drafted if row.speedup]
+    if not compared:
         busy = "; measure again" if drafted[0].withheld == BUSY else ""
         return f"speeds are not compared{busy}. {drafted[0].withheld}".rstrip(".")
     best = max(rows, key=lambda row: (row.total.median, -row.setting.budget))
     name = f"budget {best.setting.nodes}" if best.setting.drafts else "plain decoding"
-    fastest = "the fastest is not said" if best.withheld else f"{name} is fastest"
-    paying, losing = (", ".join(row.setting.nodes for row in said if row.speedup and (row.speedup.median >= 1) == pays)
-                      for pays in (True, False))
+    fastest = "no fastest setting is reported" if best.withheld else f"{name} is fastest"
+    paying, losing = (", ".join(
+        row.setting.nodes for row in compared if row.speedup and (row.speedup.median >= 1) == pays)
+        for pays in (True, False))
     withheld = ", ".join(row.setting.nodes for row in drafted if row.withheld)
     return "; ".join([fastest, *([f"drafting pays at {paying}"] if paying else []),
                       *([f"plain decoding is faster than {losing}"] if losing else []),
-                      *([f"nothing is said of {withheld}"] if withheld else [])])
+                      *([f"{withheld}: not compared"] if withheld else [])])
 
 
 def modelled_break_evens(measured: Iterable[CellResult], cost: CostCurve | None) -> dict[Setting, float]:

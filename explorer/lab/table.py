@@ -119,7 +119,7 @@ def _lead(summary: Summary, best: Row) -> str:
         return (f" its speed-up lies between {best.speedup.low:.2f}× and {best.speedup.high:.2f}×, so it may be no "
                 "speed-up at all; more prompts would tell.")
     others = [row for row in summary.rows if row is not best and METHODS[row.setting.method].lossless]
-    if overlapping := [row for row in others if (row.total.high or row.total.most) >= best.total.low]:
+    if overlapping := [row for row in others if (row.total.high or row.total.maximum) >= best.total.low]:
         return f". Its 95 % interval overlaps that of {_named(overlapping)}, so it may not be the fastest."
     if near := [row for row in others if row.total.median >= WITHIN * best.total.median]:
         return f". Within 5 % of it: {_named(near)}."

@@ -30,7 +30,7 @@ def measured(plan: SweepPlan) -> list[CellResult]:
 
 def spread(over_repeats: Estimate | None) -> tuple[float, float, float]:
     assert over_repeats
-    return over_repeats.median, over_repeats.least, over_repeats.most
+    return over_repeats.median, over_repeats.minimum, over_repeats.maximum
 
 
 def test_a_track_is_measured_in_turn_and_replays_its_median_run_on_the_wall_clock(

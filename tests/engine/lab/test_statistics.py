@@ -89,7 +89,7 @@ def test_intervals_hold_what_they_promise() -> None:
         missed = [2 * sum(comb(count, hits) for hits in range(below)) / 2**count for below in (rank, rank + 1)]
         assert interval_rank(count) == rank and missed[0] <= 0.05 and (count < 6 or missed[1] > 0.05)
     few = estimate([3.0, 1.0])
-    assert (few.median, few.low, few.high, few.least, few.most, few.prompts) == (2, None, None, 1, 3, 2)
+    assert (few.median, few.low, few.high, few.minimum, few.maximum, few.prompts) == (2, None, None, 1, 3, 2)
     share = share_of(8, 10)
     assert (share.low, share.high) == pytest.approx((0.4902, 0.9433), abs=1e-3)  # Wilson, from his formula
     assert share_of(0, 5).low == 0 < share_of(0, 5).high < 0.5
