@@ -239,7 +239,7 @@ def _update_bar(page: gr.Blocks, controls: Controls, stage: gr.HTML, rig: Curren
         kept = {} if wanted == method else {"value": wanted}
         ours = methods != [SERVED]  # an attached server drafts as it was started
         steps, nodes, *others = (gr.update(interactive=ours) for _ in controls.drafting())
-        nodes |= {"value": usual["budget"]} if "budget" in usual else {}
+        nodes |= {"value": usual["budget"]} if usual.get("budget", budget) != budget else {}
         return [gr.Dropdown(choices=methods, **kept), gr.Dropdown(choices=titles(presets.for_rig(rig))),
                 drafters(wanted, names_of(chosen)), steps, nodes, *others]
 
@@ -266,8 +266,10 @@ def _update_bar(page: gr.Blocks, controls: Controls, stage: gr.HTML, rig: Curren
         api_visibility="private")
     given, fitted_by = [controls.method, controls.budget, controls.drafters], [controls.method, controls.drafters]
     shown = [controls.method, controls.preset, controls.drafters, *controls.drafting()]
-    restored.then(bar_call(offered), given, shown, preprocess=False, **QUIET)
-    stage.rig(bar_call(offered), given, shown, preprocess=False, **QUIET)
+    # what the rig starts with, which arrives late, must not replace the setting of a run that fills the bar
+    asks = {"js": "(method, budget, drafters) => [method, Canopy.controls.filled ? null : budget, drafters]", **QUIET}
+    restored.then(bar_call(offered), given, shown, preprocess=False, **asks)
+    stage.rig(bar_call(offered), given, shown, preprocess=False, **asks)
     chosen = controls.preset.input(
         bar_call(filled), controls.preset, outputs, preprocess=False,
         js="(name) => Canopy.controls.picked = [name]", **QUIET)

@@ -57,6 +57,7 @@ window.addEventListener("keydown", (event) => {
 export const controls = {
   picked: /** @type {(string | null)[]} */ ([]), // a chosen preset that has not run yet; null if the list was left without a choice
   parts: /** @type {Parts | null} */ (null), // of the page, once it is put together
+  filled: Boolean(Address.opened.trace), // whether a run that is opened fills the bar, or will
   waits: false, // whether a preset runs once the present run has ended
   turns: handed.turns || [], // before the prompt: they go along with the next run
   carriedPrompt: handed.prompt ?? null, // the prompt as it stood when the page reloaded itself, else null

@@ -107,6 +107,7 @@ async function begin(parts, opening, name) {
   if (kept) stage.read(kept);
   else if (name && (!asked.trace || asked.trace === name)) await stage.follow(opening);
   const restored = await address.restore();
+  if (asked.trace === name) stage.emit("opened", {});
   const missing = asked.trace && asked.trace !== stage.value.run;
   if (missing && asked.ask) stage.emit("again", asked.ask);
   if (!stage.rounds.length && name) {
@@ -157,6 +158,7 @@ function open(element, props, server, tell) {
     const asked = stage.header.options;
     if (!push && !parts.ready && (touched || controls.carriedPrompt !== null)) return; // the bar keeps its values
     const named = push ? null : Address.read();
+    controls.filled = true;
     tell.adopt({ ...asked, method: named?.method || asked.method, budget: named?.budget ?? asked.budget });
     conversation?.setTurns(stage.header.turns);
   });

@@ -115,3 +115,33 @@ def test_the_method_of_an_opened_recording_outlasts_what_the_rig_offers(watched:
     page.wait_for_function("document.querySelector('#canopy-method input').value === 'routed'")
     page.wait_for_timeout(3000)  # whatever would overwrite it has arrived by then
     assert page.input_value("#canopy-method input") == "routed"
+
+
+@pytest.mark.parametrize("trace", ["merging", "welcome"])  # the second is what the page opens with
+def test_a_link_to_a_recording_brings_its_budget_however_late_the_rigs_own_arrives(
+        browser: Any, app_address: str, trace: str) -> None:
+    late = list[Any]()
+
+    def hold(route: Any) -> None:
+        """Keep back the question what the rig starts with: it alone is about three components."""
+        if len(route.request.post_data_json["data"]) == 3:
+            late.append(route)
+        else:
+            route.continue_()
+
+    with visit(browser, app_address) as before, visit(browser, app_address) as watched:
+        opened(before, app_address)  # the rig is loaded
+        page = watched.page
+        page.route("**/gradio_api/run/predict*", hold)
+        page.goto(f"{app_address}#mode=workbench&trace={trace}")
+        page.wait_for_function(READY)
+        page.wait_for_function("document.querySelector('#canopy-budget input').value === '64'")
+        while not late:
+            page.wait_for_timeout(50)
+        answer = late[0].fetch()
+        filled = answer.json()
+        filled["data"][-1]["interactive"] = False  # tells when it has been taken up
+        late[0].fulfill(json=filled)
+        page.wait_for_function("document.querySelector('#canopy-split input').disabled")
+        setting = [page.input_value(f"#canopy-{name} input") for name in ("method", "budget")]
+        assert setting == page.evaluate(f"[{STAGE}.header.method, String({STAGE}.header.options.budget)]")
