@@ -9,6 +9,7 @@ pass serves the architectures that it knows. Transformers' code serves all other
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy
+from functools import partial
 from typing import Any, NamedTuple, Self, TypeVar
 
 import torch
@@ -31,7 +32,6 @@ SLOT_MULTIPLE = 32
 MAX_COMPILED_ROWS = 16  # of a pass; with more, torch on several threads is as fast as compiled norms and gates on one
 STEADY_ROPES = frozenset({"default", "linear", "llama3", "yarn"})  # whose angles do not depend on the text's length
 
-
 AnyCache = TreeCache | LayeredCache
 
 
@@ -51,11 +51,12 @@ class ReferencePass(nn.Module):
         self.model, self.taps = model, tuple(taps)
         self._cache_name = cache_argument(model)
         self._tapped: dict[int, Tensor] = {}
-        self._interrupt: Callable[[], None] | None = None  # of the pass in progress
+        self._interrupts: list[Callable[[], None]] = []  # of the pass in progress
+        # The hooks refer to these two, not to the pass: a cycle would keep the weights after the rig is gone.
         for layer in getattr(model.get_decoder(), "layers", ()):
-            layer.register_forward_pre_hook(self._before_layer)
+            layer.register_forward_pre_hook(partial(call_each, self._interrupts))
         for layer in self.taps:
-            model.get_decoder().layers[layer].register_forward_hook(self._tap(layer))
+            model.get_decoder().layers[layer].register_forward_hook(partial(keep_output, self._tapped, layer))
 
     def forward(self, parts: Sequence[PassPart]) -> list[PassOutput]:
         """Run one pass per part, causal if ``seen`` is None; return logits and taps of all rows."""
@@ -76,24 +77,28 @@ class ReferencePass(nn.Module):
                 mask = torch.cat([seen.new_ones(len(seen), cache.length), seen], -1)[None]  # see ``tree_mask``
             else:
                 mask = additive(seen, cache.length, like)
-        self._interrupt = interrupt
+        if interrupt:
+            self._interrupts.append(interrupt)
         try:
             output = self.model(
                 input_ids=tokens.long()[None], position_ids=rows.positions.long()[None], attention_mask=mask,
                 use_cache=True, logits_to_keep=last, **{self._cache_name: cache})
         finally:
-            self._interrupt = None
+            self._interrupts.clear()
         tapped = [self._tapped.pop(layer)[0].to(tokens.device) for layer in self.taps]  # from the device of the layer
         return PassOutput(output.logits[0].to(tokens.device), concat_taps(tapped))
 
-    def _before_layer(self, _module: nn.Module, _inputs: object) -> None:
-        if self._interrupt:
-            self._interrupt()
 
-    def _tap(self, layer: int):  # type: ignore[no-untyped-def]
-        def keep(_module: nn.Module, _inputs: object, output: Tensor | tuple[Tensor, ...]) -> None:
-            self._tapped[layer] = output if isinstance(output, Tensor) else output[0]
-        return keep
+def call_each(functions: Sequence[Callable[[], None]], _module: nn.Module, _inputs: object) -> None:
+    """Call the functions, as a hook before a layer."""
+    for function in functions:
+        function()
+
+
+def keep_output(outputs: dict[int, Tensor], layer: int, _module: nn.Module, _inputs: object,
+                output: Tensor | tuple[Tensor, ...]) -> None:
+    """Keep a layer's output, as a hook behind it."""
+    outputs[layer] = output if isinstance(output, Tensor) else output[0]
 
 
 class FusedPass(nn.Module):
