@@ -1,7 +1,10 @@
 """A typed run gets its ×: plain decoding of the same prompt is measured after it. What is slower, withheld or not
 measured is never shown as a win."""
 
+from collections.abc import Iterator
 from typing import Any
+
+import pytest
 
 from tests.browser.conftest import Watched
 from tests.browser.doing import STAGE, ask, run
@@ -21,17 +24,23 @@ ANSWER = """() => {{
 }}"""
 
 
-def run_with(watched: Watched, address: str, speed: str, others: str = "[]", gpu: str = "null") -> Any:
-    """The workbench after a run whose comparison found this."""
-    page = watched.open(f"{address}#mode=workbench")
+@pytest.fixture
+def page(onlooker: Watched) -> Iterator[Any]:
+    """The workbench; what a test lets the server answer is forgotten."""
+    page = onlooker.show("#trace=welcome&mode=workbench")
+    page.evaluate(f"window.answers = {{ ...{STAGE}.server }}")
+    yield page
+    page.evaluate(f"Object.assign({STAGE}.server, window.answers)")
+
+
+def run_with(page: Any, speed: str, others: str = "[]", gpu: str = "null") -> None:
+    """Run in the workbench; the run's comparison finds this."""
     page.evaluate(ANSWER.format(speed=speed, others=others, gpu=gpu))
     ask(page, "A question that nobody asked before")
     run(page, "ddtree")
-    return page
 
 
-def test_a_typed_run_gets_its_measured_speed_up_and_keeps_it(watched: Watched, address: str) -> None:
-    page = watched.open(f"{address}#mode=workbench")
+def test_a_typed_run_gets_its_measured_speed_up_and_keeps_it(page: Any) -> None:
     ask(page, "A question that nobody asked before")
     run(page, "ddtree")
     page.wait_for_function(f"{STAGE}.speedup !== null")
@@ -46,7 +55,8 @@ def test_a_typed_run_gets_its_measured_speed_up_and_keeps_it(watched: Watched, a
 
 
 def test_a_slower_run_says_so_and_what_would_help(watched: Watched, address: str) -> None:
-    page = run_with(watched, address, SLOWER, OTHERS, GPU)
+    page = watched.open(f"{address}#mode=workbench")
+    run_with(page, SLOWER, OTHERS, GPU)
     use = page.get_by_role("button", name="Use auto up to 64 nodes: 1.30×")
     use.wait_for(state="visible")
     assert page.locator(".cs-metric-gain.is-slow").count() == 1
@@ -78,8 +88,8 @@ def test_a_slow_recording_links_to_one_that_won(watched: Watched, address: str) 
     won.wait_for(state="hidden")
 
 
-def test_what_is_withheld_is_no_win_until_it_is_measured_again(watched: Watched, address: str) -> None:
-    page = run_with(watched, address, BUSY)
+def test_what_is_withheld_is_no_win_until_it_is_measured_again(page: Any) -> None:
+    run_with(page, BUSY)
     again = page.get_by_role("button", name="Measure again")
     again.wait_for(state="visible")
     assert "It was busy." in page.locator(".cs-plainly").inner_text()
@@ -92,8 +102,7 @@ def test_what_is_withheld_is_no_win_until_it_is_measured_again(watched: Watched,
     assert again.is_hidden() and speed.inner_text() == "123" and page.evaluate(f"{STAGE}.ownRuns[0].speed") == 123
 
 
-def test_a_run_that_could_not_be_measured_says_why(watched: Watched, address: str) -> None:
-    page = watched.open(f"{address}#mode=workbench")
+def test_a_run_that_could_not_be_measured_says_why(page: Any) -> None:
     page.evaluate(f"{STAGE}.server.compare = async () => ({{ error: 'Somebody runs.' }})")
     ask(page, "Another question")
     run(page, "ddtree")
@@ -104,9 +113,8 @@ def test_a_run_that_could_not_be_measured_says_why(watched: Watched, address: st
     assert "Somebody runs." in words and "word for word" not in words
 
 
-def test_two_runs_have_an_arrow_only_beside_what_can_be_compared(watched: Watched, address: str) -> None:
-    page = watched.page
-    page.goto(f"{address}#mode=lab&tab=compare")
+def test_two_runs_have_an_arrow_only_beside_what_can_be_compared(onlooker: Watched) -> None:
+    page = onlooker.show("#mode=lab&tab=compare")
     page.wait_for_function("window.Canopy && Canopy.laboratory")
     page.wait_for_function("Canopy.laboratory.compare.sides.every((side) => side.shown)")
     arrows = f"""([withheld, prompt]) => {{

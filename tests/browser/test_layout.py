@@ -40,7 +40,7 @@ def shown(onlooker: Watched, view: str, size: tuple[int, int]) -> Any:
 
 
 def test_menus_and_buttons_stay_in_a_phones_window(onlooker: Watched) -> None:
-    page = shown(onlooker, "#mode=story", PHONE)
+    page = shown(onlooker, "#trace=merged&mode=story", PHONE)
     page.wait_for_function("Canopy.parts.rigs.state")
     page.evaluate("document.querySelector('.cs-rig').textContent = 'Rig: a-rig-with-a-long-name, loading …'")
     tops = page.evaluate("""Array.from(document.querySelectorAll(".cs-bar-tools button"),
@@ -117,8 +117,8 @@ def test_a_tip_covers_no_word_of_the_accepted_path(onlooker: Watched) -> None:
                 over["x"] >= box["x"] + box["width"] or over["x"] + over["width"] <= box["x"])
 
 
-def test_legends_name_the_drafters_of_the_run(watched: Watched, address: str) -> None:
-    page = watched.open(f"{address}#mode=workbench&round=3")
+def test_legends_name_the_drafters_of_the_run(onlooker: Watched) -> None:
+    page = onlooker.show("#trace=merged&mode=workbench&round=3")
     upload(page, "one.jsonl", dumps(scripted_trace("ddtree", 20)))
     legend = page.locator("[data-panel=text] .cs-legend li:visible")
     page.wait_for_function(f"{STAGE}.header.method === 'ddtree'")

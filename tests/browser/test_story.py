@@ -88,8 +88,8 @@ def test_a_presenter_needs_neither_mouse_nor_notices(watched: Watched, address: 
     page.wait_for_function(f"{STAGE}.recorded && {RUN} === '{opening}'")
 
 
-def test_a_text_that_repeats_itself_is_shaded_and_can_be_ended(watched: Watched, address: str) -> None:
-    page = watched.open(f"{address}#mode=workbench")
+def test_a_text_that_repeats_itself_is_shaded_and_can_be_ended(onlooker: Watched) -> None:
+    page = onlooker.show("#trace=welcome&mode=workbench")
     assert page.locator(".cs-token.is-repeated").count() == 0
     first = page.evaluate(f"{STAGE}.rounds[0].keep.length + {STAGE}.rounds[1].keep.length + 1")
     show_as(page, "looping", {"recorded": ""}, {"comparison": None, "repetition": {
