@@ -21,7 +21,7 @@ QUICK := $(BIN)/python -m pytest -p no:xdist -p tests.without_torch --no-header 
 
 VLLM := $(HOME)/.cache/canopy/venv-vllm
 
-.PHONY: setup run test test-long test-servers quick quick-engine quick-explorer lint lint-browser test-node bench chromium attack lock audit types
+.PHONY: setup run test test-long test-servers quick quick-engine quick-explorer lint lint-python lint-browser test-node bench chromium attack lock audit types
 
 setup: $(VENV)/.ready
 
@@ -60,7 +60,9 @@ chromium: setup
 run: setup
 	$(BIN)/python app.py $(if $(RIG),--rig $(RIG)) $(if $(TRACE),--trace $(TRACE)) $(if $(FOLLOW),--follow) $(ARGS)
 
-lint: setup lint-browser
+lint: lint-python lint-browser
+
+lint-python: setup
 	$(BIN)/ruff check .
 	$(BIN)/mypy engine explorer adapters recipes tests app.py
 
@@ -84,7 +86,9 @@ node_modules/.ready: package.json package-lock.json .npmrc
 	npm ci --silent
 	@touch $@
 
-test: lint test-node chromium
+# What is checked before the tests, at the same time.
+test: setup
+	@$(MAKE) --no-print-directory --jobs 3 lint test-node chromium
 	$(PYTEST) -m "not long"
 
 test-long: chromium audit
