@@ -121,6 +121,8 @@ interface PanelView {
   draw(round: Round | null): void;
   select(selection: NodeSelection): void;
   resize?(): void;
+  /** The host's size as it was read last; null: it may have changed. */
+  hostSize?: Pick<HTMLElement, "clientWidth" | "clientHeight"> | null;
   svg?(): string | null;
   fit?(): void;
   /** Leaves a part of the drawing for all of it. Returns whether there was more to see. */

@@ -82,7 +82,7 @@ class BatchPanel extends DrawnPanel {
 
   // The mask on the left, the list on what is left of the width.
   measure() {
-    const [width, height] = [this.host.clientWidth || 320, this.host.clientHeight || 260];
+    const { width, height } = this.room;
     const listed = Math.min(LIST.most, Math.max(LIST.least, width * LIST.share));
     const room = Math.max(40, Math.min(width - listed - MARGIN.left - MARGIN.gap, height - MARGIN.top - MARGIN.bottom));
     this.grid = new Grid(room, this.rows, 24).at(MARGIN.left, MARGIN.top);

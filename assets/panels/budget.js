@@ -99,6 +99,7 @@ const measuredWords = ({ budget, tau, speed, printed }, withheld) => (
 class BudgetPanel extends DrawnPanel {
   width = 0;
   height = 0;
+  top = 0; // under the figures
   history = historyOf([]);
   forecast = /** @type {(BudgetForecast & { run: string, from: string }) | null} */ (null);
 
@@ -110,6 +111,10 @@ class BudgetPanel extends DrawnPanel {
     const lines = html("div", "", this.figuresBox);
     this.figuresLine = html("p", { role: "status" }, lines);
     this.fastestLine = html("p", "", lines);
+    new ResizeObserver(() => { // its words may take another line
+      this.top = this.figuresBox.offsetHeight;
+      this.draw(stage.round);
+    }).observe(this.figuresBox);
     this.resetButton = button(this.figuresBox, "↺", "Show the tree as it was run", () => stage.tryBudget(null));
     this.useButton = button(this.figuresBox, "Use", "Put this node budget into the bar", () => {
       const best = this.forecast && fastestOf(this.forecast);
@@ -170,8 +175,7 @@ class BudgetPanel extends DrawnPanel {
   draw(/** @type {Round | null} */ round) {
     const { stage } = this;
     const { header } = stage;
-    this.width = this.host.clientWidth;
-    this.height = this.host.clientHeight;
+    Object.assign(this, this.room);
     const known = this.begin(round, "Here you see what other budgets would bring, while a run goes on.");
     this.figuresBox.hidden = !known;
     if (!known || !header || !this.width) return;
@@ -296,10 +300,6 @@ class BudgetPanel extends DrawnPanel {
     if (name === "tau") marks.unshift(path("cp-budget-range", upright([low, high]), { style }));
     if (soFar.length && speed) marks.unshift(path("cp-budget-trail", upright(soFar), { style }));
     return marks;
-  }
-
-  get top() {
-    return this.figuresBox.offsetHeight;
   }
 
   /** The budget that Run would use. @returns {Mark[]} */

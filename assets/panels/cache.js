@@ -74,10 +74,10 @@ class CachePanel extends DrawnPanel {
   draw(/** @type {Round | null} */ round) {
     const fresh = round !== this.round;
     if (!this.begin(round, "Here you see which cache rows stay after a verify pass.")) return;
-    const room = (this.width = this.host.clientWidth || 360) - FIRST - LEFT;
+    const room = (this.width = this.room.width) - FIRST - LEFT;
     this.cell = Math.min(CELL.most, room / Math.max(1, round.keep.length));
     const tall = this.cell < CELL.narrow ? CELL.tall : CELL.height;
-    const height = Math.max(this.host.clientHeight || 240, LOW.least + tall + LOW.foot);
+    const height = Math.max(this.room.height, LOW.least + tall + LOW.foot);
     this.low = { y: Math.min(LOW.most, Math.max(LOW.least, height - tall - LOW.foot - LOW.bonus)), height: tall };
     Object.assign(this, edgesOf(round, room));
     this.setSize(this.width, height);

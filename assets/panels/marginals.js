@@ -64,6 +64,7 @@ export class MarginalsPanel extends DrawnPanel {
   edges = ""; // the outline of the cells that the tree uses
   width = 0;
   height = 0;
+  fold = 0; // how far down it is seen
   row = ROW.least;
   deferredTexts = new DeferredDrawing(() => this.finish());
 
@@ -75,7 +76,10 @@ export class MarginalsPanel extends DrawnPanel {
     this.drawing.after(this.below);
     this.change = svg("g", { class: "cp-change" }, this.canvas); // what a focused candidate changes in the next column
     put(this.tip.box, { role: "status" });
-    onTheme(() => this.draw(this.stage.round)); // a text's colour depends on the tint under it
+    onTheme(() => { // a text's colour depends on the tint under it
+      this.shade = new Shade(host);
+      this.draw(this.stage.round);
+    });
     this.listen();
     this.canvas.addEventListener("focus", () => this.canvas.matches(":focus-visible") && this.light(this.first()));
     this.canvas.addEventListener("blur", () => this.leave());
@@ -83,6 +87,7 @@ export class MarginalsPanel extends DrawnPanel {
   }
 
   draw(/** @type {Round | null} */ round) {
+    this.fold = this.host.scrollTop + this.room.height; // read before anything is written
     const known = this.begin(round, "Here you see what the drafters propose for each position.");
     const { drafts } = this.round;
     this.setVisible(drafts.length > 0);
@@ -97,16 +102,14 @@ export class MarginalsPanel extends DrawnPanel {
 
   paint(/** @type {Draft[]} */ drafts) {
     this.measure(drafts);
-    this.shade = new Shade(this.host);
     this.hits = [];
     this.edges = "";
     this.marks = { lines: [], boxes: [], texts: [] };
     const wide = (this.width - GUTTER.gap * (drafts.length + 1)) / drafts.length;
     drafts.forEach((draft, drafter) => this.drawDrafter(draft, drafter, GUTTER.gap + drafter * (wide + GUTTER.gap), wide));
     const { lines, boxes, texts } = this.marks;
-    const fold = this.host.scrollTop + this.host.clientHeight;
-    const seen = texts.filter(([, { y }]) => Number(y) < fold);
-    this.marks.texts = texts.filter(([, { y }]) => Number(y) >= fold);
+    const seen = texts.filter(([, { y }]) => Number(y) < this.fold);
+    this.marks.texts = texts.filter(([, { y }]) => Number(y) >= this.fold);
     render(this.drawing, [group(lines), group(joinPaths(boxes)), group(seen), path("cp-frontier", this.edges)]);
     this.deferredTexts.begin();
     this.announce();
@@ -125,9 +128,9 @@ export class MarginalsPanel extends DrawnPanel {
   measure(/** @type {Draft[]} */ drafts) {
     const deepest = Math.max(...drafts.map((draft) => draft.depth));
     const around = GUTTER.head + GUTTER.ranks + GUTTER.foot;
-    const room = (this.host.clientHeight || 300) - around;
+    const room = this.room.height - around;
     const least = Math.max(0, ...drafts.map((draft) => (draft.follow ? leastWidth(draft.depth) : 0)));
-    this.width = Math.max(this.host.clientWidth || 480, (least && least + GUTTER.gap) * drafts.length);
+    this.width = Math.max(this.room.width, (least && least + GUTTER.gap) * drafts.length);
     this.row = Math.min(ROW.most, Math.max(ROW.least, Math.floor(room / deepest)));
     this.height = around + this.row * deepest;
     if (least) this.height = Math.max(this.height, room + around - 2);

@@ -115,7 +115,7 @@ class MaskPanel extends DrawnPanel {
   }
 
   measure() {
-    const [width, height] = [this.host.clientWidth || 280, this.host.clientHeight || 280];
+    const { width, height } = this.room;
     const room = Math.min(width - MARGIN.left - MARGIN.right - PREFIX - GAP, height - MARGIN.top - MARGIN.bottom);
     this.grid = new Grid(room, this.round.n, 36);
     const middle = Math.floor((width - this.grid.side + PREFIX + GAP) / 2);

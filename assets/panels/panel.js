@@ -94,6 +94,8 @@ const NO_ROUND = {
   budget: null, engine: "", chunked: false, drafterNames: [], path: () => [], text: () => "", show: () => "", origin: () => "root",
 };
 
+const UNSEEN = { width: 430, height: 270 }; // pixels of a host that is not shown
+
 export class Panel {
   /** `label` names the host if it scrolls: then keys have to reach it.
    *  @param {HTMLElement} host @param {Stage} stage @param {string} name */
@@ -101,6 +103,7 @@ export class Panel {
     this.host = host;
     this.stage = stage;
     this.round = NO_ROUND;
+    this.hostSize = /** @type {PanelView["hostSize"]} */ (null);
     host.classList.add("cp-host", `cp-${name}`);
     if (label) put(host, { tabindex: 0, role: "group", "aria-label": `${label} (scrollable)` });
     this.empty = new Empty(host);
@@ -120,6 +123,13 @@ export class Panel {
   }
 
   draw(/** @type {Round | null} */ round) {}
+
+  // The size of the host. It is read once after each change: between two drawings the browser would lay out the page for it.
+  get room() {
+    const { clientWidth: width, clientHeight: height } = this.hostSize ?? this.host;
+    if (!this.hostSize && width) this.hostSize = { clientWidth: width, clientHeight: height };
+    return { width: width || UNSEEN.width, height: height || UNSEEN.height };
+  }
 
   resize() {
     this.draw(this.stage.round);

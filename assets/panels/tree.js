@@ -123,8 +123,8 @@ export class TreePanel extends DrawnPanel {
 
   measure() {
     const { wide, high } = this.sheet.room;
-    this.width = ((this.host.clientWidth || 640) - wide) / this.scale;
-    this.height = ((this.host.clientHeight || 360) - high) / this.scale;
+    this.width = (this.room.width - wide) / this.scale;
+    this.height = (this.room.height - high) / this.scale;
   }
 
   fitCamera() {

@@ -200,14 +200,15 @@ export class TreeMarks {
       const [x, y] = this.at(node);
       if (this.shown(node)) marks.push(label(`+${panel.below(node)}`, x + this.radius + 5, y + 3.5, "is-fold"));
     }
-    if (camera.row * 24 < LINE_HEIGHT) return marks;
+    const growing = panel.limit !== null && !panel.stage.scene; // too quick to be read
+    if (growing || camera.row * 24 < LINE_HEIGHT) return marks;
     const type = camera.row < LINE_HEIGHT && camera.row >= SMALL.line - 1 ? SMALL : LABEL;
     const lines = new Lines(type.line);
     for (const node of shown) {
       const [x, y] = this.at(node);
       lines.add(x, y, this.radius, this.radius);
     }
-    const guesses = shown.filter((node) => !this.lit(node) && !folded.has(node)).map((node) => ({ node, ink: node < panel.round.n ? panel.ink(node) : 0 }));
+    const guesses = shown.filter((node) => !panel.round.kept.has(node) && !folded.has(node)).map((node) => ({ node, ink: node < panel.round.n ? panel.ink(node) : 0 }));
     guesses.sort((one, other) => other.ink - one.ink);
     return [...marks, ...guesses.slice(0, MAX_LABELS).flatMap(({ node, ink }) => this.guessLabel(node, ink, lines, type))];
   }

@@ -62,7 +62,7 @@ function offerWords(/** @type {Offer} */ { node, q, p, match, kept, trial }) {
 }
 
 class VerifierPanel extends Panel {
-  room = 2; // how many children of a step fit into its line
+  fitting = 2; // how many children of a step fit into its line
   steps = /** @type {Step[]} */ ([]);
   hiddenSteps = /** @type {Step[]} */ ([]); // those that are not in the page yet: below the fold
   deferredSteps = new DeferredDrawing(() => this.append(STEPS_PER_FRAME));
@@ -82,12 +82,12 @@ class VerifierPanel extends Panel {
     this.scroll.hidden = !known;
     this.hiddenSteps = []; // of the round before, which may be gone
     if (!known) return;
-    const width = this.host.clientWidth || 360;
+    const width = this.room.width;
     const free = width * (width < 660 ? 1 : 0.64) - 50;
-    this.room = Math.max(2, Math.floor(free / (round.trials ? TRIAL_WIDTH : OFFER_WIDTH)));
+    this.fitting = Math.max(2, Math.floor(free / (round.trials ? TRIAL_WIDTH : OFFER_WIDTH)));
     this.list.classList.toggle("has-trials", Boolean(round.trials));
     const steps = (this.steps = walkOf(round));
-    const seen = Math.ceil((this.host.clientHeight || 600) / STEP_HEIGHT);
+    const seen = Math.ceil(this.room.height / STEP_HEIGHT);
     this.list.replaceChildren(...steps.slice(0, seen).map((step) => this.step(step)));
     this.hiddenSteps = steps.slice(seen);
     this.deferredSteps.begin();
@@ -143,7 +143,7 @@ class VerifierPanel extends Panel {
     if (offers.length) {
       const box = html("div", "cp-offers", row);
       const tried = offers.filter((child) => child.trial).length;
-      const shown = offers.slice(0, Math.max(tried, this.room));
+      const shown = offers.slice(0, Math.max(tried, this.fitting));
       box.append(...shown.map((child) => this.card(child)));
       if (offers.length > shown.length) html("span", "cp-more", box, `+${offers.length - shown.length} more`);
     }

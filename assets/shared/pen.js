@@ -32,10 +32,19 @@ export class Shade {
     this.colours = { root: read(ORIGIN.root), drafter1: read(ORIGIN.drafter1), drafter2: read(ORIGIN.drafter2), both: read(ORIGIN.both) };
     this.panel = read("--panel");
     this.ink = luminance(read("--ink"));
+    this.inverted = /** @type {Map<string, boolean>} */ (new Map()); // found so far
   }
 
   /** @param {Origin} origin @param {number} alpha */
   inverts(origin, alpha) {
+    const key = `${origin} ${alpha.toFixed(2)}`;
+    const found = this.inverted.get(key) ?? this.contrasts(origin, alpha);
+    this.inverted.set(key, found);
+    return found;
+  }
+
+  /** @param {Origin} origin @param {number} alpha */
+  contrasts(origin, alpha) {
     const mixed = this.colours[origin].map((part, place) => part * alpha + this.panel[place] * (1 - alpha));
     const contrast = (/** @type {number} */ one, /** @type {number} */ other) => (Math.max(one, other) + 0.05) / (Math.min(one, other) + 0.05);
     const ground = luminance(mixed);

@@ -10,7 +10,7 @@ const MIN_SHARE = 0.12; // of a row, for a panel that a divider squeezes
 /** @type {Record<string, [width: number, height: number]>} */
 const USUAL_SIZES = { tree: [780, 300] }; // pixels of a panel whose type has its usual size
 const USUAL_SIZE = [430, 270];
-const FRAME_MS = 8; // of a frame, for drawing
+const FRAME_MS = 3; // of a frame, for drawing: layout and paint of what was drawn take twice as long
 const MAX_ZOOM = 2.2;
 const PRESENTED_ZOOM = 1.25;
 /** @type {Record<string, number>} */
@@ -148,7 +148,9 @@ export class Frames {
   resized(/** @type {ResizeObserverEntry[]} */ entries) {
     for (const { target } of entries) {
       const entry = Array.from(this.entries.values()).find(({ body }) => body === target);
-      if (!entry || !this.shown(entry)) continue;
+      if (!entry) continue;
+      entry.panel.hostSize = null;
+      if (!this.shown(entry)) continue;
       this.zoom(entry);
       if (entry.stale) this.later();
       else this.guard(entry.frame, () => entry.panel.resize?.());

@@ -85,13 +85,17 @@ function dress(stage, root) {
     document.body.dataset.canopyMode = root.dataset.mode = stage.mode;
     document.body.dataset.canopyState = root.dataset.state = stage.state;
     root.classList.toggle("is-earlier", Boolean(stage.pending) && stage.rounds.length > 0);
+  };
+  const fit = () => {
     root.style.setProperty("--cs-left", `${Math.max(0, window.innerHeight - root.getBoundingClientRect().top - window.scrollY)}px`);
   };
   stage.on("mode state", mark);
-  window.addEventListener("resize", mark);
-  const sizes = new ResizeObserver(mark);
-  for (const part of [root.closest(".gradio-container") || document.body, ...document.querySelectorAll("#canopy-ask, #canopy-settings")]) sizes.observe(part);
+  stage.on("mode", fit);
+  window.addEventListener("resize", fit);
+  const sizes = new ResizeObserver(fit);
+  for (const part of [root.closest(".gradio-container") || document.body, ...document.querySelectorAll("#canopy-header, #canopy-ask, #canopy-settings")]) sizes.observe(part);
   mark();
+  fit();
 }
 
 // Opens the view in the address, else the kept run, else the recording `name`, which `opening` streams.

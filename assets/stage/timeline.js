@@ -29,6 +29,7 @@ export class Timeline {
   run = ""; // that the axis is of
   shown = -1; // the round that was shown when it was drawn
   drawn = ""; // what the bars were drawn from
+  size = { width: 0, height: 0 }; // of the chart
 
   /** @param {Stage} stage @param {Player} player @param {HTMLElement} parent */
   constructor(stage, player, parent) {
@@ -72,7 +73,10 @@ export class Timeline {
     this.playing();
     stage.on("value round begin ticks sought", this.plan);
     stage.on("play state round", () => this.playing());
-    new ResizeObserver(this.plan).observe(this.chart);
+    new ResizeObserver(([{ contentRect }]) => {
+      this.size = contentRect;
+      this.plan();
+    }).observe(this.chart);
     this.hands();
   }
 
@@ -188,7 +192,7 @@ export class Timeline {
   }
 
   draw() {
-    const { chart: { clientWidth: width, clientHeight: height }, stage } = this;
+    const { size: { width, height }, stage } = this;
     if (!width || !height) return;
     this.renew(width);
     const most = Math.max(4, ...stage.rounds.map((round) => round.keep.length), ...stage.overlaidRuns.flatMap(({ lengths = [] }) => lengths));
@@ -268,7 +272,7 @@ export class Timeline {
       d += `H${LEFT + axis.x(at)}`;
     });
     const colour = methodColour(method);
-    const x = Math.min(LEFT + axis.x(at) + 3, this.chart.clientWidth - 12);
+    const x = Math.min(LEFT + axis.x(at) + 3, this.size.width - 12);
     return [path("cs-outline", `${d}V${floor}`, { stroke: colour, "stroke-dasharray": place ? `${9 - 2 * place} 3` : "none" }),
       text("", letterOf(place), x, TOP + 12 + 12 * place, { fill: colour })];
   }
