@@ -4,7 +4,7 @@
 /** @import { LabelForm } from "./layout.js" */
 /** @import { TreePanel } from "./tree.js" */
 
-import { clip, describe, group, joinPaths, MONO, path, render, short, opacityOf, svg, text, textWidth } from "../shared/ink.js";
+import { clip, describe, group, joinPaths, MONO, path, put, render, short, opacityOf, svg, text, textWidth } from "../shared/ink.js";
 import { DeferredDrawing } from "./panel.js";
 
 const ITEMS_PER_FRAME = 128
@@ -19,6 +19,7 @@ const LINE_HEIGHT = 12; // pixels, of labels
 // A guess's label; in rows that are just too narrow for it a smaller one, and then every row may have its own.
 const LABEL = { font: `10.5px ${MONO}`, line: LINE_HEIGHT, look: "" };
 const SMALL = { font: `9px ${MONO}`, line: 9, look: "is-small" };
+const ROOT_LEFT = 36; // pixels that the root's label may reach to the left, or it would leave the panel
 const MIN_STAGGERED_WIDTH = 33; // pixels of a column; labels in narrower ones are slanted
 const SLANT = { degrees: -52, room: 88 };
 const POINTER_RADIUS = 14; // pixels
@@ -37,6 +38,7 @@ export class TreeMarks {
   radius = 0; // of a node
   keptScale = 1; // scale of the kept path's marks
   straightLength = 0; // pixels of an edge before it bends
+  covered = /** @type {Element | null} */ (null); // the label whose words stand beside the selected node in larger type
   nextItem = 0; // the first node whose item is not drawn yet
   deferredItems = new DeferredDrawing(() => this.drawSomeItems());
 
@@ -229,9 +231,13 @@ export class TreeMarks {
   upright(id, column, origin, tight) {
     const { round, camera } = this.panel;
     const wide = tight ? 2 * camera.column - 12 : camera.column - 7;
-    const room = column ? wide : Math.min(wide, 70); // the root's label must not leave the panel on the left
     const raised = tight && column % 2 ? 15 : 0; // two lines of labels give each twice the room
-    return label(clip(round.show(id), room, PATH_FONT), camera.x(column), camera.top - 14 - raised, `is-path o-${origin}`);
+    const next = tight ? 2 : 1; // of the same line
+    const after = [...round.keep.map((node) => round.tokens[node]), round.bonus][next] ?? -1;
+    const end = camera.x(next) - Math.min(wide, textWidth(round.show(after), PATH_FONT)) / 2 - 7;
+    const words = clip(round.show(id), column ? wide : end - camera.x(0) + ROOT_LEFT, PATH_FONT);
+    const aside = column ? 0 : Math.max(0, textWidth(words, PATH_FONT) / 2 - ROOT_LEFT);
+    return label(words, camera.x(column) + aside, camera.top - 14 - raised, `is-path o-${origin}`);
   }
 
   /** @param {number} id @param {number} column @param {Origin} origin */
@@ -259,7 +265,7 @@ export class TreeMarks {
     const half = textWidth(words, font) / 2;
     lines.add(x + half, y, half, line / 2);
     const fade = node >= round.n ? 0.6 : opacityOf(ink, 0.66).toFixed(2);
-    return [label(words, x, y + 3.5, look, { opacity: fade })];
+    return [label(words, x, y + 3.5, look, { opacity: fade, "data-label": node })];
   }
 
   drawItems() {
@@ -308,6 +314,9 @@ export class TreeMarks {
     const there = selected !== null && selected < round.n && this.shown(selected);
     const radius = Math.max(5, this.radius + 2.5);
     const found = matches.filter((node) => this.shown(node)).map((node) => this.circle("cp-found", node, radius));
+    if (this.covered) put(this.covered, { visibility: null });
+    this.covered = there ? this.points.querySelector(`[data-label="${selected}"]`) : null;
+    if (this.covered) put(this.covered, { visibility: "hidden" });
     render(this.chosen, there ? [path("cp-chosen", this.curves(round.path(selected).slice(1)))] : []);
     render(this.panel.marked, [...(there ? this.ring(selected) : []), ...found]);
   }

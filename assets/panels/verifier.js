@@ -113,7 +113,8 @@ class VerifierPanel extends Panel {
     return mark;
   }
 
-  step(/** @type {Step} */ step) {
+  /** `linked`: the child that is chosen elsewhere; it is shown whatever the room. @param {Step} step @param {number | null} [linked] */
+  step(step, linked) {
     const { round } = this;
     const { node, next, outcome, offers, chance, gap, entropy } = step;
     const row = html("li", { class: `cp-step is-${outcome}`, tabIndex: 0 });
@@ -144,6 +145,7 @@ class VerifierPanel extends Panel {
       const box = html("div", "cp-offers", row);
       const tried = offers.filter((child) => child.trial).length;
       const shown = offers.slice(0, Math.max(tried, this.fitting));
+      if (linked) shown.splice(Math.max(1, tried), 1, ...offers.filter((child) => child.node === linked));
       box.append(...shown.map((child) => this.card(child)));
       if (offers.length > shown.length) html("span", "cp-more", box, `+${offers.length - shown.length} more`);
     }
@@ -202,7 +204,10 @@ class VerifierPanel extends Panel {
   }
 
   select(/** @type {NodeSelection} */ { node, pinned }) {
-    if (node !== null && !this.list.querySelector(`[data-node="${node}"]`)) this.finish();
+    const isMissing = () => node !== null && !this.list.querySelector(`[data-node="${node}"]`);
+    if (isMissing()) this.finish();
+    const place = node && isMissing() ? this.round.keep.indexOf(this.round.parents[node]) : -1;
+    if (place >= 0) this.list.children[place].replaceWith(this.step(this.steps[place], node));
     for (const mark of this.list.querySelectorAll("[data-node]")) {
       const chosen = Number(mark.dataset.node) === node;
       mark.classList.toggle("is-selected", chosen);

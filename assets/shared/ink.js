@@ -188,8 +188,8 @@ export function short(text, room, font) {
 export function probability(/** @type {number} */ value) {
   if (!Number.isFinite(value)) return "–";
   if (value > 0 && value < 0.001) return "<0.001";
-  if (value > 0.999 && value < 1) return ">0.999";
-  const near = value < 0.1 || (value > 0.99 && value < 1); // an end of the scale
+  if (value > 0.999) return ">0.999";
+  const near = value < 0.1 || value > 0.99; // an end of the scale
   return value.toFixed(near ? 3 : 2);
 }
 

@@ -87,10 +87,10 @@ export class Keys {
   }
 
   leave() {
-    const { search, frames, notices, stage, tour, film } = this.parts;
+    const { search, frames, notices, stage, timeline, tour, film } = this.parts;
     const sheet = Array.from(document.querySelectorAll("dialog[open]")).at(-1); // the one on top
     if (sheet) sheet.close();
-    else if (controls.closeMore() || search.close() || tour?.stop() || frames.entries.get("tree")?.panel.widen?.() || frames.full(null) || notices.dismiss() || film.leave()) return;
+    else if (controls.closeMore() || search.close() || tour?.stop() || timeline.unselect() || frames.entries.get("tree")?.panel.widen?.() || frames.full(null) || notices.dismiss() || film.leave()) return;
     else if (stage.pinned !== null) stage.pin(null);
   }
 }

@@ -87,6 +87,7 @@ export class TextPanel {
       box.addEventListener("click", (event) => {
         const at = this.place(event);
         if (!at) return;
+        host.blur(); // the page's own keys go on working
         stage.emit("hand");
         if (at.round !== stage.current) stage.go(at.round, { animate: true, push: true });
         stage.pin(at.node);

@@ -157,6 +157,13 @@ export class Timeline {
     this.plan();
   }
 
+  // Returns whether rounds were selected.
+  unselect() {
+    const before = this.selected !== null;
+    if (before) this.select(null, 0);
+    return before;
+  }
+
   // What the selection comes to.
   sum() {
     const { selected, stage } = this;

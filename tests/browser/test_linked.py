@@ -85,6 +85,16 @@ def test_panels_scroll_to_a_node_that_is_chosen_elsewhere(page: Any) -> None:
         assert inside, region
 
 
+def test_every_node_that_the_verifier_was_offered_is_linked_and_named_once(page: Any) -> None:
+    offered = page.evaluate(f"{STAGE}.round.keep.flatMap((node) => {STAGE}.round.children[node])")
+    assert len(offered) > page.locator("[data-panel=verifier] .cp-offer").count(), "some have no room"
+    for node in offered:
+        page.evaluate(f"{STAGE}.hover({node})")
+        page.wait_for_function(f"document.querySelector('.cp-offer.is-selected')?.dataset.node === '{node}'")
+        twice = page.locator(f"[data-panel=tree] [data-label='{node}']:visible").count()
+        assert not twice or not page.locator("[data-panel=tree] .is-named").count(), node
+
+
 def test_a_pinned_node_has_a_sheet_beside_the_tree_and_a_tip_leaves_its_node_free(page: Any) -> None:
     node = page.evaluate(f"{STAGE}.round.n - 1")
     ring, tip, sheet = (page.locator(f"[data-panel=tree] .cp-{name}") for name in ("ring", "tip", "sheet"))
@@ -118,6 +128,8 @@ def test_row_numbers_of_the_cache_never_run_together(onlooker: Watched, size: tu
 def test_a_token_leads_to_its_round_and_back_returns(page: Any) -> None:
     page.locator(".cs-part[data-round='5'] .cs-token").first.click()
     assert page.evaluate(f"[{STAGE}.current, {STAGE}.pinned]") == [5, 0]
+    page.keyboard.press("End")  # the click did not give the keys to the text
+    page.wait_for_function(f"{STAGE}.current === {STAGE}.rounds.length - 1")
     page.go_back()
     page.wait_for_function(f"{STAGE}.current === 3")
 

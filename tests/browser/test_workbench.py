@@ -116,6 +116,8 @@ def test_the_timeline_is_one_of_time_zooms_and_sums_a_selection(page: Any) -> No
     figures, parts = words.split(" ms: ")
     assert figures == f"3 rounds: {tokens} tokens (τ {tokens / 3:.2f}), {1000 * spent:.1f}"
     assert abs(sum(float(part.split()[1]) for part in parts.split(", ")) - 1000 * spent) < 0.5
+    page.keyboard.press("Escape")
+    assert page.locator(".cs-totals").inner_text() == ""
     page.locator(".cs-by-time").click()
     box, last = bars.bounding_box(), page.evaluate(f"{STAGE}.rounds.length")
     middle, end = box["width"] / 2, box["width"] - 7

@@ -115,7 +115,7 @@ test("every budget has its place on the axis, and every place its budget", () =>
 });
 
 test("numbers are never rounded to nothing or to certainty", () => {
-  assert.deepEqual([0, 0.0004, 0.05, 0.5, 0.99, 0.9951, 0.9989, 0.9995, 1, NaN].map(probability), ["0.000", "<0.001", "0.050", "0.50", "0.99", "0.995", "0.999", ">0.999", "1.00", "–"]);
+  assert.deepEqual([0, 0.0004, 0.05, 0.5, 0.99, 0.9951, 0.9989, 0.9995, 1, NaN].map(probability), ["0.000", "<0.001", "0.050", "0.50", "0.99", "0.995", "0.999", ">0.999", ">0.999", "–"]);
 });
 
 test("the fastest budget is that of what was measured, else predicted, and flagged if it beats plain decoding", () => {
