@@ -113,8 +113,9 @@ def test_a_run_that_could_not_be_measured_says_why(page: Any) -> None:
     assert "Somebody runs." in words and "word for word" not in words
 
 
-def test_two_runs_have_an_arrow_only_beside_what_can_be_compared(onlooker: Watched) -> None:
-    page = onlooker.show("#mode=lab&tab=compare")
+def test_two_runs_have_an_arrow_only_beside_what_can_be_compared(watched: Watched, address: str) -> None:
+    page = watched.page
+    page.goto(f"{address}#mode=lab&tab=compare")
     page.wait_for_function("window.Canopy && Canopy.laboratory")
     page.wait_for_function("Canopy.laboratory.compare.sides.every((side) => side.shown)")
     arrows = f"""([withheld, prompt]) => {{
