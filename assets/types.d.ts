@@ -274,7 +274,7 @@ export interface Loading {
   share: number | null;
 }
 
-/** A value at each budget, and the range that holds eight times in ten. */
+/** A value at each budget, with its 80 % interval. */
 export interface Band {
   mean: number[];
   low: number[];

@@ -1,5 +1,5 @@
-"""The page's panel Budget: what a run would have come to at other budgets, predicted from its rounds so far
-(``engine/lab/redraft.py``), and what the lab measured at them."""
+"""The page's panel Budget: a run at other budgets, predicted from its rounds so far (``engine/lab/redraft.py``) or
+measured by the lab."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -20,18 +20,18 @@ from engine.records import MAX_NODES
 from engine.requests.limits import check_int
 from engine.trace import Entry, Header, Trace, pieces_of
 from explorer.browser_calls import Call, browser_call
-from explorer.lab.sweeps import ShownSweep
+from explorer.lab.sweeps import SweepView
 from explorer.latest import Latest
 from explorer.lines import encoded
 from explorer.rig import CurrentRig
 
-MAX_READ = 128  # rounds of a run, evenly chosen
-READ_AT_ONCE = 6  # of a run in progress, whose own times reading disturbs
-MAX_RUNS = 16  # whose rounds stay read
+MAX_ROUNDS = 128  # of a run, evenly chosen
+MAX_LIVE_ROUNDS = 6  # a call, of a run in progress: redrafting slows its own rounds down
+MAX_RUNS = 16  # whose figures stay in memory
 
 
 class Band(TypedDict):
-    """A value at each budget, and the range that holds eight times in ten."""
+    """A value at each budget, with its 80 % interval."""
 
     mean: list[float]
     low: list[float]
@@ -70,7 +70,7 @@ class Budgets:
 
     def __init__(self, rig: CurrentRig, trace_of: Callable[[str], Trace],
                  speed_of: Callable[[str], dict[str, Any]] = lambda run: {},
-                 sweep_of: Callable[[Header], ShownSweep] = lambda header: ShownSweep()) -> None:
+                 sweep_of: Callable[[Header], SweepView] = lambda header: SweepView()) -> None:
         self._rig = rig
         self._trace_of = trace_of
         self._speed_of = speed_of
@@ -82,7 +82,7 @@ class Budgets:
         return [browser_call("budgets", self.curve), browser_call("round_at", self.round_at)]
 
     def round_at(self, wanted: Mapping[str, Any]) -> bytes:
-        """The line of a round of a run as it would have been: {"run", "round": from 0, "budget"}."""
+        """Return a round at another budget, as a line: {"run", "round": from 0, "budget"}."""
         drafts = Redrafting(trace := self._trace_of(str(wanted.get("run"))))
         number = check_int("The round", wanted.get("round"), 0, len(trace.entries) - 1)
         budget = check_option("budget", wanted.get("budget"))
@@ -93,11 +93,11 @@ class Budgets:
         return encoded(Entry(replace(round_, candidates=()), {}, entry.elapsed_seconds))
 
     def curve(self, wanted: Mapping[str, Any]) -> BudgetForecast:
-        """The curve of {"run", "live": whether it goes on}.
+        """Predict τ and speed of {"run", "live": whether it goes on} at every budget.
 
-        The curve of speeds is that of the measured passes, scaled so that it goes through the run's own speed: the one
-        measured beside plain decoding, or that of its rounds so far. What is withheld of the run is not predicted
-        either, and nothing is if the passes do not fit that measurement."""
+        Speeds follow from the measured cost of passes, scaled so that the curve goes through the run's own speed,
+        measured beside plain decoding or over its rounds so far. No speed-up is predicted if the run's own is withheld,
+        and no speed if the cost curve contradicts it."""
         run = str(wanted.get("run"))
         trace = self._trace_of(run)
         curve = self._curve(run, trace, bool(wanted.get("live")))
@@ -129,18 +129,18 @@ class Budgets:
         start = repetition_in(rounds, pieces_of(trace))
         fresh = len(rounds) if start is None else rounds_within(rounds, start)
         usable = [number for number, round_ in enumerate(rounds[:fresh]) if drafts.is_replayable(round_)]
-        usable = usable[::-(-len(usable) // MAX_READ) or 1]
+        usable = usable[::-(-len(usable) // MAX_ROUNDS) or 1]
         with self._lock:
             read = self._read[run] = self._read.get(run, {})
             new = [number for number in usable if number not in read]
-            for number in new[:READ_AT_ONCE] if live else new:
+            for number in new[:MAX_LIVE_ROUNDS] if live else new:
                 read[number] = drafts.kept_and_rows(trace.entries[number].round, budgets)
             figures = [read[number] for number in (sorted(read) if live else usable)]
         kept, rows = np.asarray(figures, np.float64).reshape(-1, 2, len(budgets)).swapaxes(0, 1)
         return BudgetCurve(trace, budgets, kept, rows)
 
     def _cost(self, trace: Trace) -> tuple[CostCurve | None, str]:
-        """What a pass costs if it was measured, else why no speed is predicted."""
+        """Return the measured cost curve, or why no speed is predicted."""
         source, header = self._rig.source, trace.header
         if (header.rig, header.hardware) != (source.name, source.hardware):
             return None, f"Made by the {header.rig} on {header.hardware}: what a pass costs there is not known here."
@@ -150,8 +150,8 @@ class Budgets:
         return (None, cost.disorder) if cost.disorder else (cost, "")
 
 
-def measured_curve(header: Header, sweep: ShownSweep) -> MeasuredCurve | None:
-    """The part of a sweep that has the method and the sampling of a run; None if that is fewer than two budgets."""
+def measured_curve(header: Header, sweep: SweepView) -> MeasuredCurve | None:
+    """Return the part of a sweep with the run's method and sampling; None if that has fewer than two budgets."""
     def wanted(row: Row) -> bool:
         setting, asked = row.setting, header.request
         return (setting.pace == FIXED and setting.drafters in ((), header.drafters)
@@ -172,7 +172,7 @@ def measured_curve(header: Header, sweep: ShownSweep) -> MeasuredCurve | None:
 
 
 def recorded_curve(header: Header, plain_speed: float) -> MeasuredCurve:
-    """A recording's own curve, in tokens/s by the speed of its plain decoding."""
+    """Return a recording's own curve, in tokens/s of its plain decoding."""
     budgets, tau, *speeds = zip(*((point.budget, point.tau, point.ratio, point.low, point.high)
                                   for point in header.curve), strict=True)
     mean, low, high = (np.round(plain_speed * np.asarray(ratios), 2).tolist() for ratios in speeds)

@@ -76,7 +76,8 @@ def build(rig: CurrentRig, library: Library, choice: RigChoice | None = None, re
             toured=TOURED if TOURED in library.lessons else "",
             server_functions=served([
                 *endpoints.functions(), *choice.functions(), *comparison.functions(),
-                *Budgets(rig, trace_of, endpoints.speed_of, lab.sweeps.of_run).functions(), two_runs_call(trace_of)]))
+                *Budgets(rig, trace_of, endpoints.speed_of, lab.sweeps.latest_for).functions(),
+                two_runs_call(trace_of)]))
         _wire(controls)
         _update_bar(page, controls, stage, rig, presets)
         lab_component(lab, STAGE_HTML).adopt(bar_call(_setting_values), None, controls.setting(), **QUIET)

@@ -22,7 +22,7 @@ from explorer.lab.attached_server import CountersView, ServerSpeed
 from explorer.lab.lab import LabConcurrency, LabCurves, LabGiven, Replayed
 from explorer.lab.prediction import ElsewhereView
 from explorer.lab.race import RaceView
-from explorer.lab.style import look
+from explorer.lab.style import style_of
 from explorer.lab.sweeps import SweepProgress
 from explorer.lines import StreamLine
 from explorer.recordings import LessonSummary
@@ -108,7 +108,7 @@ class Writer:
 def methods_module() -> str:
     """What the browser knows of each method: its summary, whether it drafts and splits its budget, how it looks."""
     facts = {name: {"summary": method.summary, "drafts": method.drafter_count > 0, "splits": len(method.splits) > 1,
-                    "color": look(name).color, "symbol": look(name).symbol} for name, method in METHODS.items()}
+                    "color": style_of(name).color, "symbol": style_of(name).symbol} for name, method in METHODS.items()}
     rows = "".join(f"  {name}: {json.dumps(row, ensure_ascii=False)},\n" for name, row in facts.items())
     return f'''\
 // Written by `make types` from METHODS (engine/decoding/methods.py) and looks (explorer/lab/style.py). Change those.

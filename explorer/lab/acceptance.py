@@ -24,7 +24,7 @@ from explorer.lab.style import (
     error_bars,
     figure,
     heat_map,
-    look,
+    style_of,
 )
 
 MAX_RANKS = 8  # of the depth and rank figure; the last column gathers all worse ranks
@@ -89,11 +89,11 @@ def run_view(trace: Trace) -> AcceptanceView:
     parts = anatomy([trace])
     rows = {rank + 1: earned for rank, earned in list(parts.by_rank.items())[:MAX_RANKS]}
     rows_figure = _measured_figure(
-        [_dots("sibling", rows, look("ddtree").color)] if rows else [],
+        [_dots("sibling", rows, style_of("ddtree").color)] if rows else [],
         "Tokens earned by a verified row, by its place among its siblings, with 95 % intervals.",
         "place among its siblings", "tokens a verified row")
     nodes_figure = _measured_figure(
-        [_dots("kept", parts.first_nodes, look("ddtree").color)] if len(parts.first_nodes) > 1 else [],
+        [_dots("kept", parts.first_nodes, style_of("ddtree").color)] if len(parts.first_nodes) > 1 else [],
         "Drafted tokens kept by a round if it verified so many nodes, with 95 % intervals.",
         "the most probable nodes of the tree", "drafted tokens kept")
     return {**acceptance_view(rounds_of_run(trace)), "rows": rows_figure, "nodes": nodes_figure,
@@ -127,7 +127,7 @@ def lengths_figure(rounds: Rounds) -> Figure:
             "line": {"color": QUIET, "width": 1.2, "dash": "dot"}}
     note = {"x": mean, "y": 1, "yref": "paper", "yanchor": "top", "xanchor": "left", "showarrow": False,
             "text": f" mean {mean:.2f}", "font": {"color": QUIET, "size": 12}}
-    return figure([_dots(rounds.label, shares, look(rounds.method).color)],
+    return figure([_dots(rounds.label, shares, style_of(rounds.method).color)],
                   f"Tokens per round of {rounds.label}: mean {mean:.2f}.", showlegend=False, shapes=[rule],
                   annotations=[note],
                   xaxis=axis("tokens per round, root included", dtick=1 + len(counts) // 10),
@@ -176,7 +176,7 @@ def calibration_figure(rounds: Rounds) -> Figure:
                      {"color": QUIET, "width": 1.2, "dash": "dot"}, hoverinfo="skip")
     note = {"x": 1, "y": 0, "xref": "paper", "yref": "paper", "text": "dotted: perfectly calibrated",
             "showarrow": False, "xanchor": "right", "yanchor": "bottom", "font": {"color": QUIET, "size": 11}}
-    points = _dots(rounds.label, bins, look(rounds.method).color)
+    points = _dots(rounds.label, bins, style_of(rounds.method).color)
     points["error_y"]["width"] = 0  # the ends of an interval of no length would cross out its point
     return figure(
         [diagonal, {**points, "mode": "markers"}],

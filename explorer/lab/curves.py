@@ -21,8 +21,8 @@ from explorer.lab.style import (
     error_bars,
     figure,
     label_of,
-    look,
     range_text,
+    style_of,
 )
 
 RECENT_ROUNDS = 8  # over which the second line of each plot is taken
@@ -143,7 +143,7 @@ def _traces(points: list[CurvePoint], place: Callable[[CurvePoint], float], acro
         said = [point for point in points if getattr(point, plot) is not None]
         if not said:
             continue
-        bars = error_bars([getattr(point, plot) for point in said], look(first.setting.method).color)
+        bars = error_bars([getattr(point, plot) for point in said], style_of(first.setting.method).color)
         traces.append(_trace(plot, said, list(map(place, said)), **({} if first.predicted else {"error_y": bars})))
         if paced or not first.setting.drafts:
             line = _trace(plot, [first, first], across, mode="lines", opacity=FAINT if paced else 1)
@@ -154,7 +154,7 @@ def _traces(points: list[CurvePoint], place: Callable[[CurvePoint], float], acro
 
 def _trace(plot: str, points: Sequence[CurvePoint], x: Sequence[float], **more: Any) -> Part:
     first = points[0]
-    seen, predicted = look(first.setting.method), first.predicted
+    seen, predicted = style_of(first.setting.method), first.predicted
     line = {"color": seen.color, "dash": "dot" if predicted else seen.dash, "width": 1.4 if predicted else 2.6}
     return curve(
         first.setting.line, x, [getattr(point, plot).median for point in points], "%{customdata[2]}", line,

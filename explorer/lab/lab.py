@@ -159,7 +159,7 @@ class Lab:
     def control(self, wanted: Mapping[str, Any]) -> dict[str, int]:
         """Pause, resume or stop a sweep: {"do", "sweep"}."""
         ends = {"pause": "paused", "stop": "stopped"}
-        do, stored = str(wanted.get("do")), self.sweeps.chosen(wanted.get("sweep"))
+        do, stored = str(wanted.get("do")), self.sweeps.select(wanted.get("sweep"))
         if stored is None:
             raise RequestError(NOTHING)
         number = stored.number
@@ -187,10 +187,10 @@ class Lab:
         return {"chosen": chosen, "sets": self._sets.view()}
 
     def curves(self, wanted: Mapping[str, Any]) -> LabCurves:
-        """The curves and the table of ``concurrency`` requests at once over the prompts of a ``category``, and what a
-        pass costs: {"sweep", "what_if": a run's id, "line": which curve of it, "concurrency", "category"}. Predictions
-        are of one request alone and of the loaded rig, so they stand beside no sweep of another."""
-        shown, run, asked = self.sweeps.shown(wanted.get("sweep")), wanted.get("what_if"), wanted.get("concurrency")
+        """Return curves and table of ``concurrency`` requests at once over a ``category``'s prompts, and what a pass
+        costs: {"sweep", "what_if": a run's id, "line": which curve of it, "concurrency", "category"}. Predictions hold
+        for one request on the loaded rig, and are left out beside another rig's sweep."""
+        shown, run, asked = self.sweeps.view(wanted.get("sweep")), wanted.get("what_if"), wanted.get("concurrency")
         stored, measured, summary = shown.stored, shown.measured, shown.summary
         categories = stored.plan.categories if stored else []
         category = str(wanted.get("category")) if wanted.get("category") in categories else ""
@@ -218,9 +218,9 @@ class Lab:
                 "seconds_per_run": None if shown.other_rig or shown.recorded else seconds_per_run(shown.measured)}
 
     def concurrency(self, wanted: Mapping[str, Any]) -> LabConcurrency:
-        """Several requests at once: {"sweep", "line": of which method, "concurrency": the chosen number of requests}.
-        If the recorded sweep is of one request alone, a recorded one of several is shown, and "recorded" says so."""
-        shown, concurrency = self.sweeps.shown(wanted.get("sweep"), several=True), wanted.get("concurrency")
+        """Return the figures of several requests at once: {"sweep", "line": of which method, "concurrency": the chosen
+        number of requests}. If the shipped sweep is of single requests, "recorded" names the one shown instead."""
+        shown, concurrency = self.sweeps.view(wanted.get("sweep"), concurrent=True), wanted.get("concurrency")
         view = concurrency_view(
             shown.summary, shown.stored.plan.settings if shown.stored else (), line=str(wanted.get("line")),
             concurrency=concurrency if isinstance(concurrency, int) else 1)
@@ -230,7 +230,7 @@ class Lab:
         """Figures of rounds: all of a run {"run"}, or those of {"sweep", "nodes", "line": of which curve}."""
         if "run" in wanted:
             return run_view(self._trace_of(str(wanted["run"])))
-        shown = self.sweeps.shown(wanted.get("sweep"))
+        shown = self.sweeps.view(wanted.get("sweep"))
         if shown.stored is None:
             raise RequestError(NOTHING)
         return acceptance_view(rounds_at(shown.measured, str(wanted.get("nodes")), str(wanted.get("line"))))
@@ -239,12 +239,12 @@ class Lab:
         """A run {"run"} as predicted on another machine {"model", "device"}, with flags to paste."""
         forecast = self.forecast(wanted.get("run"))
         return prediction.elsewhere_view(self._trace_of(str(wanted.get("run"))), forecast.cost if forecast else None,
-                              str(wanted.get("model")), str(wanted.get("device")))
+                                         str(wanted.get("model")), str(wanted.get("device")))
 
     def report(self, wanted: Mapping[str, Any]) -> bytes:
         """A measurement as a file: {"sweep", "kind": html, csv or runs} gives {"name", "media", "data": base64} as
         JSON."""
-        return saved(str(wanted.get("kind")), self.sweeps.shown(wanted.get("sweep"))).as_json()
+        return saved(str(wanted.get("kind")), self.sweeps.view(wanted.get("sweep"))).as_json()
 
     def what_if(self, wanted: Mapping[str, Any]) -> Begun:
         """Begin to predict every setting from a run, {"run"}. The result names the forecast for curves and cost."""

@@ -29,7 +29,7 @@ from engine.lab.settings import Setting
 from engine.lab.statistics import estimate
 from engine.trace import Trace
 from explorer.lab.curves import CurvePoint
-from explorer.lab.style import ACCENT, INK, QUIET, Figure, Part, axis, curve, figure, log_axis, look
+from explorer.lab.style import ACCENT, INK, QUIET, Figure, Part, axis, curve, figure, log_axis, style_of
 
 Reals = NDArray[np.float64]
 
@@ -105,9 +105,8 @@ def cost_view(what_if: WhatIf | None, line: str) -> CostView | None:
 
 
 def cost_figure(costs: CostCurve, best: int = 0) -> Figure:
-    """Milliseconds against rows, both logarithmic: a pass with the range of eight in ten, a draft, and a round without
-    a drafter. In view are the rows that may pay, up to some times ``best``, the budget that is predicted to be fastest;
-    the others are there for who zooms out."""
+    """Plot milliseconds against rows, both logarithmic: a pass with its 80 % interval, a draft, and a round without a
+    drafter. The view ends at a multiple of ``best``, the predicted fastest budget; zooming out shows the rest."""
     rows = list(costs.rows)
     most = next((size for size in rows if size >= max(MIN_ROWS, 4 * (best + 1))), rows[-1])
     seen = np.asarray(rows) <= most
@@ -138,7 +137,7 @@ def gain_figure(what_if: WhatIf, gain: Gain) -> Figure:
     per millisecond of the best budget: Dinkelbach's price of a ratio, so that the lines cross at the best budget.
     If the cost curve is not to be trusted, the gains stand alone.
     """
-    expected, realised, seen = np.asarray(gain.expected), np.asarray(gain.realised), look(gain.method)
+    expected, realised, seen = np.asarray(gain.expected), np.asarray(gain.realised), style_of(gain.method)
     nodes = np.arange(1.0, len(expected) + 1)
     traces = [
         _gain_curve(nodes, expected, "the drafter's belief, q", {"color": "var(--drafter1)", "width": 1.6,

@@ -21,14 +21,14 @@ from explorer.lab.acceptance import calibration_figure, lengths_figure, map_figu
 from explorer.lab.concurrency import concurrency_view
 from explorer.lab.curves import curves_view
 from explorer.lab.style import Figure
-from explorer.lab.sweeps import NOTHING, ShownSweep
+from explorer.lab.sweeps import NOTHING, SweepView
 from explorer.lab.table import table_view
 
 FORMS = {"html": (".html", "text/html"), "csv": (".csv", "text/csv"), "runs": ("-runs.csv", "text/csv")}
 MAX_FAILURES = 20  # that are listed
 
 
-def saved(kind: str, shown: ShownSweep) -> Download:
+def saved(kind: str, shown: SweepView) -> Download:
     """The measurement as ``html``, its settings as ``csv`` or its ``runs`` as CSV; RequestError for another form, or
     if nothing is measured."""
     if kind not in FORMS:

@@ -70,9 +70,8 @@ SPARE = tuple(Look(f"var(--method-spare-{number})", dash, symbol) for number, (d
 OTHER = Look("var(--method-other)", "longdashdot", "cross")
 
 
-def look(method: str) -> Look:
-    """The look of a method: a spare one if the table does not name it, so that a new method needs no line here, and
-    ``OTHER`` if nobody knows it, since it comes from an uploaded file."""
+def style_of(method: str) -> Look:
+    """Return a method's look: a spare one if ``LOOKS`` lacks it, ``OTHER`` if it is unknown, as in an uploaded file."""
     unnamed = [name for name in METHODS if name not in LOOKS]
     return LOOKS.get(method) or (SPARE[unnamed.index(method) % len(SPARE)] if method in unnamed else OTHER)
 

@@ -1,8 +1,7 @@
 """The page's sweeps: one at a time, in the same queue as all runs, kept in one results file.
 
-A sweep holds its place in the line from its first cell to its last, so nothing runs beside what it measures. Paused,
-it gives the place up and takes another when it goes on. The browser only asks for its progress: closing the page ends
-nothing, and after a restart of the app a sweep that was begun can be resumed.
+A sweep has the machine to itself from its first cell to its last. A paused one leaves the queue, and joins it
+again when it is resumed. It runs without the browser, and can be resumed after a restart of the app.
 """
 
 from collections.abc import Sequence
@@ -27,8 +26,8 @@ from explorer.lab.recorded import NUMBER, RecordedSweep, is_recorded, shipped
 from explorer.latest import Latest
 from explorer.rig import CurrentRig
 
-MAX_REMEMBERED = 3  # earlier sweeps whose results stay in memory; those of others are read from the file
-SECONDS_BETWEEN_READS = 5.0  # of the results file's list: other programs measure into it, too
+MAX_SWEEPS_IN_MEMORY = 3  # the results of earlier ones are read from the file
+SECONDS_BETWEEN_READS = 5.0  # of the results file, into which other programs measure, too
 MAX_LISTED = 40
 NOTHING = "Nothing has been measured yet; press Measure first."
 
@@ -74,7 +73,7 @@ class SweepProgress(TypedDict):
 
 
 @dataclass(frozen=True)
-class ShownSweep:
+class SweepView:
     """The sweep that is shown, none if there is nothing to show; what came of its cells so far; and whether it was
     measured on another rig than the one that answers now."""
 
@@ -114,7 +113,7 @@ class Sweeps:
     def start(self, plan: SweepPlan) -> int:
         """Begin a sweep; its number. RequestError while another one is measuring."""
         with self._lock:
-            self._refuse_two()
+            self._refuse_second()
             self._path.parent.mkdir(parents=True, exist_ok=True)
             with Store(self._path) as store:
                 number = store.begin(plan, self._rig.instruments.laboratory.conditions)
@@ -125,7 +124,7 @@ class Sweeps:
         """Go on with one that was paused, stopped, or cut off with the app. RequestError if it was begun on another
         rig."""
         with self._lock:
-            self._refuse_two()
+            self._refuse_second()
             with Store(self._path) as store:
                 stored, measured = store.sweep(number), store.measured(number)
             answering = self._rig.instruments.opened_as
@@ -135,7 +134,7 @@ class Sweeps:
             self._begin(number, Job(done=stored.done, total=len(stored.plan), result=measured, needs_polling=False))
 
     def _begin(self, number: int, job: Job) -> None:
-        others = [other for other in self._jobs if other != number][-MAX_REMEMBERED:]
+        others = [other for other in self._jobs if other != number][-MAX_SWEEPS_IN_MEMORY:]
         self._jobs = {**{other: self._jobs[other] for other in others}, number: job}
         job.begin(self._admission, lambda job: self._measure(number, job))
 
@@ -171,10 +170,10 @@ class Sweeps:
                 store.sweep(number)
                 store.clear(number)
             self._jobs.pop(number, None)
-            self._summaries.pop(number, None)  # the number is given again
+            self._summaries.pop(number, None)
             self._read_again = 0.0
 
-    def _refuse_two(self) -> None:
+    def _refuse_second(self) -> None:
         if (number := self.active) is not None:
             job = self._jobs[number]
             raise RequestError(f"Sweep {number} is being measured ({job.done} of {job.total} runs); stop it, or wait "
@@ -184,8 +183,8 @@ class Sweeps:
     def active(self) -> int | None:
         return next((number for number, job in self._jobs.items() if job.open), None)
 
-    def stored(self) -> list[StoredSweep]:
-        """All sweeps of the results file, the oldest first; none if there is no file yet."""
+    def list_sweeps(self) -> list[StoredSweep]:
+        """Return the sweeps of the results file, the oldest first."""
         begun = self.active is not None and all(stored.number != self.active for stored in self._listed)
         if begun or monotonic() >= self._read_again:
             listed = []
@@ -196,11 +195,10 @@ class Sweeps:
         return self._listed
 
     def _all(self) -> list[StoredSweep]:
-        return [*(recorded.stored for recorded in self.recorded), *self.stored()]
+        return [*(recorded.stored for recorded in self.recorded), *self.list_sweeps()]
 
-    def chosen(self, wanted: object) -> StoredSweep | None:
-        """The sweep asked for; without one, or if it is gone, the one being measured, else of the loaded rig the
-        latest, else the first recorded one."""
+    def select(self, wanted: object) -> StoredSweep | None:
+        """Return the wanted sweep, else the running one, else the loaded rig's latest (shipped ones are oldest)."""
         known = {stored.number: stored for stored in self._all()}
         loaded = [number for number, stored in known.items() if not self.of_another_rig(stored)]
         numbers = [wanted, self.active, max(loaded, default=None)]
@@ -209,31 +207,31 @@ class Sweeps:
     def of_another_rig(self, stored: StoredSweep) -> bool:
         return bool(stored.conditions.rig != self._rig.instruments.laboratory.conditions.rig)
 
-    def shown(self, wanted: object, several: bool = False) -> ShownSweep:
-        """The chosen sweep with what came of it. If ``several`` requests at once are to be shown, one of them of the
-        same rig takes the place of a recorded one that is not."""
-        stored = self.chosen(wanted)
+    def view(self, wanted: object, concurrent: bool = False) -> SweepView:
+        """Return the selected sweep with its results. With ``concurrent``, a shipped sweep of single requests is
+        replaced by the rig's shipped sweep of concurrent ones."""
+        stored = self.select(wanted)
         if stored is None:
-            return ShownSweep()
-        if several and is_recorded(stored.number) and _concurrency(stored) == 1:
+            return SweepView()
+        if concurrent and is_recorded(stored.number) and _concurrency(stored) == 1:
             others = [other.stored for other in self.recorded if _concurrency(other.stored) > 1]
             stored = next((other for other in others if other.conditions.rig == stored.conditions.rig), stored)
-        measured = self.measured(stored.number)
+        measured = self.results_of(stored.number)
         cells, summary = self._summaries.get(stored.number, (-1, Summary(())))
         if cells != len(measured):
             summary = summarise(stored.plan.settings, measured)
             self._summaries[stored.number] = len(measured), summary
-        return ShownSweep(stored, measured, summary, self.of_another_rig(stored))
+        return SweepView(stored, measured, summary, self.of_another_rig(stored))
 
-    def of_run(self, header: Header) -> ShownSweep:
-        """The newest sweep of a run's rig, machine, dtype and method."""
+    def latest_for(self, header: Header) -> SweepView:
+        """Return the newest sweep of a run's rig, machine, dtype and method."""
         found = max((stored.number for stored in self._all()
                      if _machine(stored) == (header.rig, header.hardware, header.dtype)
                      and any(setting.method == header.request.method for setting in stored.plan.settings)),
                     default=None)
-        return ShownSweep() if found is None else self.shown(found)
+        return SweepView() if found is None else self.view(found)
 
-    def measured(self, number: int) -> list[CellResult]:
+    def results_of(self, number: int) -> list[CellResult]:
         if job := self._jobs.get(number):
             return list(job.result)
         if is_recorded(number):
@@ -243,8 +241,8 @@ class Sweeps:
         return measured
 
     def progress_view(self, wanted: object) -> SweepProgress:
-        stored = self.chosen(wanted)
-        sweeps = [*reversed(self.stored()[-MAX_LISTED:]), *(recorded.stored for recorded in self.recorded)]
+        stored = self.select(wanted)
+        sweeps = [*reversed(self.list_sweeps()[-MAX_LISTED:]), *(recorded.stored for recorded in self.recorded)]
         listed = [self._line(sweep) for sweep in sweeps]
         if stored is None:
             return {"sweep": None, "sweeps": listed, "state": "none", "message": "", "done": 0, "total": 0, "failed": 0,
@@ -254,7 +252,7 @@ class Sweeps:
             "state": line["state"], "done": line["done"], "total": line["total"], "sweep": stored.number,
             "sweeps": listed, "command": sweep_command(stored.plan),
             "other_rig": stored.conditions.rig if self.of_another_rig(stored) else "",
-            "recorded": ShownSweep(stored).recorded,
+            "recorded": SweepView(stored).recorded,
             "message": job.message if job else "", "seconds_left": job.seconds_left if job else None,
             "failed": sum(result.reading is None for result in list(job.result)) if job else 0,
             "busy_elsewhere": self.active not in (None, stored.number)}
@@ -277,8 +275,8 @@ def _concurrency(stored: StoredSweep) -> int:
 
 
 def seconds_per_run(measured: Sequence[CellResult]) -> float | None:
-    """The mean time of a run with one request, its prompt's reading included; None without one. One of n requests
-    counts as (n + 1) / 2 such runs: their rounds are shared, and longer."""
+    """Return the mean seconds of a single run, prefill included; None without results. A run among n concurrent ones
+    counts as (n + 1) / 2 single runs, because rounds are shared and longer."""
     spent = [2 * (result.reading.seconds + result.reading.prefill_seconds) / (result.cell.setting.concurrency + 1)
              for result in measured if result.reading]
     return fmean(spent) if spent else None

@@ -59,7 +59,7 @@ def table_view(summary: Summary, modelled: Mapping[Setting, float] = MappingProx
     best = summary.best
     return {"rows": [row_view(row, row is best, modelled.get(row.setting)) for row in _fastest_first(summary.rows)],
             "best": row_view(best, fastest=True) if best else None, "remark": remark(summary),
-            "standing": standing(best)}
+            "standing": outcome(best)}
 
 
 def row_view(row: Row, fastest: bool = False, modelled: float | None = None) -> TableRow:
@@ -75,10 +75,10 @@ def row_view(row: Row, fastest: bool = False, modelled: float | None = None) -> 
         "record": row.record}
 
 
-def standing(best: Row | None) -> str:
-    """How the fastest setting compares with plain decoding: ``plain`` if it is plain decoding, ``withheld`` if
-    its speed-up may not be said, ``few`` if too few prompts give no interval, ``unclear`` if the interval of the
-    speed-up contains 1, else ``faster``; empty without a row."""
+def outcome(best: Row | None) -> str:
+    """Return how the fastest setting compares with plain decoding: ``plain`` if it is that, ``withheld`` if its
+    speed-up is, ``few`` if too few prompts give no interval, ``unclear`` if the interval contains 1, else ``faster``;
+    empty without a row."""
     if best is None:
         return ""
     if not best.setting.drafts:
@@ -113,9 +113,9 @@ def remark(summary: Summary) -> str:
 def _lead(summary: Summary, best: Row) -> str:
     if best.total.low is None:
         return "; six or more give 95 % intervals."
-    if standing(best) == "plain":
+    if outcome(best) == "plain":
         return " no drafter paid on this machine."
-    if standing(best) == "unclear" and best.speedup:
+    if outcome(best) == "unclear" and best.speedup:
         return (f" its speed-up lies between {best.speedup.low:.2f}× and {best.speedup.high:.2f}×, so it may be no "
                 "speed-up at all; more prompts would tell.")
     others = [row for row in summary.rows if row is not best and METHODS[row.setting.method].lossless]

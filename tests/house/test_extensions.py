@@ -19,7 +19,7 @@ from engine.records import DraftTree, Lattice, PromptRequest
 from engine.servers.kinds import KINDS, ServerKind
 from engine.trace import committed_ids, gather
 from explorer.attached import attach
-from explorer.lab.style import look
+from explorer.lab.style import style_of
 from explorer.types import methods_module
 from tests.engine.servers.scripted_server import DONE, chunk, event, says, scripted, streams
 from tests.explorer.scripted import scripted_trace
@@ -54,8 +54,8 @@ def test_a_method_of_new_rules_decodes_and_is_measured_in_the_lab(
     rows = curves["table"]["rows"]
     assert {row["method"] for row in rows} == {"autoregressive", "paired"}
     assert all(row["same_text"] == row["compared"] > 0 for row in rows)
-    color = look("paired").color
-    assert color not in {look(method).color for method in METHODS if method != "paired"}
+    color = style_of("paired").color
+    assert color not in {style_of(method).color for method in METHODS if method != "paired"}
     assert {line["line"]["color"] for line in curves["curves"]["figure"]["data"]
             if str(line.get("name")).startswith("paired")} == {color}
     variable = color.removeprefix("var(").removesuffix(")")

@@ -22,7 +22,7 @@ from explorer.lab.prediction import elsewhere_view
 from explorer.lab.recorded import NUMBER
 from explorer.lab.report import figures
 from explorer.lab.style import LOOKS, SPARE, log_axis
-from explorer.lab.table import remark, standing, table_view
+from explorer.lab.table import outcome, remark, table_view
 from tests.explorer.scripted_lab import ended, lab_at
 
 CSS = Path("assets/stage.css").read_text("utf8")
@@ -65,7 +65,7 @@ def test_plotly_takes_every_figure_as_it_is() -> None:
     """They are dictionaries, which nothing checks where they are made."""
     lab = lab_at()
     ended(lab, lab.what_if({"run": "r"}))
-    recorded = lab._lab.sweeps.shown(NUMBER, several=True)
+    recorded = lab._lab.sweeps.view(NUMBER, concurrent=True)
     assert recorded.stored is not None
     trace = load(Path("assets/traces/arithmetic.jsonl.gz"))
     every = all_figures([
@@ -176,7 +176,7 @@ SLOWER = Summary((row("autoregressive", STEADY, None), row("ddtree", (50.0,) * 6
     (against((1.8,) * 6, plain=(100.0, 60.0, 130.0, 100.0, 90.0, 110.0)), "faster", "other programs were using this")])
 def test_what_is_said_of_the_fastest(summary: Summary, named: str, sentence: str) -> None:
     view = table_view(summary)
-    assert view["standing"] == standing(summary.best) == named and sentence in view["remark"]
+    assert view["standing"] == outcome(summary.best) == named and sentence in view["remark"]
     assert ("other programs" in view["remark"]) == ("other programs" in sentence)
 
 

@@ -53,19 +53,19 @@ def test_a_run_has_the_curve_of_its_method_and_machine_live_or_recorded(tmp_path
     rows = lab.curves({})["table"]["rows"]
     totals = {row["budget"]: row["total"]["median"] for row in rows if row["method"] == "joint"}
     sweeps = lab._lab.sweeps
-    conditions = sweeps.stored()[-1].conditions
+    conditions = sweeps.list_sweeps()[-1].conditions
     live = replace(scripted_trace("joint", 32).header, rig=conditions.rig, hardware=conditions.hardware,
                    dtype=conditions.dtype)
     elsewhere = replace(live, hardware="another machine")
 
     def curve(header: Header) -> MeasuredCurve | None:
-        return measured_curve(header, sweeps.of_run(header))
+        return measured_curve(header, sweeps.latest_for(header))
 
     shown = curve(live)
     assert shown and dict(zip(shown["budgets"], shown["speed"]["mean"], strict=True)) == totals and len(totals) == 3
     assert conditions.hardware in shown["where"] and shown["prompts"] == 2 and shown["plain"] > 0
     assert curve(replace(elsewhere, recorded="2026-11-20")) is None and curve(elsewhere) is None
-    assert sweeps.of_run(live).summary is sweeps.of_run(live).summary, "a run in progress asks every second"
+    assert sweeps.latest_for(live).summary is sweeps.latest_for(live).summary, "a run in progress asks every second"
     warm = replace(live.request, sampling=Sampling(temperature=0.7))
     for request in (warm, replace(live.request, method="dflash")):
         assert curve(replace(live, request=request)) is None
@@ -127,7 +127,7 @@ def test_what_was_ended_frees_the_machine_and_goes_on_also_in_another_app(
     assert (state(lab), lab.progress({})["done"], lab.curves({})["table"]) == (ended, done, table)
     lab.control({"do": "resume", "sweep": number})
     until(lambda: state(lab) == "done")
-    assert lab.progress({})["done"] == CELLS == len({id(row) for row in lab._lab.sweeps.measured(number)})
+    assert lab.progress({})["done"] == CELLS == len({id(row) for row in lab._lab.sweeps.results_of(number)})
 
 
 @pytest.mark.parametrize(("change", "sentence"), [
