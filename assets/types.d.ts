@@ -229,7 +229,7 @@ export interface HeaderLine {
   header: Header;
 }
 
-/** A round. */
+/** A round, with the ``pieces`` of tokens that no earlier line has, and the seconds since the run began. */
 export interface Entry {
   round: Round;
   pieces: Record<string, string | number[]>;

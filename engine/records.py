@@ -226,7 +226,6 @@ class Verification:
     processed: Floats
 
     def at(self, node: int) -> int:
-        """The target's choice at one node."""
         return int(self.choice[node])
 
 

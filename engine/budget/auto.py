@@ -238,7 +238,6 @@ class AutoBudget(BudgetPolicy):
             self.history.correct(self._prediction.extra_ms / self.plain_ms, milliseconds / recent_plain_ms)
 
     def pass_ms(self, rows: int) -> float:
-        """Milliseconds of an undisturbed pass over ``rows`` rows."""
         measured = self._low_ms.get(rows)
         return interpolate(self.curve.rows, list(self._low_ms.values()), rows) if measured is None else measured
 

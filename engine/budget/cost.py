@@ -79,7 +79,6 @@ class CostCurve:
         return interpolate(self.rows, self.verify_ms, rows)
 
     def draft_at(self, budget: int) -> float:
-        """Milliseconds of one drafter's draft of ``budget`` nodes."""
         return interpolate(self.rows, self.draft_ms, budget + 1)
 
     def round_ms(self, rows: int, budget: int, drafter_count: int, build_ms: float = 0.0) -> float:

@@ -66,7 +66,6 @@ def adapter_file(folder: Path, name: str) -> Path | None:
 
 
 def _numbers(values: object, name: str = "") -> Iterator[tuple[str, int]]:
-    """Yield every integer with the name of its field."""
     if isinstance(values, int):
         yield name, values
     elif isinstance(values, list):

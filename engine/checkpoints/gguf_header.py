@@ -143,7 +143,6 @@ class _HeaderReader:
         return {name: place._replace(start=start + place.start) for name, place in places.items()}
 
     def _count(self, count: int, min_bytes: int, what: str, limit: int) -> int:
-        """Return the count, if the rest of the file can hold that many."""
         left = self._size - self._position
         if count > min(limit, left // min_bytes):
             raise ValueError(f"it says {count:,} {what}; at most {limit:,} are read, and {left:,} bytes are left")

@@ -62,7 +62,6 @@ class Storage:
 
     @property
     def weight_bytes(self) -> float:
-        """The sum of bytes per weight."""
         return self.weights.itemsize + self.besides
 
 

@@ -40,7 +40,6 @@ def text(word: str) -> str:
 
 
 def name(word: str) -> str:
-    """A rig's, a drafter's or a prompt set's name."""
     word = text(word)
     if "\0" in word or len(word) > MAX_NAME_LENGTH:
         raise ArgumentTypeError(f"is {shown(word)}, {len(word)} characters; it has to be a name of at most "
@@ -49,7 +48,6 @@ def name(word: str) -> str:
 
 
 def turn(word: str) -> Turn:
-    """ROLE:TEXT in its two parts."""
     role, colon, words = text(word).partition(":")
     if not colon or role not in ROLES:
         raise ArgumentTypeError(f"is {shown(word)}; it has to be ROLE:TEXT, the role one of {', '.join(ROLES)}")
@@ -87,7 +85,6 @@ budget = option("budget")
 
 
 def budget_or_auto(word: str) -> int | str:
-    """A number of drafted nodes, or ``auto``."""
     return AUTO if word == AUTO else int(budget(word))
 
 

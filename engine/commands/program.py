@@ -81,7 +81,6 @@ def verb_named(name: str) -> ModuleType:
 
 
 def top_parser() -> CommandLine:
-    """The parser of the verb's name, without any verb's flags."""
     lines = "\n".join(f"  {name:10}{what}" for name, what in VERBS.items())
     top = CommandLine(NAME, "The engine from the command line.", usage=f"{NAME} VERB [flags]",
                       epilog=f"verbs:\n{lines}\n\n`{NAME} VERB --help` shows a verb's flags.")
@@ -90,7 +89,6 @@ def top_parser() -> CommandLine:
 
 
 def verb_parser(name: str) -> CommandLine:
-    """The parser of a verb's flags."""
     verb = verb_named(name)
     parser = CommandLine(f"{NAME} {name}", verb.__doc__)
     verb.add(parser)

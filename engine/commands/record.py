@@ -88,7 +88,6 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 
 def lessons_of(rig: str) -> Path:
-    """The file of the lessons to record on a rig."""
     path = TRACES / f"lessons-{Path(rig).name}.json"
     return path if path.is_file() else TRACES / "lessons.json"
 

@@ -71,7 +71,6 @@ def plan_of(choice: argparse.Namespace) -> SweepPlan:
 
 
 def latest(path: Path) -> tuple[int, SweepPlan]:
-    """The number and the plan of the file's latest sweep."""
     with Results(path) as results:
         sweeps = results.sweeps()
     if not sweeps:
@@ -125,7 +124,6 @@ def must_differ(choice: argparse.Namespace) -> None:
 
 
 def write(path: Path | None, text: str) -> None:
-    """Write the text to a file, if one was asked for."""
     try:
         if path:
             replace_file(path, text.encode())

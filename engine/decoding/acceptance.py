@@ -28,18 +28,14 @@ def walk(tree: DraftTree, verification: Verification, redraw: Redraw, random: np
 
 
 def longest_path(parents: Integers, accepted: NDArray[np.bool_]) -> Integers:
-    """Return the path from the root to the deepest node that is accepted with all its ancestors, (a,) int32.
-
-    ``accepted`` is (n,) bool; the root always counts as accepted.
-    """
+    """Return the path from the root to the deepest node that is accepted with all its ancestors, (a,) int32; the root
+    always counts as accepted."""
     return follow_choices(parents, accepted, lambda _: True)[0]
 
 
 def follow_choices(parents: Integers, tokens: NDArray[Any], at: Callable[[int], int]) -> tuple[Integers, int]:
     """Return the longest path from the root whose every token is the choice at its parent, and the choice at its end.
-
-    ``at`` gives a node's choice. It is called only for nodes whose path follows the choices.
-    """
+    ``at`` gives a node's choice; it is called only for nodes whose path follows the choices."""
     choices, depth = {0: at(0)}, {0: 0}
     deepest = 0
     for node, (parent, token) in enumerate(zip(parents.tolist(), tokens.tolist(), strict=True)):

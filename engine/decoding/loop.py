@@ -162,7 +162,6 @@ class DecodeRun:
                 and self.start < self.limit and not self.closed)
 
     def order(self) -> None:
-        """Ask the policy which drafters draft next, and how many nodes."""
         count, self.budget = self.policy.plan(len(self.drafters), self.request.budget)
         self.drafting = self.drafters[:count]
 
@@ -244,7 +243,6 @@ class Clock:
         self._seconds = dict.fromkeys(STAGES, 0.0)
 
     def lap(self, stage: str) -> None:
-        """Count the time since the last lap to ``stage``."""
         now = perf_counter()
         self._seconds[stage] += now - self._last
         self._last = now

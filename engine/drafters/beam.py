@@ -109,17 +109,9 @@ class PathDrafter(ABC):
 
     @abstractmethod
     def _logits(self, tokens: Tensor, positions: Tensor, mask: Tensor, parents: Tensor | None) -> Tensor:
-        """Run a pass, which appends its rows to ``_cache``.
-
-        Args:
-            tokens: (n,) int64.
-            positions: (n,) int64.
-            mask: (1, 1, n, all rows so far), additive.
-            parents: (n,) int64, the tokens' rows in the pass before; None in a draft's first pass.
-
-        Returns:
-            Logits (n, vocabulary) float32; of a first pass only the last row's, (1, vocabulary).
-        """
+        """Run a pass over tokens (n,) at positions (n,), which appends its rows to ``_cache``; ``mask`` (1, 1, n, all
+        rows so far) is additive. ``parents`` (n,) are the tokens' rows in the pass before, None in a first pass.
+        Returns logits (n, vocabulary) float32; of a first pass only the last row's, (1, vocabulary)."""
 
 
 class FeatureDrafter(PathDrafter):

@@ -45,7 +45,6 @@ class TextCounts:
         return (*self.tokens[-len(self.priors):], *more)[-len(self.priors):]
 
     def observe(self, token_ids: Integers) -> None:
-        """Count these tokens as the text's next."""
         for token in token_ids.tolist():
             last = self.context()
             for length in range(1, len(last) + 1):
@@ -122,7 +121,6 @@ class TextDrafter:
         self._text = TextCounts(self.priors)
 
     def observe(self, token_ids: Integers, features: Features) -> None:
-        """See ``protocols.Drafter``. The features are ignored."""
         self._text.observe(token_ids)
 
     def release(self) -> None:

@@ -72,7 +72,6 @@ class UnoDrafter:
         self.release()
 
     def use_target(self, target: TorchTarget) -> None:
-        """See ``protocols.SelfDrafter``."""
         self._target: TorchTarget | None = target
 
     def begin(self, rows: int) -> None:

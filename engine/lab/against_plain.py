@@ -118,11 +118,8 @@ RULE = ("At temperature 0 two texts of one model may differ if its two best toke
 
 
 def verdict(requests: Sequence[Request], gap: float | None, rounding: float) -> str:
-    """Return why the texts of these requests differ, given the widest gap; see ``RULE``.
-
-    A gap explains only greedy choices by the model's own logits, because rounding can change a sampled token however
-    wide the gap.
-    """
+    """Return why the texts of these requests differ, given the widest gap; see ``RULE``. A gap explains only greedy
+    choices by the model's own logits, because rounding can change a sampled token however wide it is."""
     methods = [METHODS.get(request.method) for request in requests]
     if any(method and not method.lossless for method in methods):
         return BIASED
@@ -228,7 +225,6 @@ class InterleavedTiming:
 
     @property
     def pairs(self) -> list[TurnPair]:
-        """The turns taken so far."""
         return turn_pairs(self.rounds, self.plain)
 
     def _read_to(self, side: int, rounds: list[Round], tokens: int) -> None:

@@ -30,28 +30,17 @@ Key = TypeVar("Key", int, str)
 
 @dataclass(frozen=True)
 class Anatomy:
-    """Statistics of recorded runs. Accepted tokens exclude the root and are per round.
-
-    Args:
-        rounds: how many drafted; a last round cut short by the end of the text does not count.
-        misses: by drafter, the share of rounds in which the token that ended the walk stood at each place of its row.
-        by_rank: accepted tokens per verified row, by rank among siblings of the tree, from 0.
-        by_drafter: the same by the drafters that proposed the row; empty for one drafter.
-        first_nodes: accepted tokens if only the n most probable nodes of each tree were verified, by n.
-        redrafts: other trees from the same drafts, at the same positions.
-        omissions: sentences about what could not be computed.
-        kinds: kind of each drafter, such as eagle3, if a trace names it.
-    """
+    """Statistics of recorded runs. Accepted tokens exclude the root and are per round."""
 
     runs: int
-    rounds: int
-    misses: dict[str, dict[str, Measured]]
-    by_rank: dict[int, Measured]
-    by_drafter: dict[str, Measured]
-    first_nodes: dict[int, Measured]
-    redrafts: tuple[RedraftedLength, ...]
-    omissions: tuple[str, ...]
-    kinds: Mapping[str, str]
+    rounds: int  # that drafted, without those cut short by the end of the text
+    misses: dict[str, dict[str, Measured]]  # by drafter: share of rounds by the place of the last token in its row
+    by_rank: dict[int, Measured]  # accepted tokens per verified row, by rank among siblings of the tree, from 0
+    by_drafter: dict[str, Measured]  # the same by the drafters that proposed the row; empty for one drafter
+    first_nodes: dict[int, Measured]  # accepted tokens if only the n most probable nodes were verified, by n
+    redrafts: tuple[RedraftedLength, ...]  # other trees from the same drafts, at the same positions
+    omissions: tuple[str, ...]  # sentences about what could not be computed
+    kinds: Mapping[str, str]  # of drafters, such as eagle3, if a trace names them
 
 
 def anatomy(traces: Sequence[Trace]) -> Anatomy:

@@ -73,7 +73,6 @@ class Reading:
 
     @property
     def round_ms(self) -> float:
-        """The mean milliseconds of a round; 0 without one."""
         return 1e3 * self.seconds / self.rounds if self.lengths else 0.0
 
     @property

@@ -32,18 +32,13 @@ TREE_SIZES = (2, 4, 8, 12, 16, 24, 32, 64, 128)  # drafted nodes
 
 @dataclass(frozen=True)
 class RedraftedLength:
-    """One kind of tree from one drafter's drafts at one budget.
-
-    Args:
-        accepted: drafted tokens accepted per round.
-        gain_over_chain: accepted tokens minus those of a chain with the same budget, paired by position.
-    """
+    """One kind of tree from one drafter's drafts at one budget."""
 
     drafter: str
     kind: str
     budget: int
-    accepted: Measured
-    gain_over_chain: Measured
+    accepted: Measured  # drafted tokens per round
+    gain_over_chain: Measured  # accepted tokens minus those of a chain with the same budget, paired by position
 
 
 def redraft_kinds(counted: CountedRuns) -> tuple[tuple[RedraftedLength, ...], tuple[str, ...]]:

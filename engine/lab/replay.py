@@ -49,7 +49,6 @@ class KnownText:
         return longest_path(tree.parents, inside & (tree.tokens == tokens))
 
     def build(self, drafter: str, builder: Builder, position: int, nodes: int) -> DraftTree:
-        """Build a tree from what the drafter proposes at this position."""
         lattice = self.proposals[drafter][position].cut(self.context_limit - self.start - position - 1)
         return builder(lattice, int(self.token_ids[position]), nodes)
 
@@ -151,7 +150,6 @@ class Replay:
         return self._combine(trees, budget)
 
     def steps(self, budget: int, policy: BudgetPolicy | None = None) -> Iterator[Step]:
-        """Yield the rounds, from the text's first token to its last."""
         policy = policy or BudgetPolicy()
         position, size = 0, len(self.known.token_ids)
         while position < size:
@@ -176,22 +174,15 @@ class Replay:
 
 @dataclass(frozen=True)
 class Forecast:
-    """What one setting would do on the known text. At the pace ``auto``, ``budget`` is the largest allowed.
-
-    Args:
-        lengths: tokens committed by each round, the root included.
-        rows: rows verified in each round, the root included.
-        build_ms: measured median of building one round's trees.
-        predicted_ms: duration of the text without the prefill, by the cost curve; 0 without a curve.
-    """
+    """What one setting would do on the known text. At the pace ``auto``, ``budget`` is the largest allowed."""
 
     method: str
     split: str
     budget: int
-    lengths: tuple[int, ...]
-    rows: tuple[int, ...]
-    build_ms: float = 0.0
-    predicted_ms: float = 0.0
+    lengths: tuple[int, ...]  # tokens committed by each round, root included
+    rows: tuple[int, ...]  # verified in each round, root included
+    build_ms: float = 0.0  # measured median of building one round's trees
+    predicted_ms: float = 0.0  # of the text without the prefill, by the cost curve; 0 without a curve
     pace: str = FIXED
 
     @property

@@ -113,7 +113,6 @@ class SweepPlan:
         return sorted({prompt.category for prompt in self.prompts if prompt.category})
 
     def request(self, cell: Cell) -> PromptRequest:
-        """Return a cell's request to the rig."""
         prompt = self.prompts[cell.prompt]
         setting = {one.name: getattr(cell.setting, one.name) for one in fields(Setting) if one.name != "concurrency"}
         return prompt_request({"prompt": prompt.text, "turns": prompt.turns, "max_tokens": self.max_tokens,
@@ -198,12 +197,9 @@ GREEDY = Sampling()
 def settings(methods: Iterable[str], budgets: Iterable[int | str] = TRIED_BUDGETS, split: str = "total",
              drafters: tuple[str, ...] = (), sampling: Sampling = GREEDY,
              concurrency: Iterable[int] = (1,)) -> tuple[Setting, ...]:
-    """Return the baseline, then every method at every budget, for every concurrency.
-
-    The baseline with one request at a time is always included, because all texts are compared with its texts.
-    ``budgets`` are numbers of nodes, and ``auto``. ``split`` and ``drafters`` apply to the methods that have a choice
-    of them. RequestError for an invalid value.
-    """
+    """Return the baseline, then every method at every budget, for every concurrency. The baseline of one request at a
+    time is always included, because all texts are compared with its texts. ``split`` and ``drafters`` apply to methods
+    that have a choice of them. RequestError for an invalid value."""
     for name, value in asdict(sampling).items():
         check_option(name, value)
     counts = sorted({check_int("The number of requests at once", count, 1, MAX_CONCURRENCY) for count in concurrency})

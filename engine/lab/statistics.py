@@ -111,13 +111,8 @@ def histogram(readings: Sequence[Reading]) -> tuple[int, ...]:
 
 @dataclass(frozen=True)
 class DepthRank:
-    """Acceptance at one depth (from 1) and rank (from 0).
-
-    Args:
-        reached: rounds that accepted the depth above this one.
-        proposed: how many of their trees had a token of this rank.
-        accepted: how many of these tokens were accepted.
-    """
+    """Acceptance at one depth (from 1) and rank (from 0). ``reached``: rounds that accepted the depth above;
+    ``proposed``: how many of their trees had a token of this rank; ``accepted``: how many of these were accepted."""
 
     depth: int
     rank: int

@@ -141,7 +141,6 @@ class Results:
                                f"version {VERSION}; name another file.")
 
     def _header(self) -> list[int]:
-        """The application, its version, and how many tables there are."""
         return [self._all(question)[0][0] for question in (
             "PRAGMA application_id", "PRAGMA user_version", "SELECT count(*) FROM sqlite_master")]
 
@@ -170,7 +169,6 @@ class Results:
                     for prompt, setting, repeat, reading, failure, hardware in rows]
 
     def pending(self, number: int) -> list[Cell]:
-        """The cells that are still to be measured, in their order."""
         settings = self.sweep(number).plan.settings
         rows = self._all(f"SELECT prompt, setting, repeat FROM cell WHERE sweep = ? AND {PENDING} ORDER BY place",
                          number)

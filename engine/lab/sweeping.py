@@ -172,14 +172,9 @@ MIN_REPEATS = 3  # of a race; with fewer a median has no spread
 
 @dataclass(frozen=True)
 class Track:
-    """One setting of a race. The other fields are empty if ``failure`` says why it could not run.
-
-    Args:
-        shown: the repeat of median duration, which is replayed.
-        seconds, tokens: cumulative by round, of ``shown``.
-        row: the statistics over repeats.
-        difference: the first one from plain decoding's text.
-    """
+    """One setting of a race: ``shown`` is the repeat of median duration, with its cumulative ``seconds`` and ``tokens``
+    by round; ``row`` has the statistics over repeats, ``difference`` is the first from plain decoding's text. The other
+    fields are empty if ``failure`` says why it could not run."""
 
     setting: Setting
     shown: Reading | None = None

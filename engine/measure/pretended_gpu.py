@@ -49,7 +49,6 @@ class Counts:
             self.lines[kind, line] += 1
 
     def total(self, kind: str) -> int:
-        """The calls of a kind in all stages."""
         return sum(count for (_, one), count in self.calls.items() if one == kind)
 
     def clear(self) -> None:

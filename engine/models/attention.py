@@ -20,11 +20,8 @@ FUSED, EAGER = "tree_sdpa", "tree_eager"  # names of attention implementations
 
 
 def tree_mask(*, mask_function: Any, attention_mask: Tensor, dtype: torch.dtype, **_: Any) -> Tensor:
-    """Make the additive mask (1, 1, rows, slots) of a tree. The rows' own slots are the last.
-
-    ``attention_mask`` (1, rows, slots) bool says which slots are on a row's path, its own included; a row's position is
-    therefore their number minus 1.
-    """
+    """Make the additive mask (1, 1, rows, slots) of a tree. ``attention_mask`` (1, rows, slots) bool says which slots
+    are on a row's path, its own included, so its position is their number minus 1. The rows' own slots are the last."""
     rows, slots = attention_mask.shape[1:]
     positions = attention_mask[0].sum(-1) - 1
     by_slot = torch.cat([torch.arange(slots - rows, device=positions.device), positions])

@@ -33,7 +33,6 @@ class KeptText(NamedTuple):
         return self.features.nbytes + sum(rows.nbytes for held in self.slots.values() for rows in held.values())
 
     def copied(self) -> Self:
-        """Return a copy that shares no memory with the cache."""
         slots = {layer: {number: rows.clone() for number, rows in held.items()} for layer, held in self.slots.items()}
         return type(self)(self.token_ids, slots, self.features.clone())
 
@@ -79,7 +78,6 @@ class TreeCache(Cache):  # type: ignore[misc]  # transformers' types are not rea
         self.length = length
 
     def get_seq_length(self, layer_idx: int = 0) -> int:
-        """Return the number of committed slots."""
         return self.length
 
     def keep(self, rows: Integers, on_device: Tensor) -> None:
@@ -140,7 +138,6 @@ class LayeredCache(Cache):  # type: ignore[misc]  # see above
         self.length = length
 
     def get_seq_length(self, layer_idx: int = 0) -> int:
-        """Return the number of committed slots."""
         return self.length
 
     def get_mask_sizes(self, query_length: int, layer_idx: int) -> tuple[int, int]:

@@ -110,12 +110,10 @@ class OmpSpinSuppressor(TorchThread):
         self.start()
 
     def stop(self) -> None:
-        """End the thread soon, and with it the team."""
         self._over = True
         self.wanted.set()
 
     def _hold_team(self) -> None:
-        """Start the team, then wait for as long as it is wanted."""
         torch.zeros(PARALLEL_SIZE).add_(1)
         while self.wanted.wait(IDLE_SECONDS) and not self._over:
             self.wanted.clear()

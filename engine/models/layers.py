@@ -77,10 +77,8 @@ def repeated(states: Tensor) -> Tensor:
 
 
 def apply_rotary(states: Tensor, rotation: Rotation, out: Tensor | None = None) -> Tensor:
-    """Apply rotary position embedding to states (…, rows, heads, head size).
-
-    They are passed ``repeated``, or twice, so that the states with swapped halves are a view.
-    """
+    """Apply rotary position embedding to states (…, rows, heads, head size), which are passed ``repeated``, or twice,
+    so that the states with swapped halves are a view."""
     cosines, sines = rotation
     size = cosines.shape[-1]
     swapped = states.narrow(-1, size // 2, size)
@@ -100,7 +98,6 @@ class GatedMlp:
         return self.down(silu(gate).mul_(up), residual)
 
     def linears(self) -> list[PackedLinear]:
-        """Its products with weights."""
         return [self.gate_up, self.down]
 
 
@@ -116,18 +113,14 @@ class Experts:
         return output if residual is None else output.add_(residual)
 
     def linears(self) -> list[PackedLinear]:
-        """Return none: transformers computes the products."""
         return []
 
 
 class View(NamedTuple):
     """What one text's ``rows`` of a pass see in a layer.
 
-    Args:
-        slots: (2, kv heads, keys, head size): the keys and values of earlier positions, then room for those of these
-            rows, then ``spare`` slots, which the mask hides.
-        mask: (1, 1, folded groups × rows, keys), see ``additive``.
-        dtype: of the attention; by default that of the slots.
+    ``slots`` (2, kv heads, keys, head size): the keys and values of earlier positions, then room for those of these
+    rows, then ``spare`` slots, which the mask (1, 1, folded groups × rows, keys) hides. Attention is in ``dtype``.
     """
 
     rows: int
@@ -157,14 +150,11 @@ class Layer:
             self.head_norm = Norm(gains[:, None].repeat(1, 2, 1), attention.q_norm.variance_epsilon)
 
     def linears(self) -> list[PackedLinear]:
-        """Return its products with weights."""
         return [self.inputs, self.out, *self.mlp.linears()]
 
     def run(self, hidden: Tensor, rotation: Rotation, views: Sequence[View]) -> Tensor:
-        """Run the layer on hidden states (rows, hidden size), the rows of all texts one after another.
-
-        Each text attends through its own view; everything else is one product for all rows.
-        """
+        """Run the layer on hidden states (rows, hidden size), the rows of all texts one after another. Each text
+        attends through its own view; everything else is one product for all rows."""
         hidden = self.attention(self.first_norm(hidden), rotation, views, hidden)
         return self.mlp(self.second_norm(hidden), hidden)
 
@@ -231,14 +221,10 @@ def folded_groups(config: Any, like: Tensor) -> int:
 
 
 def additive(seen: Tensor, committed: int, like: Tensor, groups: int = 1, spare: int = 0) -> Tensor:
-    """Make the additive mask of a pass: (1, 1, groups × rows, committed + drafted + spare), 0 or −inf.
+    """Make the additive mask of a pass: (1, 1, groups × rows, committed + drafted + spare), 0 or −inf, like ``like``.
 
-    Args:
-        seen: (rows, drafted) bool.
-        committed: number of positions before the rows; all rows see them.
-        like: a tensor of the mask's dtype and device.
-        groups: see ``folded_groups``.
-        spare: number of slots behind the rows; none sees them.
+    ``seen`` is (rows, drafted) bool. All rows see the ``committed`` positions before them, none the ``spare`` slots
+    behind them; ``groups``: see ``folded_groups``.
     """
     rows, drafted = seen.shape
     mask = like.new_zeros(groups, rows, committed + drafted + spare)

@@ -120,11 +120,9 @@ class FusedPass(nn.Module):
 
     def enable_int4(self, rule: LevelsRule | None = None) -> bool:
         """Multiply with 4-bit weights, found by the rule (see ``PackedLinear``); return whether most weights are 4-bit.
-
         If so, every method writes exactly plain decoding's text: products are batch-invariant, and attention is in
         float64, where rounding to bfloat16 hides the order of keys, which differs between a tree and a text. False for
-        a mixture of experts, whose products transformers computes.
-        """
+        a mixture of experts, whose products transformers computes."""
         if any(isinstance(layer.mlp, Experts) for layer in self.layers):
             return False
         products = [product for layer in self.layers for product in layer.linears()]

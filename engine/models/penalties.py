@@ -29,7 +29,6 @@ class LogitsAdjustment:
         self.commit(np.asarray(prompt_ids[start:], np.int32))
 
     def commit(self, tokens: Integers) -> None:
-        """Count written tokens (n,)."""
         np.add.at(self._written, tokens, 1)
 
     def adjust(self, logits: Tensor, tree: PackedTree | None = None) -> Tensor:

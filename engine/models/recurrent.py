@@ -34,7 +34,6 @@ class TreeMixer(nn.Module):
         self.mixer = mixer
 
     def forward(self, *given: Any, **named: Any) -> Any:
-        """Run the layer on hidden states (1, rows, hidden size)."""
         cache = next((value for value in (*given, *named.values()) if isinstance(value, LayeredCache)), None)
         if cache is None or cache.tree is None:
             return self.mixer(*given, **named)
@@ -98,12 +97,8 @@ class DeltaMixer(TreeMixer):
         return mixer.out_proj(output.view(1, len(mixed), -1))
 
     def _projected(self, hidden: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Project hidden states (1, rows, hidden size).
-
-        Returns:
-            Queries, keys and values side by side (rows, channels); the gate (rows, heads, value size); the heads'
-            rates, then their steps (rows, 2 × heads).
-        """
+        """Project hidden states (1, rows, hidden size) to queries, keys and values side by side (rows, channels), the
+        gate (rows, heads, value size), and the heads' rates, then steps (rows, 2 × heads)."""
         mixer = self.mixer
         if hasattr(mixer, "in_proj_qkv"):
             gate = mixer.in_proj_z(hidden)[0].unflatten(-1, (-1, mixer.head_v_dim))
@@ -139,10 +134,8 @@ class DeltaMixer(TreeMixer):
 
 
 def columns_above(window: int, tree: PassRows) -> Tensor:
-    """Return the indices of each row's last ``window`` columns, (rows, window) int64, its own the last.
-
-    Columns are those of the committed window, followed by those of the rows.
-    """
+    """Return the indices of each row's last ``window`` columns, (rows, window) int64, its own the last, among those of
+    the committed window and of the rows."""
     numbers = torch.arange(window + len(tree.parents), device=tree.parents.device)
     before = torch.cat([numbers[:window] - 1, tree.parents + window]).clamp_(min=0)
     before[window] = window - 1

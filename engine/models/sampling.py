@@ -33,12 +33,8 @@ def likeliest(logits: Tensor) -> Tensor:
 
 
 def processed_logprobs(logits: Tensor, sampling: Sampling) -> Tensor:
-    """Apply temperature, min-p, top-k and top-p, in vLLM's order, to logits (rows, vocabulary).
-
-    Returns:
-        Log probabilities (rows, vocabulary) float32, −inf for tokens that are cut. At temperature 0 the argmax has
-        probability 1.
-    """
+    """Apply temperature, min-p, top-k and top-p, in vLLM's order, to logits (rows, vocabulary). Returns log
+    probabilities float32, −inf for tokens that are cut; at temperature 0 the argmax has probability 1."""
     if sampling.temperature == 0:
         return torch.full_like(logits, -torch.inf).scatter_(-1, likeliest(logits)[:, None], 0.0)
     logits = logits / sampling.temperature
@@ -56,12 +52,8 @@ def processed_logprobs(logits: Tensor, sampling: Sampling) -> Tensor:
 
 
 def draw_tokens(probabilities: Tensor, draws: Tensor) -> Tensor:
-    """Sample a token per row, (rows,) int64, by inverse transform sampling.
-
-    Args:
-        probabilities: (rows, vocabulary), unnormalised.
-        draws: (rows,) in [0, 1).
-    """
+    """Sample a token per row, (rows,) int64, by inverse transform sampling from unnormalised probabilities (rows,
+    vocabulary) with draws (rows,) in [0, 1)."""
     cumulative = probabilities.double().cumsum(-1)
     chosen = torch.searchsorted(cumulative, (draws.double() * cumulative[:, -1])[:, None], right=True)[:, 0]
     last = probabilities.shape[-1] - 1 - (probabilities.flip(-1) > 0).int().argmax(-1)
@@ -69,12 +61,8 @@ def draw_tokens(probabilities: Tensor, draws: Tensor) -> Tensor:
 
 
 def choices(logits: Tensor, sampling: Sampling, draws: Tensor) -> tuple[Tensor, Tensor | None]:
-    """Choose a token at each row of logits (rows, vocabulary), with draws (rows,) float64 in [0, 1).
-
-    Returns:
-        The choices (rows,) int64 and the processed log probabilities (rows, vocabulary) float32, None at temperature 0;
-        both on the device.
-    """
+    """Choose a token at each row of logits (rows, vocabulary), with draws (rows,) float64 in [0, 1). Returns choices
+    (rows,) int64 and, unless greedy, the processed log probabilities (rows, vocabulary) float32, on the device."""
     if sampling.temperature == 0:
         return likeliest(logits), None
     processed = processed_logprobs(logits.float(), sampling)
@@ -98,12 +86,9 @@ def _largest_on_cpu(row: Tensor) -> float:
 
 
 def verification(logits: Tensor, sampling: Sampling, rows: PassRows, adjusted: Tensor | None = None) -> Verification:
-    """Return the target's choices and statistics at each node, as host arrays.
-
-    Up to ``MAX_LAZY_LOGITS`` logits, statistics are computed when they are read, because a round needs only the choices
-    along its path. ``logits`` (rows, vocabulary) are the model's; ``adjusted`` are those that the target chooses by, if
-    penalties or biases change them.
-    """
+    """Return the target's choices and statistics at each node, as host arrays. ``adjusted``: logits with penalties and
+    biases, by which it chooses. Up to ``MAX_LAZY_LOGITS`` logits (rows, vocabulary), statistics are computed when they
+    are read, because a round needs only the choices along its path."""
     made: GreedyChoices | KnownChoices
     if sampling.temperature == 0 and logits.device.type == "cpu" and adjusted is None:
         must_be_numbers(_largest_on_cpu(logits[0]))

@@ -92,14 +92,11 @@ class TorchTarget:
 
     @property
     def dtype(self) -> str:
-        """The name of the weights' dtype."""
         return FOUR_BITS if self._in_four_bits else str(self.model.dtype).removeprefix("torch.")
 
     def enable_int4(self, rule: LevelsRule | None = None) -> bool:
-        """Multiply with 4-bit weights, if the rule finds them (see ``PackedLinear``); return whether it does.
-
-        Needs a model in bfloat16, and has to be called before the first prompt.
-        """
+        """Multiply with 4-bit weights, if the rule finds them (see ``PackedLinear``); return whether it does. Needs a
+        model in bfloat16; call it before the first prompt."""
         with torch.inference_mode():
             self._in_four_bits = isinstance(self.fastest, FusedPass) and self.fastest.enable_int4(rule)
         return self._in_four_bits
@@ -111,7 +108,6 @@ class TorchTarget:
 
     @property
     def hardware(self) -> str:
-        """The name of the hardware it runs on."""
         return hardware(self.device, gpus_of(self.model))
 
     @property
@@ -189,10 +185,8 @@ class TorchTarget:
         self._reusable_text, self._keep_text = kept, keep and self._prefill_rows is not None
 
     def reusable_tokens(self, kept: KeptText, prompt_ids: Sequence[int]) -> int:
-        """Return how many tokens of an earlier text a prompt can reuse, with the same bits as reading all of it.
-
-        The prompt's last token is always read, for its logits.
-        """
+        """Return how many tokens of an earlier text a prompt can reuse, with the same bits as reading all of it. The
+        last token is always read, for its logits."""
         limit = min(len(kept.token_ids), len(prompt_ids) - 1)
         different = np.flatnonzero(kept.token_ids[:limit] != np.asarray(prompt_ids[:limit]))
         equal = int(different[0]) if len(different) else limit
@@ -200,11 +194,8 @@ class TorchTarget:
 
     @in_inference_mode
     def kept_text(self) -> KeptText | None:
-        """Return the prefix that a later text can reuse, as views; None if it is empty.
-
-        In int4 that is prompt and answer, because a token's bits do not depend on the pass that reads it; otherwise the
-        full passes of the prompt.
-        """
+        """Return the prefix that a later text can reuse, as views, or None: prompt and answer in int4, whose bits do
+        not depend on the pass that reads them, otherwise the full passes of the prompt."""
         if self._cache is None or not self._tokens:
             return None
         token_ids = np.concatenate(self._tokens)
@@ -229,13 +220,8 @@ class TorchTarget:
 
     @in_inference_mode
     def look_ahead(self, block: Sequence[int], forward: FusedPass) -> tuple[int, Tensor]:
-        """Run a causal pass over a block behind the committed rows, and keep nothing of it.
-
-        The block is cut to the cache's free rows.
-
-        Returns:
-            The choice after the block's first token, and the logits (rows, vocabulary).
-        """
+        """Run a causal pass over a block behind the committed rows, cut to the cache's free rows, and keep nothing.
+        Returns the choice after the block's first token, and the logits (rows, vocabulary)."""
         cache = self._open_cache
         assert isinstance(cache, TreeCache)
         tokens = torch.tensor(block[:cache.slots.shape[-2] - cache.length], device=self.device)
@@ -300,7 +286,6 @@ class TorchTarget:
         return int(draw_tokens(weights[None], torch.tensor([draw], device=weights.device))[0])
 
     def release(self) -> None:
-        """Free the cache and the last pass's output."""
         self._cache, self._reusable_text, self._keep_text = None, None, False
         self._output, self._tokens, self._features = NOTHING, [], []
 
@@ -323,9 +308,7 @@ def positions_of(config: Any) -> int:
 
 def must_verify_trees(target: TorchTarget) -> None:
     """Check that a model of an unknown architecture predicts in a small tree pass what it predicts in plain passes.
-
-    RigError if not, for example because the model ignores position ids or the attention mask.
-    """
+    RigError if not, for example because it ignores position ids or the attention mask."""
     kind = target.config.model_type
     if kind in KNOWN and is_steady(target.config):
         return
@@ -350,11 +333,9 @@ def must_verify_trees(target: TorchTarget) -> None:
 
 @torch.inference_mode()
 def largest_difference_nats(target: TorchTarget, start: int = 0) -> float:
-    """Return the largest difference, in nats, between a tree pass and plain passes.
-
-    The top token's log probability and the entropy are compared at three nodes. The last path comes after many
-    siblings, so that a mask which shows them gives a large difference. The text's first position is ``start``.
-    """
+    """Return the largest difference, in nats, between a tree pass and plain passes, of the top token's log probability
+    and of the entropy at three nodes. The last path comes after many siblings, so that a mask which shows them gives a
+    large difference. The text's first position is ``start``."""
     random = np.random.default_rng(0)
     token_limit = min(int(target.config.vocab_size), 1000)
     prompt = random.integers(0, token_limit, PREFIX).tolist()

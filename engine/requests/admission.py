@@ -72,11 +72,9 @@ class Admission:
 
     @contextmanager
     def admitted(self, share: float = WHOLE_RIG, report: Callable[[str], None] = lambda _: None) -> Iterator[None]:
-        """Wait for admission of a run without an address. Re-entrant for a thread inside ``exclusive``.
-
-        ``report`` is called several times a second with the reason for waiting; it may raise to end the wait.
-        RequestError if the thread itself holds the place that it would wait for, because it would wait for ever.
-        """
+        """Wait for admission of a run without an address. Re-entrant for a thread inside ``exclusive``. ``report`` is
+        called several times a second with the reason for waiting; it may raise to end the wait. RequestError if the
+        thread itself holds the place that it would wait for."""
         thread = get_ident()
         if self._owner == thread:
             yield
@@ -137,7 +135,6 @@ class Admission:
         return f"{state}; yours is number {before + 1} in the line and starts when there is room."
 
     def _admit(self) -> None:
-        """Admit in order of arrival, as far as there is room."""
         for place in self._line:
             used = self._taken(place.address) if place.address else 0.0
             if place.begun or used > 0 and used + place.share > MAX_SHARE_PER_ADDRESS + SHARE_TOLERANCE:

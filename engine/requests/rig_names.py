@@ -57,7 +57,6 @@ class RigPair:
 
     @property
     def needs(self) -> str:
-        """A small rig's needs in a sentence; empty for others."""
         if not self.download_gb:
             return ""
         four = f", {self.int4_gb:.1f} GB in int4" if self.int4_gb else " (its layers have no int4)"

@@ -91,7 +91,6 @@ class ServerReport(Message):
         return self
 
     def sentence(self, title: str) -> str:
-        """The server's own figures, in words."""
         kept, tried = ("?" if count is None else count for count in (self.kept, self.tried))
         words = f"{title}'s own figures: {kept} of {tried} drafted tokens accepted"
         if self.steps and self.kept is not None:

@@ -75,7 +75,6 @@ class Server:
         return f"{self.kind.title} {self.version}".strip()
 
     def describe(self, report: ServerReport | None) -> str:
-        """Say how much the server reported of a request."""
         if report and report.accepted:
             return f"{self.title} reports its steps: how many tokens each drafted, and how many it accepted."
         if report and report.steps == 0:

@@ -58,7 +58,6 @@ class Answer(Iterator[Round]):
 
     @property
     def token_ids(self) -> list[int]:
-        """The text so far."""
         return committed_ids(line.round for line in self._read if isinstance(line, Entry))
 
     @property

@@ -204,7 +204,6 @@ class Scheduler:
             reader.pending, reader.since, reader.late = wanted, perf_counter(), False
 
     def _clear(self, reader: RunReader, failed: bool = False) -> None:
-        """Close a run and free its seat."""
         reader.close(failed)
         with self._entry:
             self._readers = [other for other in self._readers if other is not reader]

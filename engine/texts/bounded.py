@@ -84,7 +84,6 @@ class BoundedTexts:
         return StopTokens(frozenset(ids), note)
 
     def vocabulary(self) -> dict[str, int]:
-        """Return the id of every token."""
         return dict(self._ask("vocabulary"))
 
     def _ask(self, function: str, *arguments: Any) -> Any:

@@ -56,7 +56,6 @@ class TextProcess:
             return {"broke": reason}
 
     def close(self) -> None:
-        """End it. The next request would start it again."""
         with self._lock:
             self._end()
 

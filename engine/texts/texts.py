@@ -94,7 +94,6 @@ class TokenizerTexts:
         return sorted(ids), note
 
     def vocabulary(self) -> dict[str, int]:
-        """Return the id of every token."""
         return dict(self._tokenizer.get_vocab())
 
 

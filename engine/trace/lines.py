@@ -29,12 +29,11 @@ class Header:
     """What was run, on what, and when.
 
     Args:
-        drafters: names, in order.
         pieces: texts of the prompt's tokens.
-        title, note: for the reader: what a recording shows, or that the prompt is unlike the rig's training.
+        note: a sentence for the reader, such as that the prompt is unlike the rig's training.
         recorded: ISO date of a recording; empty for a live run.
         turns: the conversation before the prompt.
-        engine: name of the engine that made the rounds; empty for Canopy's own.
+        engine: empty for Canopy's own.
         every: one of so many rounds was recorded.
         precision: a sentence that says why the rig runs in this dtype.
         chunked: the engine does not report rounds; each ``round`` is a chunk of its stream.
@@ -104,14 +103,10 @@ class SharedPass:
 
 @dataclass(frozen=True)
 class Entry:
-    """A round.
+    """A round, with the ``pieces`` of tokens that no earlier line has, and the seconds since the run began.
 
-    Args:
-        pieces: texts of tokens that no earlier line has.
-        elapsed_seconds: since the run began.
-        shared: for the live display only; not in files.
-        texts: by position, what a committed token adds to the text if that is not its piece; most tokenizers, for
-            example, drop the blank before a first word.
+    ``texts``: by position, what a committed token adds to the text if that is not its piece; most tokenizers, for
+    example, drop the blank before a first word. ``shared`` is for the live display only.
     """
 
     round: Round
@@ -128,8 +123,7 @@ class End:
     Args:
         reason: ``stop`` (a stop token), ``length`` (max_tokens), ``context`` (no positions left), ``stopped``, ``cut``
             (the file ends early) or ``unknown`` (a recorder was not told).
-        dropped: rounds that a recorder had no time for.
-        refused: invalid rounds, which a recorder left out.
+        dropped: rounds that a recorder had no time for; ``refused`` ones were invalid.
         note: another engine's own figures, how many runs shared rounds, or how many lines the reader left out.
         drafted, accepted: of a chunked run, tokens in all; 0 if unknown.
         prefill_seconds: until the first token; 0 if unknown.
