@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 RECORDINGS = "recordings"  # the name of what stands in for a rig
 MAX_AT_ONCE = 8  # browsers that are shown a recording in place of a run
 TOURED = "welcome"  # the recording that the tour speaks of
+TOURED_ON = {"smollm2": "smollm2-palindrome"}  # rigs with one of their own
 
 log = logging.getLogger("canopy")
 

@@ -161,7 +161,8 @@ function open(element, props, server, tell) {
     if (!stage.header || stage.header.engine) return;
     const asked = stage.header.options;
     if (!push && !parts.ready && (touched || controls.carriedPrompt !== null)) return; // the bar keeps its values
-    const named = push ? null : Address.read();
+    const address = Address.read();
+    const named = push || address.trace !== stage.value.run ? null : address;
     controls.filled = true;
     tell.adopt({ ...asked, method: named?.method || asked.method, budget: named?.budget ?? asked.budget });
     conversation?.setTurns(stage.header.turns);

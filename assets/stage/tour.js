@@ -5,9 +5,9 @@ import { button, html, write } from "../shared/ink.js";
 const STEPS = [
   { mode: "story", at: ".cs-story", title: "One pass, many tokens",
     text: "A language model usually writes one token (a word or a piece of one) per pass. Here a drafter, a small model or a table of phrases, guesses ahead; the big model, the target, checks all guesses at once and keeps those that it would have written itself.",
-    exercise: "Press → a few times. Which round kept most?" },
+    exercise: "Press → or ▶ a few times. Which round kept most?" },
   { mode: "story", at: ".cs-frame-text", title: "Where each token came from",
-    text: "Purple tokens are the target's own. Blue and orange ones were guessed by one of the two drafters, green ones by both. A bar marks where a round begins.",
+    text: "Purple tokens are the target's own. Each drafter's guesses have its colour, which the legend names; green ones were guessed by two. A bar marks where a round begins.",
     exercise: "Click a token in the middle of the text: the page goes to the round that wrote it." },
   { mode: "workbench", at: "[data-panel=tree]", title: "The draft tree",
     text: "Guesses share their beginnings, so they form a tree. The accepted path runs straight along the top and ends in the bonus, a diamond: the target's own next token.",
@@ -79,8 +79,8 @@ export class Tour {
     write(this.place, `${step + 1} of ${STEPS.length}`);
     write(this.next, step === STEPS.length - 1 ? "Done" : "Next");
     this.back.hidden = step === 0;
-    this.mark(document.querySelector(at));
     this.box.showPopover();
+    this.mark(document.querySelector(at));
   }
 
   // The card stands beside what is marked.

@@ -95,6 +95,18 @@ def test_the_tour_goes_on_where_it_was_left_and_covers_nothing(watched: Watched,
     assert page.locator(".lab-sweep").is_visible() and card.is_hidden()
 
 
+def test_on_a_phone_the_tours_card_lies_below_what_it_speaks_of(watched: Watched, address: str) -> None:
+    watched.page.set_viewport_size({"width": 390, "height": 844})
+    page = watched.open(address)
+    page.get_by_role("button", name="A tour in nine steps").click()
+    card = page.get_by_role("dialog", name="Tour")
+    for step in range(1, 9):
+        page.wait_for_function(f"document.querySelector('.cs-tour footer span').textContent === '{step} of 9'")
+        part, box = page.locator(".cs-toured").bounding_box(), card.bounding_box()
+        assert part["y"] >= 0 and part["y"] + part["height"] <= box["y"] and box["y"] + box["height"] <= 844
+        card.get_by_role("button", name="Next step").click()
+
+
 def test_story_and_workbench_show_the_same_round_of_the_same_run(onlooker: Watched) -> None:
     page = onlooker.show("#trace=welcome&mode=story&round=3")
     figures = page.locator(".cs-metric-tau .cs-number, .cs-metric-rounds .cs-number")
