@@ -17,7 +17,7 @@ from engine.trace import End, Entry, Header, Line
 from explorer.recordings import NoInstruments
 from explorer.rig import Source
 
-MAX_AT_ONCE = 8  # runs of this page that a server answers; it has a line of its own
+MAX_CONCURRENT_RUNS = 8  # of this page; the server has a queue of its own
 DRAFTER = "its drafter"
 UNKNOWN_PIECE = "⟨?⟩"
 
@@ -51,7 +51,7 @@ class ServerRun:
     """One answer of a server, as it becomes rounds. The text's first token came from reading the prompt and is in no
     step."""
 
-    share = 1 / MAX_AT_ONCE
+    share = 1 / MAX_CONCURRENT_RUNS
 
     def __init__(self, source: AttachedServer, request: PromptRequest) -> None:
         self._source, self._server, self._request = source, source.server, request

@@ -31,9 +31,9 @@ _BUSY = Refusal(503, "Too many requests wait for this page to be built; ask agai
 
 @dataclass(frozen=True)
 class Listening:
-    """Where the page is served, and to whom: ``allowed`` are the proxies' addresses that pass requests on to it,
-    ``auth`` is a name and a password, ``root_path`` the path that a proxy serves the page below, and takes away,
-    ``frames`` the origins whose pages may show it in a frame."""
+    """Where the page is served, and to whom. ``allowed``: addresses of proxies that pass requests on to it; ``auth``: a
+    name and a password; ``root_path``: the path prefix that a proxy strips; ``frames``: the origins whose pages may
+    show it in a frame."""
 
     host: str = "127.0.0.1"
     port: int = 7860

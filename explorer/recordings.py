@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from engine.lab.sweeping import Laboratory  # imports pydantic, which the first page does without
 
 RECORDINGS = "recordings"  # the name of what stands in for a rig
-MAX_AT_ONCE = 8  # browsers that are shown a recording in place of a run
+MAX_CONCURRENT_RUNS = 8  # recordings that are shown in place of runs
 TOURED = "welcome"  # the recording that the tour speaks of
 TOURED_ON = {"smollm2": "smollm2-palindrome"}  # rigs with one of their own
 
@@ -131,7 +131,7 @@ class RecordedRun:
     """A recording, shown as a run."""
 
     trace: Trace
-    share: float = 1 / MAX_AT_ONCE
+    share: float = 1 / MAX_CONCURRENT_RUNS
 
     def lines(self) -> Generator[Line, None, None]:
         yield from self.trace.lines

@@ -67,8 +67,7 @@ class PendingRun(Protocol):
 
 class Instruments(Protocol):
     """A loaded rig, to measure with. Every method needs the rig to itself: the caller waits for its turn first. Errors
-    are CanopyErrors with a message for the user.
-    """
+    are CanopyErrors with a message for the user."""
 
     @property
     def source(self) -> Source: ...

@@ -60,8 +60,7 @@ class RigState(TypedDict):
 
     ``coming``: the name of the first rig until it is loaded or refused. ``changes``: how often the rig was replaced; a
     page that holds another number must fetch the rig's options again. ``retry``: the address of a server that could
-    not be attached as the first rig.
-    """
+    not be attached as the first rig."""
 
     rig: str
     hardware: str
