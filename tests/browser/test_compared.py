@@ -113,9 +113,8 @@ def test_a_run_that_could_not_be_measured_says_why(page: Any) -> None:
     assert "Somebody runs." in words and "word for word" not in words
 
 
-def test_two_runs_have_an_arrow_only_beside_what_can_be_compared(watched: Watched, address: str) -> None:
-    page = watched.page
-    page.goto(f"{address}#mode=lab&tab=compare")
+def test_two_runs_have_an_arrow_only_beside_what_can_be_compared(onlooker: Watched) -> None:
+    page = onlooker.show("#mode=lab&tab=compare")
     page.wait_for_function("window.Canopy && Canopy.laboratory")
     page.wait_for_function("Canopy.laboratory.compare.sides.every((side) => side.shown)")
     arrows = f"""([withheld, prompt]) => {{
@@ -124,7 +123,8 @@ def test_two_runs_have_an_arrow_only_beside_what_can_be_compared(watched: Watche
         const records = withheld ? [slower, {BUSY}] : [{RECORD}, slower];
         compare.sides.forEach(({{ stage }}, place) => {{
             stage.run.header = {{ ...first.stage.header, drafters: ["one"], prompt: place ? prompt : "One" }};
-            Object.defineProperty(stage, "measured", {{ value: {{ tau: 3 - place }}, configurable: true }});
+            const value = {{ tau: 3 - place }};
+            Object.defineProperty(stage, "figuresBeforeRepetition", {{ value, configurable: true }});
             stage.comparison = {{ state: "ended", speed: records[place] }};
         }});
         compare.changed();
