@@ -102,8 +102,8 @@ def test_a_large_tree_is_drawn_as_its_trace_says(onlooker: Watched) -> None:
     compare(onlooker.page, wide_trace(), 1)
 
 
-def test_a_live_run_is_drawn_as_its_trace_says(watched: Watched, address: str) -> None:
-    page = watched.open(f"{address}#mode=workbench")
+def test_a_live_run_is_drawn_as_its_trace_says(onlooker: Watched) -> None:
+    page = onlooker.show("#mode=workbench")
     run(page, "merged")
     trace = exported(page)
     for index in (0, len(trace.entries) // 2, len(trace.entries) - 1):
