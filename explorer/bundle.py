@@ -15,6 +15,10 @@ from pathlib import Path
 ASSETS = Path(__file__).resolve().parent.parent / "assets"
 STAGE, LAB = "stage/mount.js", "lab/mount.js"  # entry points
 
+# whether the page begins with the film's first sentence: no view and no run is to be restored
+_FROM_START = """<script>document.documentElement.classList.toggle("cs-from-start",
+    !location.hash && !location.search && !sessionStorage.getItem("canopy-reload"));</script>"""
+
 _IMPORT = re.compile(r'^import (?:\{ ([^}]*) \} from )?"(\.[^"]+)";\n', re.MULTILINE)
 _EXPORT = re.compile(r"^export (?=(?:async function|function|class|const) (\w+))", re.MULTILINE)
 _OTHER = re.compile(r"^(?:import|export)\b.*", re.MULTILINE)
@@ -39,6 +43,11 @@ def style(sheet: str) -> str:
     return _STYLE_IMPORT.sub(lambda line: style(str(path.parent.relative_to(ASSETS) / line[1])), path.read_text("utf8"))
 
 
+def cover() -> str:
+    """What goes first into the head of a page, to show something until its scripts have run."""
+    return f"<style>{style('stage/cover.css')}</style>{_FROM_START}"
+
+
 def replay_page(title: str, lines: Iterable[bytes], view: str = "") -> str:
     """A page in one file that replays the run of these lines from disk, without a network. It opens with ``view``, an
     address that begins with #, unless its own has one."""
@@ -49,15 +58,16 @@ def replay_page(title: str, lines: Iterable[bytes], view: str = "") -> str:
 def opening_page(lines: Iterable[bytes], root_path: str = "") -> str:
     """What is served until the page itself is built: the run of these lines, with which the page will open too, and a
     field for a prompt. ``root_path``: see ``Listening``."""
-    return _document("Canopy", lines, f"{script(STAGE)}\n<script>Canopy.openFirst({json.dumps(root_path)});</script>")
+    begin = f"<script>Canopy.openFirst({json.dumps(root_path)});</script>"
+    return _document("Canopy", lines, f"{script(STAGE)}\n{begin}", cover())
 
 
-def _document(title: str, lines: Iterable[bytes], code: str) -> str:
+def _document(title: str, lines: Iterable[bytes], code: str, head: str = "") -> str:
     data = _escaped(b"".join(lines).decode())
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        f"<title>{escape(title, quote=False)}</title>\n<style>{style('page.css')}</style></head>\n"
+        f"<title>{escape(title, quote=False)}</title>\n{head}<style>{style('page.css')}</style></head>\n"
         '<body class="canopy-replay"><main class="canopy-page"><div id="canopy-header"></div>'
         '<div id="canopy-stage"></div></main>\n'
         f'<script type="application/x-ndjson" id="canopy-data">{data}</script>\n{code}</body></html>\n')

@@ -23,7 +23,7 @@ from engine.requests.admission import MAX_PENDING_RUNS, Admission
 from engine.requests.rig_names import default_setting
 from explorer.browser_calls import bar_call, served
 from explorer.budgets import Budgets
-from explorer.bundle import ASSETS, LAB, STAGE, script, style
+from explorer.bundle import ASSETS, LAB, STAGE, cover, script, style
 from explorer.comparison import Comparison
 from explorer.endpoints import Endpoints
 from explorer.follow import Follow
@@ -135,7 +135,7 @@ class Cover:
             else:
                 body += message.get("body", b"")
                 if not message.get("more_body"):
-                    body = body.replace(b"</head>", f"<style>{style('stage/cover.css')}</style></head>".encode(), 1)
+                    body = body.replace(b"</head>", f"{cover()}</head>".encode(), 1)
                     MutableHeaders(scope=start)["content-length"] = str(len(body))
                     await send(start)
                     await send({"type": "http.response.body", "body": body})

@@ -163,4 +163,13 @@ def test_gradios_page_is_covered_until_the_first_view_stands(browser: Browser, w
         page = still.new_page()
         page.goto(address)
         assert page.evaluate(cover) == '"Canopy"'
+    with browser.new_context() as begins:
+        page = begins.new_page()
+        page.route("**/*.js", lambda route: route.abort())  # Gradio's, which make the page
+        for view, says in (("", True), ("#mode=workbench", False)):
+            page.goto(f"{address}{view}", wait_until="commit")
+            page.wait_for_function("document.body")
+            said = page.evaluate("getComputedStyle(document.body, '::after').content")
+            assert ("one token a pass" in said) is says, "the film's first sentence, before any script"
+            page.goto("about:blank")
     assert watched.open(address).evaluate(cover) == "none"
