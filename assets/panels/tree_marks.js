@@ -217,11 +217,11 @@ export class TreeMarks {
 
   pathLabels() {
     const { round, camera, layout } = this.panel;
-    const form = labelForm(round, camera.column);
+    const shown = round.keep.filter((node) => this.shown(node) && this.lit(node)); // what the walk has not reached is a guess
+    const form = shown.length > 1 ? labelForm(round, camera.column) : "flat";
     /** @param {number} id @param {number} column @param {Origin} origin */
     const write = (id, column, origin) => (form === "slanted" ? this.slanted(id, column, origin)
       : this.upright(id, column, origin, form === "staggered"));
-    const shown = round.keep.filter((node) => this.shown(node));
     const kept = shown.map((node) => write(round.tokens[node], layout.columns[node], round.origin(node)));
     const tail = round.keep[round.keep.length - 1];
     return this.reached(tail) ? [...kept, write(round.bonus, layout.columns[tail] + 1, "root")] : kept;
@@ -265,7 +265,7 @@ export class TreeMarks {
     const half = textWidth(words, font) / 2;
     lines.add(x + half, y, half, line / 2);
     const fade = node >= round.n ? 0.6 : opacityOf(ink, 0.66).toFixed(2);
-    return [label(words, x, y + 3.5, look, { opacity: fade, "data-label": node })];
+    return [label(words, x, y + 3.5, look, { "fill-opacity": fade, "data-label": node })]; // its edge is not seen through the word
   }
 
   drawItems() {

@@ -30,11 +30,12 @@ export function bestRound(/** @type {Round[]} */ rounds) {
   return worth.indexOf(Math.max(...worth));
 }
 
-// Of a live run: the round with the longest kept path; of equal ones, that with most branches.
+// Of a live run: of the rounds with the longest kept path, or one token less, that with most branches.
 export function longestPathRound(/** @type {Round[]} */ rounds) {
+  const longest = Math.max(...rounds.map(({ keep }) => keep.length));
   const worth = rounds.map(({ keep, children }) => {
-    const branches = keep.reduce((sum, node) => sum + children[node].length, 0);
-    return keep.length + branches / (branches + 1);
+    const branches = keep.reduce((sum, node) => sum + children[node].length, 1 - keep.length);
+    return keep.length < longest - 1 ? 0 : branches + keep.length;
   });
   return worth.indexOf(Math.max(...worth));
 }
@@ -205,8 +206,8 @@ export class Film {
     this.endBars.replaceChildren(...[["One token a pass", plain], ["With the draft tree", tree]].map(([name, value], place) => {
       const row = html("div", place ? "is-tree" : "");
       html("span", "", row, name);
-      const share = Number(value) / Math.max(Number(plain), Number(tree));
-      Object.assign(html("i", "", row).style, { width: `${40 * share}%`, animationDuration: `${2 * share}s` });
+      row.style.setProperty("--share", String(Number(value) / Math.max(Number(plain), Number(tree))));
+      html("i", "", row);
       html("b", "", row, `${value} ${unit}`);
       return row;
     }));

@@ -184,7 +184,7 @@ function open(element, props, server, tell) {
   const vetted = (/** @type {string} */ rig) => Array.from(props.vetted[rig] || props.vetted.any);
   const ask = (/** @type {VettedPrompt} */ { label, ...asked }) => {
     conversation?.setTurns([]);
-    tell.adopt({ ...asked, drafters: [] });
+    tell.adopt({ ...asked, prompt: stage.mode === "story" ? "" : asked.prompt, drafters: [] }); // there the next prompt is the next turn
     controls.start(asked);
   };
   modelLine(stage, parts.frames.area.querySelector(".cs-frame-text"), rigs, vetted("demo"), ask);

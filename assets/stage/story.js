@@ -2,9 +2,11 @@
 // the outcome, and a race against plain decoding. What is said beside plain decoding comes from the server's comparison.
 
 import { html, write } from "../shared/ink.js";
-import { counted, DRAFTER_KINDS } from "../shared/round.js";
+import { counted, DRAFTER_KINDS, figuresOf } from "../shared/round.js";
 import { reportedSums } from "./metrics.js";
 import { cutOf, waitingWords } from "./text.js";
+
+const READABLE = 20; // rounds of a live run that are told one by one
 
 /** A sentence in parts, each with the class of its look. @typedef {[text: string, look?: string][]} Sentence */
 
@@ -62,6 +64,10 @@ function wordsOf(stage) {
   }
   if (round.chunked) return chunkWords(stage, round, over);
   if (over) return outcome(stage);
+  if (stage.following && stage.current > READABLE) { // nobody reads a sentence a round any more
+    const { tau, tokens, rounds } = figuresOf(stage.rounds.slice(0, stage.current + 1));
+    return { headline: [["A pass of the big model writes "], [tau.toFixed(1), "cs-count"], [" tokens."]], more: `So far ${tokens} tokens in ${rounds} passes.` };
+  }
   return { headline: kept("One pass of the big model just wrote ", round), more: explain(round) };
 }
 
@@ -98,7 +104,7 @@ function outcome(/** @type {Stage} */ stage) {
     return { headline: total, more: "Nothing was guessed ahead: this is plain decoding, the baseline of every speed-up." };
   }
   /** @type {Sentence} */
-  const verdict = speedup ? VERDICTS[speedup.standing](speedup) : [[cut ? "." : `, where plain decoding takes ${run.tokens}.`]];
+  const verdict = speedup ? VERDICTS[speedup.standing](speedup) : [[cut ? "." : ` instead of ${run.tokens}.`]];
   const unknown = stage.withheld || (stage.comparing ? `How much faster that is: ${stage.comparing}` : "How much faster that is was not measured.");
   const why = speedup ? speedup.standing !== "slower" && speedup.words : unknown; // what is slower says so below
   return { headline: [...total, ...verdict], more: [why, comparison?.text.words].filter(Boolean).join(" "), title: comparison?.text.rule };

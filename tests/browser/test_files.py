@@ -143,7 +143,12 @@ def test_a_shared_page_opens_from_disk_where_it_was_and_asks_nobody(
     page.wait_for_function(f"window.Canopy && Canopy.parts && {STAGE}.rounds.length === {len(MERGED.entries)}")
     assert page.evaluate(f"[{STAGE}.current, {STAGE}.mode]") == [2, "workbench"]
     assert page.locator(".cs-run-title").inner_text().startswith("<b>Mine</b>")
+    page.evaluate(f"""() => {{
+        {STAGE}.comparison = {{ state: "ended", text: {{}}, tracks: {{}}, speed: {{ withheld: "Busy." }} }};
+        {STAGE}.emit("compared");
+    }}""")
     assert page.locator(".cs-notice.is-note").inner_text().startswith("Look at this.")
+    assert page.locator(".cs-notice.is-note").is_visible() and page.locator(".cs-plainly").is_visible()
     page.set_viewport_size({"width": 390, "height": 844})
     page.evaluate(f"{STAGE}.setMode('story')")
     assert page.locator(".cs-notice.is-note").inner_text().startswith("Look at this."), "written words stay in Story"

@@ -40,6 +40,9 @@ def test_its_scenes_wait_for_a_key_if_motion_is_reduced_and_show_the_recordings_
                     (len(plain), tracks["ends"][1], against["plain_speed"]),
                     (len(lengths), tracks["ends"][0], against["speed"])), strict=True):
                 assert all(str(figure) in flag for figure in figures)
+        if scene == "guess":
+            path = page.locator("[data-panel=tree] .cp-label.is-path")
+            assert path.count() == 1, "of the path only the root; its guesses have labels as all guesses have"
         page.keyboard.press("ArrowRight")
     assert str(nodes[best]) in headlines[1] and str(lengths[best]) in headlines[2]
     assert f"{len(lengths)} passes instead of {len(plain)}" in headlines[4]
@@ -99,6 +102,13 @@ def test_a_live_run_is_shown_round_by_round_and_ends_on_its_card(moving: Any) ->
     }}""")
     ask(moving, "Tell me how it ends")
     press(moving)
+    moving.wait_for_function("""() => {
+        const ends = Array.from(document.querySelectorAll(".cs-part")).filter((part) =>
+            getComputedStyle(part, "::after").content !== "none" && getComputedStyle(part).visibility === "visible");
+        const text = document.querySelector(".cs-text.is-busy .cs-output");
+        const after = text && getComputedStyle(text, "::after").content;
+        return after === "none" && ends.length === 1 && ends[0].matches(".is-current");
+    }""")
     finish(moving)
     moving.wait_for_function(f"{SCENE} === 'card' && {STAGE}.speedup")
     seen, lengths = moving.evaluate(f"[seen, {STAGE}.rounds.map((made) => made.keep.length)]")

@@ -71,10 +71,21 @@ def test_a_presenter_needs_neither_mouse_nor_notices(watched: Watched, address: 
     assert list(timed) == prompts and page.evaluate(RUN) == opening, "three were timed, and the page shows none of them"
     hints = page.locator(".cs-hints")
     assert hints.locator("li").count() == 3
+    page.evaluate("""() => {
+        const field = document.querySelector("#canopy-prompt textarea");
+        window.written = [];
+        setInterval(() => written.push(field.value), 20);
+        const budget = document.querySelector("#canopy-budget input");
+        budget.value = 3;
+        budget.dispatchEvent(new Event("input", { bubbles: true }));
+    }""")
     page.keyboard.press("2")
     page.wait_for_function(f"{RUN} !== '{opening}' && {STATE} === 'done'")
     assert page.evaluate(f"{STAGE}.header.prompt") == prompts[1] and page.evaluate(RUN) != timed[prompts[1]]["run"]
     hints.wait_for(state="hidden")
+    page.wait_for_function("document.querySelector('#canopy-budget input').value !== '3'")  # the bar has what was asked
+    page.wait_for_function("written.at(-1) === ''")
+    assert prompts[1] not in page.evaluate("written"), "the field is for the next turn"
     page.evaluate(f"""{STAGE}.server.compare = async () => ({{ job: "busy" }});
         {STAGE}.server.compared = async () => ({{ state: "done", result: {{ state: "ended", text: {{ words: "" }},
             tracks: {{}}, others: [], speed: {{ withheld: "Busy.", again: true, speed: "9" }} }} }});""")

@@ -164,6 +164,8 @@ test("the film shows the round with most words in path and branches, and is sile
   assert.equal(bestRound([cut, saying(" word", [-1, 0, 0, 1], [0, 1])]), 1, "and more than pieces of words");
   const own = [saying(" word", [-1, 0, 0, 1], [0, 1]), chain(4, 3), saying(" word", [-1, 0, 1, 1, 0], [0, 1, 2]), chain(4, 3)];
   assert.equal(longestPathRound(own), 2, "of a person's own run the longest kept path, and of these the one with most branches");
+  assert.equal(longestPathRound([...own, chain(5, 4)]), 2, "also of those with one token less");
+  assert.equal(longestPathRound([...own, chain(6, 5)]), 4, "but not of shorter ones");
   const film = (verdict, more) => scenesOf({ roundsBeforeRepetition: rounds, comparison: { state: "ended", tracks: { texts: ["a"] }, text: { verdict }, ...more } });
   assert.deepEqual(film("same"), ["plain", "guess", "verify", "race", "same", "card"]);
   assert.deepEqual(film("parted"), ["guess", "verify", "race", "card"]);
