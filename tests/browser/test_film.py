@@ -102,13 +102,6 @@ def test_a_live_run_is_shown_round_by_round_and_ends_on_its_card(moving: Any) ->
     }}""")
     ask(moving, "Tell me how it ends")
     press(moving)
-    moving.wait_for_function("""() => {
-        const ends = Array.from(document.querySelectorAll(".cs-part")).filter((part) =>
-            getComputedStyle(part, "::after").content !== "none" && getComputedStyle(part).visibility === "visible");
-        const text = document.querySelector(".cs-text.is-busy .cs-output");
-        const after = text && getComputedStyle(text, "::after").content;
-        return after === "none" && ends.length === 1 && ends[0].matches(".is-current");
-    }""")
     finish(moving)
     moving.wait_for_function(f"{SCENE} === 'card' && {STAGE}.speedup")
     seen, lengths = moving.evaluate(f"[seen, {STAGE}.rounds.map((made) => made.keep.length)]")

@@ -34,6 +34,16 @@ def test_it_ends_on_figures_that_divide_and_says_of_the_text_only_what_was_compa
     assert page.get_by_role("button", name="Watch both").is_hidden()
 
 
+def test_the_caret_of_a_live_run_stands_where_its_shown_text_ends(onlooker: Watched) -> None:
+    page = onlooker.show("#trace=welcome&mode=story&round=2")
+    page.evaluate(f"{STAGE}.setState('running', '')")
+    carets = page.evaluate("""Array.from(document.querySelectorAll(".cs-output, .cs-part")).filter((part) =>
+        getComputedStyle(part, "::after").content !== "none" && getComputedStyle(part).visibility === "visible",
+    ).map((part) => part.dataset.round)""")
+    page.evaluate(f"{STAGE}.setState('done', '')")
+    assert carets == ["1"]
+
+
 def test_the_race_runs_on_one_clock_with_the_texts_and_speeds_of_both(watched: Watched, address: str) -> None:
     page = watched.open(address)
     page.keyboard.press("End")
