@@ -51,7 +51,7 @@ class ReadText:
 
 
 def read_text(prompt_ids: Sequence[int], token_ids: Sequence[int], features: Sequence[Tensor]) -> ReadText:
-    """Join the features that ``lab.replay.reread`` returns in pieces."""
+    """Join the features that ``lab.replay.read_known_text`` returns in pieces."""
     return ReadText(np.asarray([*prompt_ids, *token_ids], np.int32), torch.cat(list(features)), len(prompt_ids))
 
 
