@@ -1,5 +1,6 @@
 // The draft tree as an icicle: a cell for each node under its parent's, as wide as the path is probable. What stays free under
-// a cell is probability that no node was spent on. Zoomed in, the cells above one stand over all of it and lead back.
+// a cell is probability that no node was spent on. Zoomed in, the cells above one stand over all of it and lead back, and
+// rows are high enough for words.
 
 /** @import { Layout } from "./layout.js" */
 
@@ -11,6 +12,7 @@ const ROW = { least: 2, most: 44 }; // pixels
 const MIN_KEPT_WIDTH = 3; // pixels: the accepted path is seen however improbable it was
 const MIN_SPAN = 1e-7; // of the root's width
 const LABEL = { row: 9.5, room: 16 }; // pixels of a cell from which it is labelled
+const WORD_ROW = 14; // pixels of a row if a part is looked at
 const FONT = { small: `9px ${MONO}`, normal: `10.5px ${MONO}` }; // small in rows of under 13 pixels
 
 /**
@@ -40,13 +42,16 @@ export function cellsOf(logprobs, children) {
 export class Icicle extends TreeMarks {
   cells = cellsOf([0], [[]]);
   row = ROW.most;
+  top = MARGIN.top; // of the first row
   from = 0; // what is in sight, of a root of width 1
   span = 1;
 
   draw() {
     const { round, layout, height } = this.panel;
     this.cells = cellsOf(round.logprobs, layout.children);
-    this.row = Math.max(ROW.least, Math.min(ROW.most, (height - MARGIN.top - MARGIN.bottom) / layout.columnCount));
+    const fitting = Math.max(ROW.least, Math.min(ROW.most, (height - MARGIN.top - MARGIN.bottom) / layout.columnCount));
+    this.row = this.span < 1 ? Math.max(fitting, WORD_ROW) : fitting;
+    this.top = Math.min(MARGIN.top, Math.max(this.top, height - MARGIN.bottom - this.row * layout.columnCount));
     this.radius = Math.max(1.5, Math.min(6, this.row / 3));
     const shown = Array.from({ length: round.n }, (_, node) => node).filter((node) => this.shown(node));
     const [rejected, accepted] = [shown.filter((node) => !this.lit(node)), shown.filter((node) => this.lit(node))];
@@ -77,13 +82,16 @@ export class Icicle extends TreeMarks {
     return this.look(0, 1);
   }
 
-  /** @param {number} factor @param {number} x */
-  zoom(factor, x) {
+  /** @param {number} factor @param {number} x @param {number} y */
+  zoom(factor, x, y) {
     const share = (x - MARGIN.left) / this.room;
+    if (this.span === 1 && factor > 1) this.top = y - ((y - this.top) / this.row) * Math.max(this.row, WORD_ROW); // the row there stays
     return this.look(this.from + this.span * share * (1 - 1 / factor), this.span / factor);
   }
 
-  pan(/** @type {number} */ right) {
+  /** @param {number} right @param {number} down */
+  pan(right, down) {
+    this.top += down;
     this.look(this.from - (this.span * right) / this.room, this.span);
   }
 
@@ -94,7 +102,9 @@ export class Icicle extends TreeMarks {
   /** A cell and what is under it in the whole width, or what is around it. @param {number} node @param {boolean} [is] */
   open(node, is = this.span !== this.cells.width[node]) {
     const cell = is ? node : this.panel.parents[node];
-    if (this.look(this.cells.left[cell], this.cells.width[cell])) this.panel.repaint();
+    if (!this.look(this.cells.left[cell], this.cells.width[cell])) return;
+    this.top = MARGIN.top - Math.max(0, this.panel.layout.columns[cell] - 1) * WORD_ROW; // its parent's row comes first
+    this.panel.repaint();
   }
 
   frame(/** @type {number} */ node) {
@@ -103,7 +113,7 @@ export class Icicle extends TreeMarks {
     const left = at(cells.left[node]);
     const full = at(cells.left[node] + cells.width[node]) - left;
     const least = round.kept.has(node) ? MIN_KEPT_WIDTH : 0;
-    return { x: MARGIN.left + left, y: MARGIN.top + layout.columns[node] * this.row,
+    return { x: MARGIN.left + left, y: this.top + layout.columns[node] * this.row,
       wide: Math.max(least, full > 4 ? full - 1 : full), high: this.row > 6 ? this.row - 1 : this.row };
   }
 
@@ -134,7 +144,7 @@ export class Icicle extends TreeMarks {
   axis() {
     if (this.row < LABEL.row) return [];
     return Array.from({ length: this.panel.layout.columnCount }, (_, column) =>
-      text("cp-axis-text", String(column), MARGIN.left / 2, MARGIN.top + (column + 0.5) * this.row + 3.5));
+      text("cp-axis-text", String(column), MARGIN.left / 2, this.top + (column + 0.5) * this.row + 3.5));
   }
 
   bonus(/** @type {number} */ tail) {
