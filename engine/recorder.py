@@ -97,6 +97,7 @@ class Recorder:
     """
 
     def __init__(self, path: str | Path, **run: Any) -> None:
+        run = {OLDER.get(name, name): value for name, value in run.items()}
         check_names(run, RUN, "A run")
         self._every, self._max_pending = (check_int(_plain(run.get(name, default)), name, 1) for name, default in (
             ("every", 1), ("max_pending", 1024)))
@@ -744,6 +745,7 @@ HEADER: dict[str, Callable[[Any, str], Any]] = {
                     partial(check_text, max_length=MAX_NOTE_LENGTH)),
     "context_limit": check_int, "every": partial(check_int, minimum=1), "drafter_kinds": check_drafters}
 RUN = (*REQUEST, *HEADER, "drafters", "token_text", "strict", "max_pending")
+OLDER = {"most_waiting": "max_pending"}  # a name that loops may still use
 
 
 def check_line(row: bytes, max_bytes: int = MAX_LINE_BYTES, max_values: int = MAX_LINE_VALUES) -> None:

@@ -236,9 +236,10 @@ def test_every_tenth_round_is_recorded_at_its_place(tmp_path: Path) -> None:
     assert (trace.header.every, trace.end.rounds) == (10, 25)
 
 
-def test_a_full_queue_drops_rounds_and_counts_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("name", ["max_pending", "most_waiting"])
+def test_a_full_queue_drops_rounds_and_counts_them(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(engine.recorder, "SECONDS_BETWEEN_WRITES", 60)
-    trace = recorded(tmp_path / "run.jsonl.gz", *20 * [RIGHT], max_pending=5)
+    trace = recorded(tmp_path / "run.jsonl.gz", *20 * [RIGHT], **{name: 5})
     assert len(trace.entries) == 5
     assert (trace.end.rounds, trace.end.dropped) == (20, 15)
 
