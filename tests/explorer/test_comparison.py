@@ -114,6 +114,7 @@ def test_the_whole_text_is_compared_and_the_printed_speeds_divide() -> None:
     assert ratio_text(float(speed["tau"]) / float(speed["cost"])) == times
     assert ratio_text(float(speed["speed"]) / float(speed["plain_speed"])) == times
     assert float(speed["cost"]) == pytest.approx(3, abs=0.1) and speed["standing"] == "faster"
+    assert "in turns" in speed["how"]
     low, high = map(float, speed["range"].split(" to "))
     assert low <= float(times) <= high and speed["words"]
     for name, end, seconds in zip(("speed", "plain_speed"), tracks["ends"], tracks["seconds"], strict=True):
@@ -122,7 +123,9 @@ def test_the_whole_text_is_compared_and_the_printed_speeds_divide() -> None:
 
 def test_another_text_is_never_called_the_same() -> None:
     result = Compared(change=parted_at_word_7).ended()
-    assert "7" in result["text"]["words"] and result["text"]["verdict"] in ("near-tie", "unexplained")
+    words = result["text"]["words"]
+    assert "at word 7 (" in words and "word for word" not in words
+    assert result["text"]["verdict"] in ("near-tie", "unexplained")
     tie = TextComparison(NEAR_TIE, 4, 9, Difference(4, 1, 2, -0.0))
     header = replace(Compared().trace.header, dtype="bfloat16")
     assert NEAR_TIE in text_sentence(tie, header, "ended")
@@ -169,7 +172,7 @@ def test_a_comparison_gives_way_to_a_run_and_keeps_what_it_compared() -> None:
     until(lambda: look()["state"] != "running")
     result = compared.noted()
     assert result and result["state"] == "cut" and 0 < result["text"]["same"] < 150
-    assert str(result["text"]["same"]) in result["text"]["words"]
+    assert f" {result['text']['same']} of 150 " in result["text"]["words"]
 
 
 @pytest.mark.parametrize("stage", ["in turns", "cost"])
