@@ -210,7 +210,7 @@ export class TreeMarks {
       const [x, y] = this.at(node);
       lines.add(x, y, this.radius, this.radius);
     }
-    const guesses = shown.filter((node) => !panel.round.kept.has(node) && !folded.has(node)).map((node) => ({ node, ink: node < panel.round.n ? panel.ink(node) : 0 }));
+    const guesses = shown.filter((node) => !this.lit(node) && !folded.has(node)).map((node) => ({ node, ink: node < panel.round.n ? panel.ink(node) : 0 }));
     guesses.sort((one, other) => other.ink - one.ink);
     return [...marks, ...guesses.slice(0, MAX_LABELS).flatMap(({ node, ink }) => this.guessLabel(node, ink, lines, type))];
   }
