@@ -9,7 +9,7 @@ import { html } from "../shared/ink.js";
 /** @import { AcceptanceView } from "../types.d.ts" */
 
 const CHOOSE_A_RUN = "Choose the current run to see where its tree pays: what rows earned, how many nodes do, other trees.";
-const OF_A_RUN = /** @type {const} */ ([["rows", ["drafters"]], ["nodes", ["nodes"]], ["trees", ["branching", "lacking"]]]); // by figure, the sentences under it
+const OF_A_RUN = /** @type {const} */ ([["rows", ["drafters"]], ["nodes", ["nodes"]], ["trees", ["branching", "omissions"]]]); // by figure, the sentences under it
 
 export class Acceptance extends Tool {
   /** @param {Lab} lab @param {HTMLElement} pane */

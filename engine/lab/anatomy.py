@@ -136,7 +136,7 @@ def _omissions(counted: CountedRuns) -> Iterator[str]:
 
 
 def sentences(anatomy: Anatomy) -> dict[str, list[str]]:
-    """Describe the statistics in sentences, by topic: misses, rows, drafters, nodes, trees, branching, lacking."""
+    """Describe the statistics in sentences, by topic: misses, rows, drafters, nodes, trees, branching, omissions."""
     words: dict[str, list[str]] = defaultdict(list)
     for drafter, misses in anatomy.misses.items():
         walks = max(share.count for share in misses.values())
@@ -164,7 +164,7 @@ def sentences(anatomy: Anatomy) -> dict[str, list[str]]:
             words["branching"].append(
                 f"With {row.budget} nodes of {drafter} branching was worth {gain} tokens a round to the {row.kind}"
                 f"{sure}: {gain.value / tau:+.0%} of the chain's τ of {tau:.2f}.")
-    words["lacking"] = list(anatomy.omissions)
+    words["omissions"] = list(anatomy.omissions)
     return {topic: lines for topic, lines in words.items() if lines}
 
 

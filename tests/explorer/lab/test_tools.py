@@ -236,7 +236,7 @@ def test_every_figure_of_a_run_has_its_intervals_and_sentences(trace: Trace) -> 
     view = run_view(trace)
     for figure in (view["lengths"], view["rows"], view["nodes"], view["trees"]):
         assert figure and all("array" in series["error_y"] for series in figure["data"])
-    assert {"misses", "nodes", "branching", "lacking"} <= set(view["words"])
+    assert {"misses", "nodes", "branching", "omissions"} <= set(view["words"])
 
 
 def test_predicted_speeds_stand_alone_and_say_what_they_are(trace: Trace) -> None:
@@ -265,5 +265,5 @@ def test_a_run_that_drafts_nothing_shows_a_sentence() -> None:
     plain = load(Path("assets/traces/plain.jsonl.gz"))
     view = run_view(plain)
     assert (view["rows"], view["nodes"], view["trees"]) == (None, None, None) and "lengths" not in view
-    assert view["words"]["lacking"] == ["No round drafted anything, so there is nothing to take apart."]
+    assert view["words"]["omissions"] == ["No round drafted anything, so there is nothing to take apart."]
     assert elsewhere_view(plain, None, "", "")["flags"] == []
