@@ -105,7 +105,8 @@ def test_a_ratio_that_cannot_be_true_or_says_nothing_is_withheld(
     assert reason in speed_beside_plain(turns, run, busy=busy).withheld
 
 
-@pytest.mark.parametrize(("prompts", "slow", "busy"), [(13, 1, False), (13, 6, True), (5, 1, True)])
+@pytest.mark.parametrize(("prompts", "slow", "busy"), [
+    (13, 1, False), (13, 6, True), (5, 1, True), (100, 39, False), (100, 40, True)])
 def test_one_slow_prompt_shows_a_busy_machine_only_among_few(prompts: int, slow: int, busy: bool) -> None:
     speeds = [100.0] * (prompts - slow) + [60.0] * slow
     assert unsteady(estimate(speeds)) == busy
