@@ -68,9 +68,9 @@ def differences(rig: Rig, prompts: Sequence[str], choice: argparse.Namespace, co
             for prompt in prompts for method, split in lossless_points(rig.methods, choice.temperature)
             for nodes, pace in map(flags.nodes_and_pace, choice.budgets)]
     random.Random(choice.seed).shuffle(requests)
-    plain_asks = [PromptRequest(prompt, method=BASELINE, budget=0, max_tokens=choice.max_tokens, sampling=sampling)
-                  for prompt in prompts]
-    plain = dict(zip(prompts, texts(rig, plain_asks, 1), strict=True))
+    plain_requests = [PromptRequest(prompt, method=BASELINE, budget=0, max_tokens=choice.max_tokens, sampling=sampling)
+                      for prompt in prompts]
+    plain = dict(zip(prompts, texts(rig, plain_requests, 1), strict=True))
     for request, text in zip(requests, texts(rig, requests, concurrency), strict=True):
         if text.token_ids != plain[request.prompt].token_ids:
             comparison = compare_texts(text, plain[request.prompt], rig.prepare(request).request, choice.dtype)
