@@ -66,7 +66,10 @@ class Side {
     this.tree = /** @type {PanelDefinition} */ (panels.get("tree")).create(host, this.stage);
     this.stage.on("round", () => this.tree.draw(this.stage.round));
     this.stage.on("select", (selection) => this.tree.select(selection));
-    new ResizeObserver(() => host.clientWidth > 40 && this.tree.resize?.()).observe(host);
+    new ResizeObserver(() => {
+      this.tree.hostSize = null;
+      if (host.clientWidth > 40) this.tree.resize?.();
+    }).observe(host);
   }
 
   /** Shows a run, unless it is there already. @param {string} run @param {() => unknown} changed */

@@ -71,6 +71,9 @@ def test_two_recordings_stand_side_by_side_with_their_trees(watched: Watched, ad
     sides = page.evaluate("""Canopy.laboratory.compare.sides.map(({ stage, ends }) =>
         [stage.current > 0, ends[stage.current] > 40, ends[stage.current - 1] <= 40])""")
     assert sides == [[True, True, True]] * 2
+    page.set_viewport_size({"width": 1000, "height": 800})
+    page.wait_for_function("""Array.from(document.querySelectorAll('.lab-pair-tree')).every((host) =>
+        host.querySelector('svg').clientWidth <= host.clientWidth)""")
     held = page.evaluate("([first, second]) => Canopy.parts.stage.server.two_runs("
                          "{ first: { run: first }, second: { run: second } })", runs)
     depths = max(len(side["depths"]) for side in held["sides"])
