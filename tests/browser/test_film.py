@@ -53,6 +53,8 @@ def test_its_scenes_wait_for_a_key_if_motion_is_reduced_and_show_the_recordings_
     tops = [page.locator(part).bounding_box()["y"] for part in (
         ".cs-frame-text", ".cs-frame-tree", ".cs-frame-budget", ".cs-metrics", ".cs-timeline")]
     assert tops == sorted(tops)
+    answer = page.locator(".cs-text .cs-output").first
+    assert answer.evaluate("(text) => parseFloat(getComputedStyle(text).fontSize)") <= 15, "as the rest of the page"
     assert page.evaluate("(({ scrollHeight, clientHeight }) => scrollHeight <= clientHeight + 1)"
                          "(document.querySelector('.cs-text'))"), "the answer is whole"
     page.set_viewport_size({"width": 1280, "height": 720})
