@@ -90,7 +90,8 @@ function dress(stage, root) {
     root.style.setProperty("--cs-left", `${Math.max(0, window.innerHeight - root.getBoundingClientRect().top - window.scrollY)}px`);
   };
   stage.on("mode state", mark);
-  stage.on("mode", fit);
+  stage.on("mode state", fit);
+  for (const turn of ["focusin", "focusout"]) document.querySelector("#canopy-ask")?.addEventListener(turn, fit); // a presenter sees it while it is typed in
   window.addEventListener("resize", fit);
   const sizes = new ResizeObserver(fit);
   for (const part of [root.closest(".gradio-container") || document.body, ...document.querySelectorAll("#canopy-header, #canopy-ask, #canopy-settings")]) sizes.observe(part);

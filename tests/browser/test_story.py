@@ -81,6 +81,16 @@ def test_a_presenter_needs_neither_mouse_nor_notices(watched: Watched, address: 
     assert list(timed) == prompts and page.evaluate(RUN) == opening, "three were timed, and the page shows none of them"
     hints = page.locator(".cs-hints")
     assert hints.locator("li").count() == 3
+    fits = "Math.abs(document.querySelector('.cs-stage').getBoundingClientRect().bottom - innerHeight) < 2"
+    page.wait_for_function(fits)
+    page.focus("#canopy-prompt textarea")
+    page.wait_for_function(fits)
+    page.evaluate("document.activeElement.blur()")
+    page.wait_for_function(fits)
+    page.evaluate(f"{STAGE}.showRequested('Stop me', [])")
+    page.locator("#canopy-stop").click(trial=True)
+    page.wait_for_function(fits)
+    page.evaluate(f"{STAGE}.halt()")
     page.evaluate("""() => {
         const field = document.querySelector("#canopy-prompt textarea");
         window.written = [];
