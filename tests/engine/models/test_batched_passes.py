@@ -1,5 +1,5 @@
 """One pass serves several texts, and one draft several blocks, of the demo rig in float32. That each text is its own is
-checked with ``engine check --concurrency`` (commands/test_command_line.py)."""
+held by tests/engine/serving/test_auto_runs.py."""
 
 from collections.abc import Sequence
 

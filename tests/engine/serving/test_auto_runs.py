@@ -24,6 +24,8 @@ ASKS = (
             sampling=Sampling(0.8, seed=3)),
     replace(AUTO_ASK, prompt="What is a node budget?", method="joint", budget=24, pace="fixed"),
     replace(AUTO_ASK, prompt="What is a draft tree?", method="nanogpt", budget=16),
+    replace(AUTO_ASK, prompt="Which tree is widest?", method="routed"),
+    replace(AUTO_ASK, prompt="Which tree is deepest?", method="expand"),
 )
 
 
