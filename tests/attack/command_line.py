@@ -83,7 +83,6 @@ def command_lines(draw: Callable[..., Any]) -> list[str]:
     return words if draw(st.integers(0, 19)) else [*words[:2], draw(WORDS), *words[2:]]
 
 
-
 @cache
 def live() -> Rig:
     """The demo rig, once."""

@@ -9,7 +9,7 @@ import logging
 import os
 import re
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import redirect_stderr
 from dataclasses import replace
 from io import StringIO
@@ -108,6 +108,13 @@ def requests(draw: Callable[..., Any], endpoints: list[Endpoint], trace: bytes) 
             "body": draw(often(body, *BROKEN, times=300)).decode("latin1")}
 
 
+def logged_errors(log: str) -> Iterator[str]:
+    """The last line of each logged traceback, without those of its causes."""
+    for part in log.split("Traceback (most recent call last):\n")[1:]:
+        if not part.rstrip().endswith(("the following exception:", "another exception occurred:")):
+            yield next((line for line in part.splitlines() if not line.startswith(" ")), "")
+
+
 class Attack(Area):
     def __init__(self) -> None:
         self._folder = tempfile.TemporaryDirectory()
@@ -125,13 +132,18 @@ class Attack(Area):
         self._loop = asyncio.new_event_loop()  # in a thread of its own: a browser's test may have one in this thread
         Thread(target=self._loop.run_forever, daemon=True).start()
         self._alive = self._wait(started(self._app))  # asyncio itself keeps no task
-        endpoints = endpoints_of(lambda path: json.loads(self._ask("GET", f"/{path}", [["Host", PAGE]], b"").body))
+
+        def read(path: str) -> Any:
+            return json.loads(self._ask("GET", f"/{path}", [["Host", PAGE]], b"").body)
+        config, endpoints = read("config"), endpoints_of(read)
+        self._numbers = {call["api_name"]: call["id"] for call in config["dependencies"]} | {
+            part["props"].get("elem_id"): part["id"] for part in config["components"]}
         self.cases = requests([*endpoints, *LINES], dumps(scripted_trace("ddtree", 4)))
         self._size = resident_mib()
 
     def trial(self, case: Case) -> None:
         with redirect_stderr(self._printed):
-            answer = self._ask(case["method"], case["url"], case["headers"], case["body"].encode("latin1"))
+            answer = self._ask(case["method"], case["url"], case["headers"], self._body(case).encode("latin1"))
             if answer.seconds > MAX_SECONDS:
                 raise BrokenError(f"All others waited {answer.seconds:.2f} s.")
             allowed = self._check(case, answer)
@@ -141,7 +153,7 @@ class Attack(Area):
             reply = stream.getvalue().strip()
             stream.seek(0)
             stream.truncate()
-            if "Traceback" in reply and not reply.splitlines()[-1].startswith("gradio.exceptions.Error: "):
+            if any(not line.startswith("gradio.exceptions.Error: ") for line in logged_errors(reply)):
                 raise BrokenError(f"A traceback: {reply[-300:]}")
 
     def close(self) -> None:
@@ -155,6 +167,12 @@ class Attack(Area):
             raise BrokenError(f"After all that: {answer.status}, {run.body[-300:]!r}")
         if (grown := resident_mib() - self._size) > MAX_GROWN_MIB:
             raise BrokenError(f"The server has grown by {grown:.0f} MiB.")
+
+    def _body(self, case: Case) -> str:
+        """The body; kept cases name a function or a part of the page, since their numbers change."""
+        if not (named := case.get("named")):
+            return str(case["body"])
+        return json.dumps({**json.loads(case["body"]), **{field: self._numbers[name] for field, name in named.items()}})
 
     def _wait(self, work: Any) -> Any:
         return asyncio.run_coroutine_threadsafe(work, self._loop).result()

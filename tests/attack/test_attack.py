@@ -8,7 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from engine.commands import VERBS
 from tests.attack.area import KEPT, Area, area_named, attack
+from tests.attack.command_line import flags_of, sound
+from tests.engine.commands.test_words import PAGE
 
 
 @pytest.fixture(scope="module")
@@ -26,6 +29,12 @@ def test_a_kept_case_is_answered(path: Path, areas: Callable[[str], Area]) -> No
     if kept["area"] == "browser":
         pytest.importorskip("playwright")
     areas(kept["area"]).trial(kept["case"])
+
+
+@pytest.mark.parametrize("verb", [*VERBS, PAGE])
+def test_every_flag_has_words_that_it_takes(verb: str) -> None:
+    takers = [action for action in flags_of(verb) if action.nargs != 0]
+    assert all(sound(action) for action in takers) and takers
 
 
 @pytest.mark.slow
