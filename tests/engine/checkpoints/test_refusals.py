@@ -224,7 +224,8 @@ def test_too_little_memory_says_how_much_is_needed(pair: Path, monkeypatch: pyte
 
 @pytest.mark.parametrize(("values", "sentence"), [
     *[({"model_type": kind}, kind) for kind in ("rwkv", "deepseek_v4", "bloom", "t5")],
-    ({"model_type": "own", "auto_map": {"AutoConfig": "own.OwnConfig"}}, "odd"), ({}, "odd"),
+    *[(values, "without running code") for values in (
+        {"model_type": "own", "auto_map": {"AutoConfig": "own.OwnConfig"}}, {})],
     *[({"model_type": "qwen3", "quantization_config": quantised}, f"quantised ({method})")
       for quantised, method in [
           *[({"quant_method": name}, name) for name in ("fp8", "gptq", "awq", "bitsandbytes", "compressed-tensors")],
@@ -288,7 +289,7 @@ def test_a_model_that_counts_rows_for_positions_is_found_out(sound: Path, monkey
 
 
 def test_a_target_that_names_a_layer_to_tap_elsewhere(tmp_path: Path) -> None:
-    target = write_short(tmp_path / "gpt2", LLAMA, model_type="gpt2", architectures=None, num_key_value_heads=None,
+    target = write_short(tmp_path / "target", LLAMA, model_type="gpt2", architectures=None, num_key_value_heads=None,
                          head_dim=None, rope_scaling=None)
     drafter = write_short_dflash(tmp_path / "head", QWEN, **SHORT_DRAFTER)
     assert "gpt2" in refused(f"{target}::{drafter}")

@@ -176,7 +176,7 @@ def test_layers_that_cannot_run_as_they_were_trained(kind: str, field: str, valu
 
 
 def test_a_target_without_such_a_layer_does_not_draft_for_itself(tmp_path: Path) -> None:
-    assert "qwen3" in refused(f"{write_short(tmp_path / 'qwen3', 'Qwen3-8B')}::mtp")
+    assert "qwen3" in refused(f"{write_short(tmp_path / 'other', 'Qwen3-8B')}::mtp")
     folder = write_mtp(tmp_path / "target", "qwen3_5_text")
     weights = load_file(folder / "model.safetensors")
     save_file({name: value for name, value in weights.items() if not name.startswith("mtp.")},

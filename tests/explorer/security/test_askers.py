@@ -57,7 +57,7 @@ def test_a_run_that_nobody_listens_to_is_given_up(monkeypatch: pytest.MonkeyPatc
         while monotonic() < end:
             state = next(answers)["state"]
         assert state == "running" and source.closed < 1
-    with pytest.raises(gr.Error):
+    with pytest.raises(gr.Error, match="listens"):
         list(answers)
     until(lambda: source.closed == 1)
 
