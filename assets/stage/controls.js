@@ -149,11 +149,12 @@ export const controls = {
     else document.querySelector("#canopy-run").click();
   },
 
-  // Reloads the page, with the prompt as it stands and the turns before it.
+  // Reloads the page for another rig, with the prompt as it stands and the turns before it; run and setting were the former rig's.
   reload() {
     const { again } = controls;
-    controls.keep({ again });
-    if (again) window.history.replaceState(null, "", `#mode=${controls.parts?.stage.mode}&method=ddtree`);
+    const { mode = "", tab = "", scene = "" } = controls.parts?.stage ?? {};
+    controls.keep({ again, goesOn: scene === "card" ? scene : null });
+    window.history.replaceState(null, "", `#mode=${mode}&tab=${tab}${again ? "&method=ddtree" : ""}`);
     window.location.reload();
   },
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from pathlib import Path
+from time import monotonic
 from typing import Any
 
 import pytest
@@ -15,6 +16,7 @@ pytestmark = pytest.mark.long
 STATE_OF_RIG = "Canopy.parts.rigs.state"
 READY = f"window.Canopy && Canopy.parts && Canopy.parts.ready && {STATE_OF_RIG} && !{STATE_OF_RIG}.coming"
 ANEW = f"{READY} && Canopy.parts.rigs.changes === 2"  # opened after another rig took the first one's place
+BUDGET = "(budget) => document.querySelector('#canopy-budget input').value === budget"
 FAILURE = "document.querySelector('.cs-rig-failure').textContent"
 
 
@@ -56,10 +58,14 @@ def test_another_rig_answers_and_a_name_that_is_none_changes_nothing(
         elsewhere = opened(other, app_address)
         assert page.inner_text(".cs-rig") == "Rig: demo rig"
         page.fill("#canopy-prompt textarea", "What is a draft tree?")
+        start = page.input_value("#canopy-budget input")
+        page.fill("#canopy-budget input", "8")
+        page.wait_for_function("location.hash.includes('trace=') && location.hash.includes('budget=8')")
         load(page, small_rig)
         page.wait_for_function(f"{ANEW} && {STATE_OF_RIG}.rig === 'small'")
         page.wait_for_function("document.querySelector('#canopy-prompt textarea').value === 'What is a draft tree?'")
         page.wait_for_function("document.querySelector('#canopy-method input').value")
+        page.wait_for_function(BUDGET, arg=start)  # what the new rig starts with
         assert run(page) == ["done", "small"]
         page.evaluate(f"{STAGE}.setMode('lab')")
         page.wait_for_function("Canopy.laboratory && Canopy.laboratory.given.rig === 'small'")
@@ -135,13 +141,14 @@ def test_a_link_to_a_recording_brings_its_budget_however_late_the_rigs_own_arriv
         page.route("**/gradio_api/run/predict*", hold)
         page.goto(f"{app_address}#mode=workbench&trace={trace}")
         page.wait_for_function(READY)
-        page.wait_for_function("document.querySelector('#canopy-budget input').value === '64'")
-        while not late:
+        setting = page.evaluate(f"[{STAGE}.header.method, String({STAGE}.header.options.budget)]")
+        page.wait_for_function(BUDGET, arg=setting[1])
+        end = monotonic() + 60
+        while not late and monotonic() < end:
             page.wait_for_timeout(50)
         answer = late[0].fetch()
         filled = answer.json()
         filled["data"][-1]["interactive"] = False  # tells when it has been taken up
         late[0].fulfill(json=filled)
         page.wait_for_function("document.querySelector('#canopy-split input').disabled")
-        setting = [page.input_value(f"#canopy-{name} input") for name in ("method", "budget")]
-        assert setting == page.evaluate(f"[{STAGE}.header.method, String({STAGE}.header.options.budget)]")
+        assert [page.input_value(f"#canopy-{name} input") for name in ("method", "budget")] == setting
