@@ -178,7 +178,7 @@ class BudgetPanel extends DrawnPanel {
     Object.assign(this, this.room);
     const known = this.begin(round, "Here you see what other budgets would bring, while a run goes on.");
     this.figuresBox.hidden = !known;
-    if (!known || !header || !this.width) return;
+    if (!known || !header || !this.hostSize) return; // nobody sees it
     if (this.forecast?.run !== stage.value.run) this.forecast = null;
     if (!this.forecast || !stage.live) this.refreshForecast(); // what it was made from may have changed while nobody saw it
     const own = this.currentPoint(header);

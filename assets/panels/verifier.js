@@ -49,7 +49,7 @@ export function walkOf(/** @type {Round} */ round) {
 const OFFER_WIDTH = 100; // pixels that a child takes at least; as many are shown as one line holds
 const TRIAL_WIDTH = 140;
 const STEP_HEIGHT = 58; // pixels of a step at least, but for the last
-const STEPS_PER_FRAME = 3; // that follow in a frame
+const STEPS_PER_FRAME = 3;
 
 function offerWords(/** @type {Offer} */ { node, q, p, match, kept, trial }) {
   const given = `q ${probability(q)}, p ${probability(p)}`;

@@ -45,7 +45,7 @@ export class Keys {
       ...(document.body.classList.contains("cs-presenting") ? ["1", "2", "3"].map((key, place) => (
         { key, shown: key, does: "run this one of the presenter's prompts", act: () => parts.ask?.(place) })) : []),
       { key: "?", shown: "?", does: "keys and terms", act: () => (parts.help.box.open ? parts.help.box.close() : parts.help.open()) },
-      { key: "Escape", shown: "Esc", does: "skip the film, close, dismiss, leave a part of the icicle, leave full screen, unpin a node", act: () => this.leave() },
+      { key: "Escape", shown: "Esc", does: "skip the film, close, dismiss, unselect rounds, leave a part of the icicle, leave full screen, unpin a node", act: () => this.leave() },
     ];
     document.addEventListener("keydown", (event) => this.press(event));
   }
