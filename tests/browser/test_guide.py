@@ -101,7 +101,8 @@ def test_on_a_phone_the_tours_card_lies_below_what_it_speaks_of(watched: Watched
     page.get_by_role("button", name="A tour in nine steps").click()
     card = page.get_by_role("dialog", name="Tour")
     for step in range(1, 9):
-        page.wait_for_function(f"document.querySelector('.cs-tour footer span').textContent === '{step} of 9'")
+        page.wait_for_function(f"document.querySelector('.cs-tour footer span').textContent === '{step} of 9'"
+                               " && Canopy.parts.frames.settled")
         part, box = page.locator(".cs-toured").bounding_box(), card.bounding_box()
         assert part["y"] >= 0 and part["y"] + part["height"] <= box["y"] and box["y"] + box["height"] <= 844
         card.get_by_role("button", name="Next step").click()

@@ -138,6 +138,11 @@ def test_looking_around_never_asks_the_server(page: Any) -> None:
     # the one question of an opened run
     page.wait_for_function("Canopy.parts.frames.entries.get('budget').panel.forecast")
     page.wait_for_function(f"{STAGE}.settings.method === {STAGE}.header.method")
+    page.wait_for_function("""() => {  // the bar has asked what it asks about a method
+        const before = window.answered;
+        window.answered = performance.getEntriesByType("resource").length;
+        return window.answered === before;
+    }""", polling=500)
     asked: list[str] = []
     page.on("request", lambda request: asked.append(request.url))
     for index in (0, 2, 5):
