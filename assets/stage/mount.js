@@ -244,7 +244,8 @@ async function openFirst(/** @type {string} */ root) {
     write(status, who === "gone" ? missing() : runs ? WAITS : "");
     await pause(POLL_MS);
   }
-  if (hash) window.history.replaceState(null, "", hash);
+  // the other page must not take what this one wrote there for a link
+  window.history.replaceState(null, "", hash || window.location.pathname + window.location.search);
   controls.handOver(field.value, runs ? "runs" : stage.scene === "card" ? "card" : !hash && player.playing ? "plays" : null);
 }
 
