@@ -15,9 +15,12 @@ from pathlib import Path
 ASSETS = Path(__file__).resolve().parent.parent / "assets"
 STAGE, LAB = "stage/mount.js", "lab/mount.js"  # entry points
 
-# whether the page begins with the film's first sentence: no view and no run is to be restored
+# whether the page begins with the film's first sentence: no view and no run is to be restored, and of Gradio's parts,
+# which a login does not have, one names a recording to open with
 _FROM_START = """<script>document.documentElement.classList.toggle("cs-from-start",
-    !location.hash && !location.search && !sessionStorage.getItem("canopy-reload"));</script>"""
+    !location.hash && !location.search && !sessionStorage.getItem("canopy-reload")
+    && (!window.gradio_config || (gradio_config.components ?? []).some(({ props }) => props.props?.opening))
+);</script>"""
 
 _IMPORT = re.compile(r'^import (?:\{ ([^}]*) \} from )?"(\.[^"]+)";\n', re.MULTILINE)
 _EXPORT = re.compile(r"^export (?=(?:async function|function|class|const) (\w+))", re.MULTILINE)

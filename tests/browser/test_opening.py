@@ -159,7 +159,8 @@ def test_a_named_origin_shows_it_in_a_frame_behind_a_proxy(browser: Browser) -> 
         page.close()
 
 
-def test_gradios_page_is_covered_until_the_first_view_stands(browser: Browser, watched: Watched, address: str) -> None:
+def test_gradios_page_is_covered_until_the_first_view_stands(
+        browser: Browser, watched: Watched, address: str, tmp_path: Path) -> None:
     cover = "getComputedStyle(document.body, '::before').content"
     with browser.new_context(java_script_enabled=False) as still:
         page = still.new_page()
@@ -174,4 +175,8 @@ def test_gradios_page_is_covered_until_the_first_view_stands(browser: Browser, w
             said = page.evaluate("getComputedStyle(document.body, '::after').content")
             assert ("one token a pass" in said) is says, "the film's first sentence, before any script"
             page.goto("about:blank")
+        with served("-m", "tests.browser.serve", PORT, "0", "--follow", str(tmp_path)) as url:
+            page.goto(url, wait_until="commit")
+            page.wait_for_function("document.body")
+            assert page.evaluate("getComputedStyle(document.body, '::after').content") == "none", "no film is to come"
     assert watched.open(address).evaluate(cover) == "none"
