@@ -91,7 +91,7 @@ function dress(stage, root) {
   };
   stage.on("mode state", mark);
   stage.on("mode state", fit);
-  for (const turn of ["focusin", "focusout"]) document.querySelector("#canopy-ask")?.addEventListener(turn, fit); // a presenter sees it while it is typed in
+  for (const turn of ["focusin", "focusout"]) document.addEventListener(turn, () => requestAnimationFrame(fit)); // a presenter sees the prompt while it has the focus
   window.addEventListener("resize", fit);
   const sizes = new ResizeObserver(fit);
   for (const part of [root.closest(".gradio-container") || document.body, ...document.querySelectorAll("#canopy-header, #canopy-ask, #canopy-settings")]) sizes.observe(part);
