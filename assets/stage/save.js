@@ -124,10 +124,11 @@ export class Save {
 
   // What a picture shows: what was asked, how, of which rig, and when.
   smallPrint() {
-    const { header, round, rounds } = this.parts.stage;
+    const { header, round, rounds, trial } = this.parts.stage;
     if (!header || !round) return [];
+    const setting = trial.round ? `predicted: ${settingOf({ ...header, budget: trial.budget })}` : settingOf(header);
     const date = header.recorded.slice(0, 10) || new Date().toISOString().slice(0, 10);
-    return [header.prompt, [settingOf(header), `temperature ${header.temperature}`, `round ${round.index + 1} of ${rounds.length}`,
+    return [header.prompt, [setting, `temperature ${header.temperature}`, `round ${round.index + 1} of ${rounds.length}`,
       header.rig, header.hardware, header.dtype, date].filter(Boolean).join(", ")];
   }
 

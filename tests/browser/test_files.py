@@ -120,6 +120,9 @@ def test_tables_trees_and_pictures_leave_as_files(watched: Watched, address: str
     prompt, rig, date = page.evaluate(read)
     assert all(fact in words for fact in (prompt, rig, date, "merged", "round 4 of")), "small print says what it shows"
     assert "Continue" not in words and "by time" not in drawn.decode(), "and there is nothing to press"
+    page.evaluate(f"{STAGE}.tryBudget(3)")
+    page.wait_for_function(f"{STAGE}.trial.round")
+    assert b"predicted: merged, 3 nodes" in saved(page, "Draft tree", "SVG")[1]
 
 
 def test_a_panel_with_nothing_to_draw_says_so(watched: Watched, address: str) -> None:
