@@ -106,7 +106,7 @@ def test_a_panel_fills_the_window_until_a_second_click_or_back(onlooker: Watched
 
 def test_a_tip_covers_no_word_of_the_accepted_path(onlooker: Watched) -> None:
     page = shown(onlooker, "#trace=merged&mode=workbench&round=3", LAPTOP)
-    page.wait_for_function(f"{RUN} === 'merged'")
+    page.wait_for_function(f"{RUN} === 'merged' && Canopy.parts.frames.settled")
     tip, words = page.locator("[data-panel=tree] .cp-tip"), page.locator("[data-panel=tree] .cp-label.is-path")
     for item in page.locator("[data-panel=tree] .cp-item").all()[1::4]:
         item.hover(force=True)
