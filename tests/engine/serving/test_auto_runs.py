@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import pytest
 
+from engine.decoding.methods import METHODS
 from engine.records import PromptRequest, Sampling
 from engine.serving.cost import CostBook, CostCase, Effort
 from engine.serving.rig import Rig
@@ -67,8 +68,10 @@ def test_texts_are_those_of_lone_runs_and_rows_are_shared_out(measured: list[Cos
     assert list(map(text, runs)) == alone
     assert len(measured) == len(ASKS), "nobody measures while others run"
     shared_passes = [[entry.shared for entry in run if entry.shared] for run in runs]
-    assert {block.seat for shared in shared_passes[0] for block in shared.blocks if block.pools_rows} == {
-        shared.own for run in shared_passes[:3] for shared in run}
+    pooling = {block.seat for run in shared_passes for shared in run for block in shared.blocks if block.pools_rows}
+    follows_text = [run for run, ask in zip(shared_passes, ASKS, strict=True)
+                    if ask.pace == "auto" and METHODS[ask.method].follows_text]
+    assert len(follows_text) == 5 and pooling == {shared.own for run in follows_text for shared in run}
     assert {len(entry.round.tree) for entry in runs[3] if entry.round.drafts} == {25}, "a fixed budget stays whole"
 
 
