@@ -12,6 +12,7 @@ const MIN_TICK_DISTANCE = 27; // pixels
 const LAST_TICK_WIDTH = 86; // pixels: the last number has a unit
 const Z_80_PERCENT = 1.28; // standard deviations that hold 80 % of a normal distribution
 const FONT = "10.5px system-ui, sans-serif";
+const LAB_WORD = "lab's prompts";
 const REFRESH_MS = 900; // between two forecasts of a run in progress
 /** The two drawings, one above the other: a figure, its words, and its value for plain decoding (0: measured).
  *  @typedef {{ name: "tau" | "speed", label: string, plain: number }} Plot */
@@ -46,6 +47,15 @@ export function fastestOf(forecast) {
   if (!speed || !budgets.length) return null;
   const at = speed.mean.indexOf(Math.max(...speed.mean));
   return { budget: budgets[at], mean: speed.mean[at], low: speed.low[at], high: speed.high[at], pays: speed.mean[at] > plain };
+}
+
+/** What was measured at other budgets, unless it is of other prompts and the run's own speed lies outside its interval.
+ *  @param {BudgetForecast} forecast @param {number} budget @param {number | null} speed of the run */
+export function comparableCurve({ measured }, budget, speed) {
+  if (!measured || measured.prompts === 1 || !speed) return measured;
+  const { budgets, speed: { low, high } } = measured;
+  const inside = interpolate(budgets, low, budget) <= speed && speed <= interpolate(budgets, high, budget);
+  return inside ? measured : null;
 }
 
 /** The minimum and maximum of a run's τ and speed over its rounds, and the 80 % interval of τ (`low`, `high`).
@@ -86,22 +96,24 @@ export function wordsAt(forecast, chosen) {
   if (!tau || chosen < 1) return { short: "", more: "" };
   /** @param {number[]} values */
   const at = (values) => interpolate(budgets, values, chosen);
-  const how = !measured ? " predicted" : budgets.includes(chosen) ? "" : " about";
+  const how = !measured ? ", predicted" : budgets.includes(chosen) ? "" : ", about";
+  const short = `${counted(chosen, "node")}${how}: τ ${at(tau.mean).toFixed(1)}${speed ? `, ${rateText(at(speed.mean))} tokens/s` : ""}`;
   const range = `τ ${at(tau.low).toFixed(1)} to ${at(tau.high).toFixed(1)}${speed ? `, ${rateText(at(speed.low))} to ${rateText(at(speed.high))} tokens/s` : ""}`;
-  return { short: `At ${counted(chosen, "node")}${how} τ ${at(tau.mean).toFixed(1)}${speed ? `, ${rateText(at(speed.mean))} tokens/s` : ""}.`,
-    more: measured ? `Measured for this prompt: ${range}.` : `Predicted from ${forecast.rounds} rounds and what a pass costs here: ${range}. ${forecast.withheld}` };
+  const from = measured ? "Measured for this prompt" : `Predicted from ${forecast.rounds} rounds and what a pass costs here`;
+  return { short, more: `${from}: ${range}. ${measured ? "" : forecast.withheld}` };
 }
 
 /** @param {RunPoint} point @param {string} withheld */
 const measuredWords = ({ budget, tau, speed, printed }, withheld) => (
-  { short: `At ${counted(budget, "node")} τ ${tau.toFixed(2)}${speed ? `, ${printed} tokens/s` : ""}.`, more: `Measured in this run. ${withheld}` });
+  { short: `${counted(budget, "node")}: τ ${tau.toFixed(2)}${speed ? `, ${printed} tokens/s` : ""}`, more: `Measured in this run. ${withheld}` });
 
 class BudgetPanel extends DrawnPanel {
   width = 0;
   height = 0;
   top = 0; // under the figures
   history = historyOf([]);
-  forecast = /** @type {(BudgetForecast & { run: string, from: string }) | null} */ (null);
+  answer = /** @type {(BudgetForecast & { run: string, from: string }) | null} */ (null);
+  forecast = /** @type {BudgetForecast | null} */ (null); // the answer, without what does not compare with the run
 
   /** @param {HTMLElement} host @param {Stage} stage */
   constructor(host, stage) {
@@ -165,10 +177,10 @@ class BudgetPanel extends DrawnPanel {
     const { run } = stage.value;
     if (!stage.server || !this.host.offsetParent || !stage.rounds.length || !stage.header?.drafters.length) return;
     const from = [run, stage.rounds.length, stage.live, stage.speedup?.plain_speed, stage.withheld].join(" ");
-    if (this.forecast?.from === from) return;
+    if (this.answer?.from === from) return;
     const answer = await stage.server.budgets({ run, live: stage.live });
     if (run !== stage.value.run) return;
-    this.forecast = { run, from, ...answer };
+    this.answer = { run, from, ...answer };
     this.draw(stage.round);
   }
 
@@ -179,20 +191,22 @@ class BudgetPanel extends DrawnPanel {
     const known = this.begin(round, "Here you see what other budgets would bring, while a run goes on.");
     this.figuresBox.hidden = !known;
     if (!known || !header || !this.hostSize) return; // nobody sees it
-    if (this.forecast?.run !== stage.value.run) this.forecast = null;
-    if (!this.forecast || !stage.live) this.refreshForecast(); // what it was made from may have changed while nobody saw it
     const own = this.currentPoint(header);
+    if (this.answer?.run !== stage.value.run) this.answer = null;
+    if (!this.answer || !stage.live) this.refreshForecast(); // what it was made from may have changed while nobody saw it
+    this.forecast = this.answer && { ...this.answer, measured: comparableCurve(this.answer, own.budget, own.speed) };
     const ticked = stage.overlaidRuns.map((point, place) => ({ ...point, pin: letterOf(place) }));
     const others = stage.ownRuns.filter(({ run, machine }) => machine === own.machine && run !== own.run && !ticked.some((one) => one.run === run));
     const points = [...others, own, ...ticked];
     this.resetButton.hidden = stage.trial.budget === null;
     const { short, more } = this.wordsFor(own);
-    put(this.figuresLine, { title: `${short} ${more}` });
+    const words = `${short}. ${more}`;
+    put(this.figuresLine, { title: words });
     write(this.figuresLine, short); // first: the drawings begin below it
     this.drawFastest(own.speed ?? 0);
     this.history = historyOf(stage.roundsBeforeRepetition);
     this.setSize(this.width, this.height);
-    put(this.canvas, { "aria-valuenow": this.chosen, "aria-valuetext": `${short} ${more}` });
+    put(this.canvas, { "aria-valuenow": this.chosen, "aria-valuetext": words });
     const plots = PLOTS.map(({ name, label, plain }, place) => this.plot({ name, label, plain: plain || this.plainSpeed() }, place, points));
     render(this.drawing, [...plots.map((marks) => group(marks)), group(this.marker())]);
   }
@@ -210,12 +224,13 @@ class BudgetPanel extends DrawnPanel {
     this.fastestLine.hidden = !best;
     this.useButton.hidden = !best?.pays || best.budget === this.chosen || speed > best.high;
     if (!best) return;
-    const [mean, low, high] = [best.mean, best.low, best.high].map(rateText);
     const { measured } = this.forecast ?? {};
-    const over = measured && (measured.prompts > 1 ? `On the Lab's ${measured.prompts} prompts` : "For this prompt");
-    write(this.fastestLine, best.pays ? `${over ?? "Predicted"}: ${counted(best.budget, "node")} fastest, ${mean} tokens/s`
-      : `${over ?? "Predicted"}: plain decoding fastest, ${rateText(measured?.plain ?? this.plainSpeed())} tokens/s`);
-    put(this.fastestLine, { title: `${measured ? `Measured: ${measured.where}, ${measured.date}` : "Predicted"}: ${low} to ${high} tokens/s` });
+    const where = !measured ? " predicted" : measured.prompts > 1 ? " on the lab's prompts" : "";
+    const setting = best.pays ? counted(best.budget, "node") : "plain decoding";
+    const speedThere = best.pays ? best.mean : measured?.plain ?? this.plainSpeed();
+    write(this.fastestLine, `Fastest${where}: ${setting}, ${rateText(speedThere)} tokens/s`);
+    const how = measured ? `Measured on ${counted(measured.prompts, "prompt")}, ${measured.where}, ${measured.date}` : "Predicted";
+    put(this.fastestLine, { title: `${how}: ${counted(best.budget, "node")}, ${rateText(best.low)} to ${rateText(best.high)} tokens/s` });
   }
 
   plainSpeed() {
@@ -256,11 +271,20 @@ class BudgetPanel extends DrawnPanel {
     if (measured) {
       const { mean, low: from, high: to } = measured[name];
       const { style } = methodStyle(this.round.method);
+      const look = `cp-budget-swept ${measured.prompts > 1 ? "is-lab" : ""}`;
       const at = measured.budgets.map((budget) => this.x(budget).toFixed(1));
-      marks.push(path("cp-budget-swept", `M${mean.map((value, place) => `${at[place]},${y(value).toFixed(1)}`).join("L")}`, { style }),
-        path("cp-budget-swept", from.map((value, place) => `M${at[place]},${y(value).toFixed(1)}V${y(to[place]).toFixed(1)}`).join(""), { style }));
+      marks.push(path(look, `M${mean.map((value, place) => `${at[place]},${y(value).toFixed(1)}`).join("L")}`, { style }),
+        path(look, from.map((value, place) => `M${at[place]},${y(value).toFixed(1)}V${y(to[place]).toFixed(1)}`).join(""), { style }));
+      if (measured.prompts > 1 && name === "speed") marks.push(this.labWord(measured.budgets.at(-1) ?? 0, y(mean.at(-1) ?? 0)));
     }
     return [...marks, ...points.flatMap((point) => (point[name] ? this.pointMarks(point, name, y) : [])), title];
+  }
+
+  /** The name of the lab's curve, at its right end. @param {number} budget @param {number} y @returns {Mark} */
+  labWord(budget, y) {
+    const x = this.x(budget);
+    const fits = x + 6 + textWidth(LAB_WORD, FONT) < this.width - EDGE.right;
+    return fits ? text("cp-budget-title", LAB_WORD, x + 6, y + 4) : text("cp-budget-title is-end", LAB_WORD, x, y - 8);
   }
 
   whyEmpty() {
@@ -315,7 +339,7 @@ class BudgetPanel extends DrawnPanel {
     if (error) return { short: error, more: "" };
     if (chosen === own.budget && stage.trial.budget === null) return measuredWords(own, stage.withheld);
     const { short, more } = forecast ? wordsAt(forecast, chosen) : { short: "", more: "" };
-    return { short: `${short} ${roundWords(stage)}`, more };
+    return { short, more: `${more} ${roundWords(stage)}` };
   }
 }
 
@@ -327,7 +351,7 @@ define({
   legend: [
     { glyph: "●○", label: "runs, so far", title: "Measured. Filled: the shown run, its τ with its 80 % interval; the thin line spans its minimum and maximum over the rounds. Hollow: your earlier runs, a mark and a colour for each method" },
     { glyph: "╌", label: "predicted", title: "What this run's drafts would have kept at each budget, with 80 % intervals; speed follows from what a pass costs here" },
-    { glyph: "┿", label: "measured", title: "Measured at other budgets on this machine: by the lab over its prompts, or with the recording for its prompt, with 95 % intervals" },
+    { glyph: "┿", label: "measured", title: "Measured at other budgets with 95 % intervals: with the recording for its prompt, or, dotted, by the lab on its own prompts, if this run's speed lies within" },
     { glyph: "─", label: "plain", title: "Plain decoding" },
   ],
   when: (stage) => stage.header !== null && stage.header.drafters.length > 0,

@@ -162,7 +162,7 @@ def test_a_budget_is_tried_out_on_the_shown_round_and_then_run_in_full(watched: 
         const {{ budgets, speed }} = {BUDGET}.forecast ?? {{ budgets: [], speed: null }};
         const fastest = String(budgets[speed?.mean.indexOf(Math.max(...speed.mean))]);
         const offer = document.querySelector(".cp-budget-head p:last-of-type").innerText;
-        if (!offer.startsWith("Predicted") || offer.match(/\\d+/)[0] !== fastest) return "";
+        if (!offer.includes("predicted") || offer.match(/\\d+/)[0] !== fastest) return "";
         [...document.querySelectorAll(".cp-budget button")].find((button) => button.innerText === "Use").click();
         return fastest; }})()""").json_value()
     page.wait_for_function(f"{BUDGET_INPUT} === '{fastest}'")
@@ -179,7 +179,8 @@ def test_a_budget_is_tried_out_on_the_shown_round_and_then_run_in_full(watched: 
     page.wait_for_function(f"{BUDGET_INPUT} === '{tried}'")
     assert slider.evaluate("slider => getComputedStyle(slider).outlineStyle") == "none", "a click frames nothing"
     assert page.locator(".cp-budget-trail").first.evaluate("mark => mark.getBBox().width") == 0, "at its own budget"
-    assert f"At {tried} nodes predicted τ" in page.locator(".cp-budget-head p").first.inner_text()
+    figures = page.locator(".cp-budget-head p").first.inner_text()
+    assert f"{tried} nodes" in figures and "predicted" in figures
     slider.press("ArrowLeft")
     page.wait_for_function(f"{STAGE}.trial.round.budget === {tried // 2} && {BUDGET_INPUT} === '{tried // 2}'")
     page.get_by_role("button", name="Show the tree as it was run").click()

@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { budgetAtPosition, fastestOf, interpolate, axisPosition, wordsAt } from "../../assets/panels/budget.js";
+import { budgetAtPosition, comparableCurve, fastestOf, interpolate, axisPosition, wordsAt } from "../../assets/panels/budget.js";
 import { edgesOf } from "../../assets/panels/cache.js";
 import { probability } from "../../assets/shared/ink.js";
 import { changesOf, columnsOf, inkInto, shownOf } from "../../assets/panels/lattice.js";
@@ -126,6 +126,13 @@ test("the fastest budget is that of what was measured, else predicted, and flagg
   assert.equal(fastestOf({ ...forecast, speed: null }), null);
   const measured = { budgets: [2, 8], speed: band([66, 50]), plain: 70 };
   assert.deepEqual(fastestOf({ ...forecast, measured }), { budget: 2, mean: 66, low: 61, high: 71, pays: false });
+});
+
+test("what was measured on other prompts stands beside a run whose speed lies within its interval", () => {
+  const speed = { mean: [60, 80], low: [50, 70], high: [70, 90] };
+  const measured = { budgets: [1, 4], speed, prompts: 12 };
+  assert.deepEqual([310, 75, 90, 91, null].map((own) => comparableCurve({ measured }, 4, own)), [null, measured, measured, null, measured]);
+  assert.equal(comparableCurve({ measured: { ...measured, prompts: 1 } }, 4, 310)?.prompts, 1);
 });
 
 test("up to the largest budget that was measured for the prompt, no other figures are said", () => {
