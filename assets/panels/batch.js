@@ -1,5 +1,5 @@
-// The forward pass of a round, if several runs share passes: the rows of all runs as blocks of one mask, one colour
-// per run. Of other people's runs only the shapes of their trees and the kept rows arrive here, never their text.
+// The forward pass that several runs share: the rows of each run are a block of one mask, in one colour. Of other people's runs
+// the page receives only the shape of the tree and the kept rows, never their text.
 
 /** @import { Pointed } from "./panel.js" */
 
@@ -10,14 +10,14 @@ import { counted } from "../shared/round.js";
 import { define } from "../shared/define.js";
 
 const MARGIN = { left: 10, top: 10, bottom: 10, gap: 14 };
-const LIST = { least: 112, share: 0.44, most: 300 }; // pixels, and of the panel's width
+const LIST = { min: 112, share: 0.44, max: 300 }; // pixels, and of the panel's width
 const COLOURS = 8;
 
 /** A block of the pass: its first row, how many it has, and whether they are of the run that is shown.
  *  @typedef {PassBlock & { first: number, rows: number, own: boolean }} PlacedBlock */
 
 // The blocks of a pass in their places, and how many rows it has.
-function placed(/** @type {NonNullable<Round["shared"]>} */ shared) {
+function placeBlocks(/** @type {NonNullable<Round["shared"]>} */ shared) {
   let rows = 0;
   const blocks = shared.blocks.map((block) => {
     const placement = { ...block, first: rows, rows: block.parents.length, own: block.seat === shared.own };
@@ -36,13 +36,13 @@ function wordsFor(block) {
   return `${counted(block.rows, "row")}, ${block.keep.length} kept`;
 }
 
-function named(/** @type {PlacedBlock} */ block) {
+function nameOf(/** @type {PlacedBlock} */ block) {
   return block.own ? "yours" : `run ${block.seat + 1}`;
 }
 
-// Which runs take their rows from one shared total, in a sentence; empty if fewer than two do.
-function sharing(/** @type {PlacedBlock[]} */ blocks) {
-  const shared = blocks.filter((block) => block.poolsRows).map(named);
+// A sentence that names the runs with a shared total of rows; "" if fewer than two have one.
+function sharedTotalSentence(/** @type {PlacedBlock[]} */ blocks) {
+  const shared = blocks.filter((block) => block.poolsRows).map(nameOf);
   if (shared.length < 2) return "";
   const words = shared.length === blocks.length ? "all runs"
     : `${shared.slice(0, -1).join(", ")} and ${shared.at(-1)}`;
@@ -73,7 +73,7 @@ class BatchPanel extends DrawnPanel {
       this.empty.say("This round was not shared", "The run had the pass to itself, or it is a recording: only a live run shows who shared it.");
     }
     if (!shared) return;
-    Object.assign(this, placed(shared));
+    Object.assign(this, placeBlocks(shared));
     this.measure();
     this.drawBlocks();
     this.drawList(shared.runs);
@@ -83,7 +83,7 @@ class BatchPanel extends DrawnPanel {
   // The mask on the left, the list on what is left of the width.
   measure() {
     const { width, height } = this.room;
-    const listed = Math.min(LIST.most, Math.max(LIST.least, width * LIST.share));
+    const listed = Math.min(LIST.max, Math.max(LIST.min, width * LIST.share));
     const room = Math.max(40, Math.min(width - listed - MARGIN.left - MARGIN.gap, height - MARGIN.top - MARGIN.bottom));
     this.grid = new Grid(room, this.rows, 24).at(MARGIN.left, MARGIN.top);
     this.setSize(width, height);
@@ -116,7 +116,7 @@ class BatchPanel extends DrawnPanel {
   }
 
   words() {
-    const each = this.blocks.map((block) => `${named(block)}: ${wordsFor(block)}`).join("; ");
+    const each = this.blocks.map((block) => `${nameOf(block)}: ${wordsFor(block)}`).join("; ");
     return `Pass of round ${this.round.index + 1}: ${this.rows} rows of ${this.blocks.length} runs. ${each}`;
   }
 
@@ -129,26 +129,26 @@ class BatchPanel extends DrawnPanel {
       const row = html("tr", block.own ? "is-own" : "", body);
       const name = html("th", { scope: "row" }, row);
       html("i", "cp-batch-sign", name).style.background = colourOf(block);
-      name.append(named(block));
+      name.append(nameOf(block));
       html("td", "", row, String(block.rows));
       html("td", "", row, String(block.keep.length));
     }
-    const pooled = sharing(this.blocks);
+    const pooled = sharedTotalSentence(this.blocks);
     const others = runs - this.blocks.length;
     const elsewhere = others > 0
       ? html("p", "", null, `Not in this pass: ${counted(others, "more run")}.`) : "";
     this.list.replaceChildren(table, pooled ? html("p", "", null, pooled) : "", elsewhere);
   }
 
-  at(/** @type {MouseEvent} */ event) {
+  pointedAt(/** @type {MouseEvent} */ event) {
     const [x, y] = placeIn(this.canvas, event);
     const cell = this.grid.find(x, y);
     const block = cell && cell.column >= 0 && this.blocks.find(({ first, rows }) => cell.row < first + rows);
     return block ? { node: block.own ? cell.row - block.first : null, block, x, y } : null;
   }
 
-  wordsOf(/** @type {Pointed & { block: PlacedBlock }} */ { block }) {
-    return [named(block), wordsFor(block), ...(block.own ? [] : ["its text is not sent here"])];
+  tipLines(/** @type {Pointed & { block: PlacedBlock }} */ { block }) {
+    return [nameOf(block), wordsFor(block), ...(block.own ? [] : ["its text is not sent here"])];
   }
 
   // The selected node's row, in the run's own block.

@@ -250,16 +250,16 @@ class BudgetPanel extends DrawnPanel {
     const { forecast } = this;
     const { [name]: curve, budgets = [], measured } = forecast ?? {};
     const predicted = forecast && curve ? [...budgets.keys()].filter((at) => budgets[at] > measuredUpTo(forecast)) : [];
-    const most = 1.06 * Math.max(...points.map((point) => point[name] || 0), plain, ...(this.stage.withheld ? [] : this.history[name]), ...predicted.map((at) => curve?.mean[at] ?? 0), ...(measured?.[name].high ?? []));
+    const maximum = 1.06 * Math.max(...points.map((point) => point[name] || 0), plain, ...(this.stage.withheld ? [] : this.history[name]), ...predicted.map((at) => curve?.mean[at] ?? 0), ...(measured?.[name].high ?? []));
     const axis = this.budgetAxis(low, place === 1);
     const title = place ? text("cp-budget-title is-end", label, this.width - EDGE.right, low - tall + 4)
       : text("cp-budget-title", label, EDGE.left + 4, low - tall + 4);
-    if (!most) return [...axis, title, text("is-mid", this.whyEmpty(), (EDGE.left + this.width) / 2, low - tall / 2)];
-    const y = (/** @type {number} */ value) => low - tall * Math.min(value / most, 1);
+    if (!maximum) return [...axis, title, text("is-mid", this.whyEmpty(), (EDGE.left + this.width) / 2, low - tall / 2)];
+    const y = (/** @type {number} */ value) => low - tall * Math.min(value / maximum, 1);
     /** @param {string} look @param {number} height */
     const across = (look, height) => path(look, `M${EDGE.left},${height}H${this.width - EDGE.right}`);
     const marks = [...axis];
-    for (const tick of roundTicks(0, most, Math.max(1, Math.min(4, Math.floor(tall / 14))))) {
+    for (const tick of roundTicks(0, maximum, Math.max(1, Math.min(4, Math.floor(tall / 14))))) {
       marks.push(across(tick ? "cp-budget-grid" : "cp-budget-axis", y(tick)), text("is-end", tick.toLocaleString("en"), EDGE.left - 5, y(tick) + 3.5));
     }
     if (plain) marks.push(across("cp-budget-plain", y(plain)));

@@ -1,11 +1,11 @@
-// The cache's rows on a strip: where each is drawn, and their fates in words.
+// The KV cache around a round: its slots after the verify pass, and after all rows but the kept ones were dropped.
 
 import { box, clip, group, joinPaths, MONO, path, put, render, short, text, textWidth } from "../shared/ink.js";
 import { DrawnPanel, placeIn } from "./panel.js";
 import { counted } from "../shared/round.js";
 import { define } from "../shared/define.js";
 
-const KEPT = { least: 9, share: 0.6 }; // a kept slot's width and what all of them may take, where slots are narrow
+const NARROW_KEPT = { minWidth: 9, maxShare: 0.6 }; // if slots are narrow: pixels of a kept one, and all kept ones' share of the room
 const MAX_WIDTH = 40;
 
 // Where each slot of the pass begins, and where the last ends. A thousand slots leave none wide enough to be seen, so
@@ -13,7 +13,7 @@ const MAX_WIDTH = 40;
 /** @param {Round} round @param {number} room */
 export function edgesOf(round, room) {
   const even = Math.min(MAX_WIDTH, room / round.n);
-  const wide = Math.max(even, Math.min(KEPT.least, (KEPT.share * room) / round.keep.length));
+  const wide = Math.max(even, Math.min(NARROW_KEPT.minWidth, (NARROW_KEPT.maxShare * room) / round.keep.length));
   const dropped = round.n - round.keep.length;
   const narrow = dropped ? Math.min(even, (room - wide * round.keep.length) / dropped) : 0;
   const edges = new Float64Array(round.n + 1);
@@ -21,9 +21,8 @@ export function edgesOf(round, room) {
   return { edges, uneven: wide > even };
 }
 
-/** How many kept rows already lie where they belong, how many are moved there, and how many are dropped; and the steps that
- *  layers replay which keep a state and no rows.
- *  @param {Round} round @param {number} layers of that kind */
+/** How many rows stay in place, move, and are dropped; and the steps that recurrent layers replay.
+ *  @param {Round} round @param {number} layers that are recurrent */
 function rowWords({ n, keep }, layers) {
   const still = keep.filter((node, place) => node === place).length;
   const counts = [[still, "in place"], [keep.length - still, "moved"], [n - keep.length, "dropped"]];
@@ -31,13 +30,12 @@ function rowWords({ n, keep }, layers) {
   return { rows, replayed: layers ? `; ${counted(keep.length, "step")} replayed in ${counted(layers, "recurrent layer")}` : "" };
 }
 
-// The KV cache around a round: its slots after the verify pass, and after all but the kept rows were dropped.
 const LEFT = 10;
 const PREFIX = 58;
 const FIRST = LEFT + PREFIX + 3; // where the pass's own slots begin
 const TOP = { y: 31, height: 17 };
-const LOW = { least: 76, most: 320, foot: 44, bonus: 17 }; // the strip of what is kept; under it numbers and words
-const CELL = { most: 84, narrow: 24, height: 23, tall: 40 }; // in a narrow cell the token is written upwards
+const LOW = { min: 76, max: 320, foot: 44, bonus: 17 }; // the strip of what is kept; under it numbers and words
+const CELL = { max: 84, narrow: 24, height: 23, tall: 40 }; // in a narrow cell the token is written upwards
 const TOKEN_FONT = `10.5px ${MONO}`;
 const SIZE_FONT = "11px system-ui, sans-serif";
 const NUMBER_FONT = "700 10px system-ui, sans-serif";
@@ -75,10 +73,10 @@ class CachePanel extends DrawnPanel {
     const fresh = round !== this.round;
     if (!this.begin(round, "Here you see which cache rows stay after a verify pass.")) return;
     const room = (this.width = this.room.width) - FIRST - LEFT;
-    this.cell = Math.min(CELL.most, room / Math.max(1, round.keep.length));
+    this.cell = Math.min(CELL.max, room / Math.max(1, round.keep.length));
     const tall = this.cell < CELL.narrow ? CELL.tall : CELL.height;
-    const height = Math.max(this.room.height, LOW.least + tall + LOW.foot);
-    this.low = { y: Math.min(LOW.most, Math.max(LOW.least, height - tall - LOW.foot - LOW.bonus)), height: tall };
+    const height = Math.max(this.room.height, LOW.min + tall + LOW.foot);
+    this.low = { y: Math.min(LOW.max, Math.max(LOW.min, height - tall - LOW.foot - LOW.bonus)), height: tall };
     Object.assign(this, edgesOf(round, room));
     this.setSize(this.width, height);
     render(this.drawing, [group(this.slots()), group(this.moves(), "cp-moved"), group(this.tokens()), group(this.numbers()),
@@ -104,12 +102,12 @@ class CachePanel extends DrawnPanel {
       path("cp-slot is-free", free > 6 ? box(end + 2, low.y, free - 2, low.height) : "")];
   }
 
-  // The middle of a row's slot after the pass, and of the one in which the kept row at a place ends.
-  from(/** @type {number} */ node) {
+  // The middle of a row's slot after the pass, and of the slot that the kept row at a place moves to.
+  slotMiddle(/** @type {number} */ node) {
     return FIRST + (this.edges[node] + this.edges[node + 1]) / 2;
   }
 
-  to(/** @type {number} */ place) {
+  keptMiddle(/** @type {number} */ place) {
     return FIRST + (place + 0.5) * this.cell;
   }
 
@@ -117,22 +115,22 @@ class CachePanel extends DrawnPanel {
   moves() {
     const { round, cell, low } = this;
     const bend = (TOP.y + TOP.height + low.y) / 2;
-    const way = (/** @type {number} */ node, /** @type {number} */ place) => {
-      const [from, to] = [this.from(node), this.to(place)];
+    const curve = (/** @type {number} */ node, /** @type {number} */ place) => {
+      const [from, to] = [this.slotMiddle(node), this.keptMiddle(place)];
       return path(`cp-move o-${round.origin(node)} ${node === place ? "is-still" : ""}`,
         `M${from},${TOP.y + TOP.height + 1}C${from},${bend} ${to},${bend} ${to},${low.y - 2}`);
     };
     /** @param {number} node @param {number} place @returns {Mark} */
-    const end = (node, place) => ["rect", { class: `cp-slot is-kept o-${round.origin(node)}`, x: (this.to(place) - cell / 2 + 1).toFixed(1),
+    const end = (node, place) => ["rect", { class: `cp-slot is-kept o-${round.origin(node)}`, x: (this.keptMiddle(place) - cell / 2 + 1).toFixed(1),
       y: low.y, width: Math.max(1, cell - 2).toFixed(1), height: low.height, rx: 3 }];
-    return [group(round.keep.map(way)), group(round.keep.map(end))];
+    return [group(round.keep.map(curve)), group(round.keep.map(end))];
   }
 
   tokens() {
     const { round, cell, low } = this;
     const narrow = cell < CELL.narrow;
     return round.keep.map((node, place) => {
-      const x = this.to(place) + (narrow ? 3.5 : 0);
+      const x = this.keptMiddle(place) + (narrow ? 3.5 : 0);
       const y = low.y + low.height / 2 + (narrow ? 0 : 4);
       const words = cell < 9 ? "" : short(round.show(round.tokens[node]), (narrow ? low.height : cell) - 4, TOKEN_FONT);
       return text("is-mid", words, x, y, { transform: narrow ? `rotate(-90 ${x.toFixed(1)} ${y.toFixed(1)})` : null });
@@ -142,8 +140,8 @@ class CachePanel extends DrawnPanel {
   // The kept rows' numbers over both strips' slots; below, on two lines if one is too short for them.
   numbers() {
     const { round: { keep }, low } = this;
-    const above = withoutOverlaps(keep.map((node) => ({ words: String(node), x: this.from(node) })));
-    const below = keep.map((node, place) => ({ words: String(node), x: this.to(place), moved: node !== place, line: place % 2 }));
+    const above = withoutOverlaps(keep.map((node) => ({ words: String(node), x: this.slotMiddle(node) })));
+    const below = keep.map((node, place) => ({ words: String(node), x: this.keptMiddle(place), moved: node !== place, line: place % 2 }));
     const fits = withoutOverlaps(below).length === below.length;
     const shown = fits ? below : [0, 1].flatMap((line) => withoutOverlaps(below.filter((one) => one.line === line))).sort((one, other) => one.x - other.x);
     const y = low.y + low.height + 13;
@@ -163,7 +161,7 @@ class CachePanel extends DrawnPanel {
     const { rows, replayed } = rowWords(round, stage.header?.recurrent_layers || 0);
     const slots = `${round.start + kept} slots`;
     const sums = `${rows}: ${slots}`;
-    const told = [sums + replayed, sums, rows].find((words) => textWidth(words, SIZE_FONT) < right - LEFT) ?? slots;
+    const summary = [sums + replayed, sums, rows].find((words) => textWidth(words, SIZE_FONT) < right - LEFT) ?? slots;
     const bonus = clip(round.show(round.bonus), 90, SIZE_FONT);
     const last = stage.run.end?.reason === "stop" && round === stage.rounds.at(-1);
     const next = last ? "ends the text: no slot" : "has no slot yet: it is the next root";
@@ -174,7 +172,7 @@ class CachePanel extends DrawnPanel {
       text("cp-strip-size is-end", `${round.start} + ${round.n} = ${after} slots${wide}`, right, TOP.y - 19),
       text("cp-strip-name", "after keep", LEFT, low.y - 8),
       ...[TOP, low].map((strip) => text("cp-slot-prefix is-mid", `prefix ${round.start}`, LEFT + PREFIX / 2, strip.y + strip.height / 2 + 3.5)),
-      text("cp-strip-size", told, LEFT, y),
+      text("cp-strip-size", summary, LEFT, y),
       ...(y + LOW.bonus < height ? [text("cp-strip-size", `◆ ${bonus} ${next}`, LEFT, y + LOW.bonus)] : [])];
   }
 
@@ -184,7 +182,7 @@ class CachePanel extends DrawnPanel {
       { duration: 160, delay: 240, fill: "backwards", easing: "ease-out" });
   }
 
-  at(/** @type {MouseEvent} */ event) {
+  pointedAt(/** @type {MouseEvent} */ event) {
     const [x, y] = placeIn(this.canvas, event);
     const within = (/** @type {Strip} */ strip) => y >= strip.y - 14 && y <= strip.y + strip.height + 16;
     const top = within(TOP) ? this.edges.findIndex((edge) => edge > x - FIRST) - 1 : -1;
@@ -193,7 +191,7 @@ class CachePanel extends DrawnPanel {
     return node === undefined ? null : { node, x, y };
   }
 
-  wordsOf(/** @type {Pointed & { node: number }} */ { node }) {
+  tipLines(/** @type {Pointed & { node: number }} */ { node }) {
     const { round } = this;
     const place = round.keep.indexOf(node);
     const fate = place < 0 ? "dropped" : place === node ? "stays" : `moves to slot ${round.start + place}`;

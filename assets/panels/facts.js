@@ -24,7 +24,7 @@ export class KeptShares {
     }
     for (const round of rounds.slice(this.counted.length)) {
       for (let node = 1; node < round.n; node++) {
-        const place = this.at(round, node);
+        const place = this.placeOf(round, node);
         place.seen++;
         place.kept += Number(round.kept.has(node));
       }
@@ -33,7 +33,7 @@ export class KeptShares {
   }
 
   /** @param {Round} round @param {number} node */
-  at(round, node) {
+  placeOf(round, node) {
     const key = `${Math.min(rankOf(round, node), MAX_RANKS - 1)} ${round.depths[node]} ${round.drafters[node]}`;
     const place = this.places.get(key) ?? { kept: 0, seen: 0 };
     this.places.set(key, place);
@@ -42,7 +42,7 @@ export class KeptShares {
 
   /** The share of rows at the place of a node that were kept; 1 for the root. @param {Round} round @param {number} node */
   share(round, node) {
-    const { kept, seen } = node ? this.at(round, node) : { kept: 1, seen: 1 };
+    const { kept, seen } = node ? this.placeOf(round, node) : { kept: 1, seen: 1 };
     return seen ? kept / seen : 0;
   }
 }
@@ -76,7 +76,7 @@ export function factsOf(round, node, earned) {
 function draftedFacts(round, node, earned) {
   const parent = round.parents[node];
   const path = round.path(node).slice(0, -1).filter(Boolean).map((step) => round.show(round.tokens[step]));
-  const { kept, seen } = earned?.at(round, node) ?? {};
+  const { kept, seen } = earned?.placeOf(round, node) ?? {};
   /** @type {[name: string, words: string][]} */
   const facts = [
     ["after", clip(path.join(""), PATH_ROOM, TIP_FONT)],

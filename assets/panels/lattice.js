@@ -1,13 +1,13 @@
-// A lattice whose rows depend on what stands before: candidates in columns, joined by ink if one may follow another.
+// A lattice whose probabilities depend on the token before: candidates in columns, joined by a line if one may follow another.
 
 /** @import { Hit, MarginalsPanel } from "./marginals.js" */
 
 import { nats, ORIGIN, probability, short, MONO } from "../shared/ink.js";
 
-const SLOT = { least: 46, cell: 0.64, tight: 14, row: 28, top: 40, foot: 16 };
-const ALWAYS = 3; // candidates of a column that are shown however improbable; others need MIN_MASS
+const SLOT = { minWidth: 46, cellShare: 0.64, minRow: 14, maxRow: 28, top: 40, foot: 16 };
+const MIN_SHOWN = 3; // candidates of a column; more are shown only if they have MIN_MASS
 const MIN_MASS = 0.002;
-const MAX_INK = 26; // lines between two columns that can still be told apart
+const MAX_LINES = 26; // between two columns: more could not be told apart
 const MIN_FLOW = 0.012; // of the probability that passes between two columns, for a line outside the tree
 
 /** A token at a depth and the row of the next depth that it leads to. `mass` is its probability over all prefixes of the
@@ -64,7 +64,7 @@ function markTree(root, drafter, round) {
     const { to } = step;
     places[node] = to;
     joined.set(above, (joined.get(above) ?? new Set()).add(to));
-    to.node = standsFor(round, node, to.node);
+    to.node = preferredNode(round, node, to.node);
   }
   return joined;
 }
@@ -75,25 +75,25 @@ export function entropyOf(/** @type {number[]} */ chances) {
   return [...chances, rest].reduce((sum, chance) => sum - (chance > 0 ? chance * Math.log(chance) : 0), 0);
 }
 
-/** Which of two nodes stands for what both carry: a kept one before others, then the more probable; `other` may be null.
+/** Of two nodes with the same token and depth, the kept one, else the more probable; `other` may be null.
  *  @param {Round} round @param {number} node @param {number | null} other */
-export function standsFor(round, node, other) {
+export function preferredNode(round, node, other) {
   if (other === null) return node;
   const [here, there] = [node, other].map((one) => Number(round.kept.has(one)));
   return here > there || (here === there && round.logprobs[node] > round.logprobs[other]) ? node : other;
 }
 
-/** The candidates of a column for which there is room: those of the tree before others, then the likeliest.
+/** The candidates of a column that fit: those in the tree first, then the most probable.
  *  @param {Candidate[]} column @param {number} room */
 export function shownOf(column, room) {
-  const worth = column.filter(({ node, mass }, rank) => rank < ALWAYS || node !== null || mass >= MIN_MASS);
-  const first = worth.sort((one, other) => Number(other.node !== null) - Number(one.node !== null) || other.mass - one.mass);
-  return first.slice(0, room).sort((one, other) => other.mass - one.mass);
+  const eligible = column.filter(({ node, mass }, rank) => rank < MIN_SHOWN || node !== null || mass >= MIN_MASS);
+  const treeFirst = eligible.sort((one, other) => Number(other.node !== null) - Number(one.node !== null) || other.mass - one.mass);
+  return treeFirst.slice(0, room).sort((one, other) => other.mass - one.mass);
 }
 
 /** The lines into a column, as many as can be read: those of the tree first, then the most probable.
  *  @param {Candidate[]} column @param {Candidate[]} shownAbove @param {TreeLinks} path @param {Round} round @returns {Line[]} */
-export function inkInto(column, shownAbove, path, round) {
+export function linesInto(column, shownAbove, path, round) {
   const lines = [];
   for (const to of column) {
     for (const { from, chance } of to.before) {
@@ -105,7 +105,7 @@ export function inkInto(column, shownAbove, path, round) {
     }
   }
   const order = (/** @type {Line} */ line) => (line.kept ? 2 : line.lit ? 1 : 0);
-  return lines.sort((one, other) => order(other) - order(one) || other.flow - one.flow).slice(0, MAX_INK);
+  return lines.sort((one, other) => order(other) - order(one) || other.flow - one.flow).slice(0, MAX_LINES);
 }
 
 /** What follows a candidate, the likeliest first, beside what follows on average over all that may stand in its place.
@@ -131,14 +131,14 @@ export function changeWords(candidate, changes, show) {
   return [first.average === null ? "after it:" : "after it (on average):", ...lines, ...moved];
 }
 
-// The least width in which a lattice of that many depths can be read.
-export const leastWidth = (/** @type {number} */ depths) => SLOT.least * (depths + 1);
+// The width below which a lattice of that many depths cannot be read.
+export const minLatticeWidth = (/** @type {number} */ depths) => SLOT.minWidth * (depths + 1);
 
 // Draws a lattice on the marginals' sheet, and leaves a hit for each candidate.
 export class LatticeDrawing {
   left = 0;
   slot = 0; // pixels from one column to the next
-  row = SLOT.row;
+  row = SLOT.maxRow;
   shown = /** @type {Candidate[][]} */ ([]); // those for which there is room, the root's column first
   placed = /** @type {Map<Candidate, Hit>} */ (new Map());
 
@@ -159,24 +159,24 @@ export class LatticeDrawing {
     this.left = left;
     this.slot = wide / (columns.length + 1);
     const room = height - SLOT.top - SLOT.foot;
-    const most = Math.max(1, Math.floor(room / SLOT.tight));
-    this.shown = [[root], ...columns.map((column) => shownOf(column, most))];
-    this.row = Math.min(SLOT.row, room / Math.max(...this.shown.map(({ length }) => length)));
+    const maxRows = Math.max(1, Math.floor(room / SLOT.minRow));
+    this.shown = [[root], ...columns.map((column) => shownOf(column, maxRows))];
+    this.row = Math.min(SLOT.maxRow, room / Math.max(...this.shown.map(({ length }) => length)));
     this.placed = new Map();
     this.shown.forEach((column, place) => column.forEach((candidate, rank) => this.place(candidate, place, rank)));
     for (let place = 1; place < this.shown.length; place++) {
-      for (const line of inkInto(this.shown[place], this.shown[place - 1], path, sheet.round).reverse()) this.line(line);
+      for (const line of linesInto(this.shown[place], this.shown[place - 1], path, sheet.round).reverse()) this.drawLine(line);
     }
     for (const [candidate, hit] of this.placed) {
-      this.cell(candidate, hit);
+      this.drawCell(candidate, hit);
       if (candidate !== root) sheet.hits.push(hit);
     }
-    columns.forEach((column, depth) => this.foot(column, depth));
+    columns.forEach((column, depth) => this.drawFoot(column, depth));
   }
 
   /** @param {Candidate} candidate @param {number} place @param {number} rank */
   place(candidate, place, rank) {
-    const width = this.slot * SLOT.cell;
+    const width = this.slot * SLOT.cellShare;
     /** @type {Hit} */
     const hit = { x: this.left + place * this.slot, y: SLOT.top + rank * this.row, width, height: this.row,
       node: candidate === this.root ? null : candidate.node, id: candidate.token, drafter: this.drafter,
@@ -184,7 +184,7 @@ export class LatticeDrawing {
     this.placed.set(candidate, hit);
   }
 
-  line(/** @type {Line} */ { from, to, chance, lit, kept }) {
+  drawLine(/** @type {Line} */ { from, to, chance, lit, kept }) {
     const [start, end] = [this.placed.get(from), this.placed.get(to)];
     if (!start || !end) return;
     const colour = kept ? "--ink" : lit ? ORIGIN[this.origin] : "--quiet";
@@ -194,7 +194,7 @@ export class LatticeDrawing {
   }
 
   /** @param {Candidate} candidate @param {Box} box */
-  cell(candidate, { x, y, width, height }) {
+  drawCell(candidate, { x, y, width, height }) {
     const { sheet, root } = this;
     const { round } = sheet;
     const origin = candidate === root ? "root" : this.origin;
@@ -213,16 +213,16 @@ export class LatticeDrawing {
 
   /** The depth over a column, and under it how much of the probability lies outside.
    *  @param {Candidate[]} column @param {number} depth */
-  foot(column, depth) {
+  drawFoot(column, depth) {
     const { sheet, slot } = this;
     const x = this.left + (depth + 1) * slot;
     const y = SLOT.top + this.shown[depth + 1].length * this.row;
     const outside = Math.max(0, 1 - this.shown[depth + 1].reduce((sum, { mass }) => sum + mass, 0));
     const entropy = entropyOf(column.map(({ mass }) => mass));
-    const middle = x + (slot * SLOT.cell) / 2;
+    const middle = x + (slot * SLOT.cellShare) / 2;
     sheet.text(String(depth + 1), middle, SLOT.top - 5, "--quiet", "middle");
     sheet.text(`+${Math.round(100 * outside)}%`, middle, y + 12, "--quiet", "middle");
-    sheet.say({ x, y, width: slot * SLOT.cell, height: SLOT.foot }, [
+    sheet.addTip({ x, y, width: slot * SLOT.cellShare, height: SLOT.foot }, [
       `depth ${depth + 1}`, `${probability(outside)} of the probability lies outside the guesses shown`,
       `entropy H at least ${nats(entropy)} nats (all that was not recorded counted as one token)`]);
   }
@@ -236,8 +236,8 @@ export class LatticeDrawing {
       ...(below ? changeWords(candidate, changesOf(candidate, below), (id) => round.show(id)) : [])];
   }
 
-  // What a focused candidate changes, of the next column's candidates that are shown, with their places.
-  focus(/** @type {Candidate} */ candidate) {
+  // What follows a candidate: its changes to the shown candidates of the next column, with their boxes.
+  changesShown(/** @type {Candidate} */ candidate) {
     return changesOf(candidate, this.columns[candidate.depth + 1] ?? []).flatMap((change) => {
       const hit = this.placed.get(change.to);
       return hit ? [{ ...change, hit }] : [];

@@ -37,7 +37,7 @@ export function layoutOf(parents, kept, tail, folded) {
     const bottom = node === tail ? [0] : [];
     for (const child of children[node]) {
       // a subtree starts below its elder siblings: at every depth under the lowest of theirs
-      shift[child] = tops[child].reduce((least, row, level) => Math.max(least, (bottom[level] ?? -Infinity) - row + 1), 0);
+      shift[child] = tops[child].reduce((lowest, row, level) => Math.max(lowest, (bottom[level] ?? -Infinity) - row + 1), 0);
       tops[child].forEach((row, level) => { top[level] ??= row + shift[child]; });
       bottoms[child].forEach((row, level) => { bottom[level] = row + shift[child]; });
       tops[child] = bottoms[child] = [];
@@ -72,20 +72,20 @@ function place(children, shift, tail) {
  *  Home to the root, End to the last kept one. null if there is none, undefined for every other key.
  *  @param {Round} round @param {Layout} layout @param {number} node @param {string} key */
 export function neighbour(round, { columns, rows, children }, node, key) {
-  const beside = (/** @type {number} */ step) => {
+  const nextInColumn = (/** @type {number} */ step) => {
     let best = /** @type {number | null} */ (null);
     for (let other = 0; other < round.n; other++) {
-      const far = (rows[other] - rows[node]) * step;
-      if (columns[other] !== columns[node] || rows[other] < 0 || far <= 0) continue;
-      if (best === null || far < (rows[best] - rows[node]) * step) best = other;
+      const distance = (rows[other] - rows[node]) * step;
+      if (columns[other] !== columns[node] || rows[other] < 0 || distance <= 0) continue;
+      if (best === null || distance < (rows[best] - rows[node]) * step) best = other;
     }
     return best;
   };
   switch (key) {
     case "ArrowLeft": return node === 0 ? null : round.parents[node];
     case "ArrowRight": return children[node].find((child) => child < round.n) ?? null;
-    case "ArrowUp": return beside(-1);
-    case "ArrowDown": return beside(1);
+    case "ArrowUp": return nextInColumn(-1);
+    case "ArrowDown": return nextInColumn(1);
     case "Home": return 0;
     case "End": return round.keep[round.keep.length - 1];
     default: return undefined;
@@ -99,8 +99,8 @@ const RIGHT = { flat: 58, staggered: 58, slanted: 44 };
 const TOP = { flat: 44, staggered: 58, slanted: 92 }; // the kept path's labels stand on one line, on two, or aslant
 const BOTTOM = 14;
 const BAND = 26; // pixels from row 0 to row 1 at least
-const COLUMN = { least: 8, roomy: 54, most: 168 };
-const ROW = { least: 0.1, roomy: 30, most: 26, story: 84 };
+const COLUMN = { min: 8, comfortable: 54, max: 168 };
+const ROW = { min: 0.1, comfortable: 30, max: 26, maxInStory: 84 };
 const MAX_SCALE = 1.7;
 
 export class Camera {
@@ -129,22 +129,22 @@ export class Camera {
   /** How much larger a small tree is drawn, so that it and its words use the panel.
    *  @param {number} width @param {number} height @param {number} columns @param {number} rows */
   scaleFor(width, height, columns, rows) {
-    const wide = LEFT.flat + RIGHT.flat + COLUMN.roomy * (columns - 1);
-    const high = TOP.staggered + BAND + BOTTOM + ROW.roomy * Math.max(1, rows - 1);
+    const wide = LEFT.flat + RIGHT.flat + COLUMN.comfortable * (columns - 1);
+    const high = TOP.staggered + BAND + BOTTOM + ROW.comfortable * Math.max(1, rows - 1);
     return Math.max(1, Math.min(MAX_SCALE, width / wide, height / high));
   }
 
   /** All columns and rows into the panel. `stand` says of a column width how the kept path's labels stand.
-   *  @param {number} width @param {number} height @param {number} columns @param {number} rows @param {(column: number) => LabelForm} stand */
-  fit(width, height, columns, rows, stand) {
+   *  @param {number} width @param {number} height @param {number} columns @param {number} rows @param {(column: number) => LabelForm} formFor */
+  fit(width, height, columns, rows, formFor) {
     const wide = (/** @type {LabelForm} */ form) => (width - LEFT[form] - RIGHT[form]) / Math.max(1, columns - 1);
-    const form = stand(wide("flat"));
+    const form = formFor(wide("flat"));
     const top = TOP[form];
     const room = height - top - BOTTOM;
-    const even = room / Math.max(1, rows - 1); // or the band above row 1 is higher than the rows
-    const high = even >= BAND ? even : (room - BAND) / Math.max(1, rows - 2);
-    this.column = Math.min(COLUMN.most, Math.max(COLUMN.least, wide(form)));
-    this.row = Math.min(this.stage.mode === "story" ? ROW.story : ROW.most, Math.max(ROW.least, high));
+    const evenRow = room / Math.max(1, rows - 1); // or the band above row 1 is higher than the rows
+    const rowHeight = evenRow >= BAND ? evenRow : (room - BAND) / Math.max(1, rows - 2);
+    this.column = Math.min(COLUMN.max, Math.max(COLUMN.min, wide(form)));
+    this.row = Math.min(this.stage.mode === "story" ? ROW.maxInStory : ROW.max, Math.max(ROW.min, rowHeight));
     this.left = LEFT[form];
     this.top = top;
     this.held = false;
@@ -154,7 +154,7 @@ export class Camera {
    *  @param {number} factor @param {number} x @param {number} y */
   zoom(factor, x, y) {
     const column = Math.min(320, Math.max(12, this.column * factor));
-    const row = Math.min(64, Math.max(ROW.least, this.row * factor));
+    const row = Math.min(64, Math.max(ROW.min, this.row * factor));
     if (column === this.column && row === this.row) return false;
     const place = (x - this.left) / this.column;
     const line = 1 + (y - this.y(1)) / this.row;

@@ -1,10 +1,10 @@
-// Reading a drafter's lattice beside the tree it became: which cells are nodes.
+// The drafters' lattices: what each proposes for every depth, and which proposals became nodes of the tree.
 
 /** @import { Candidate, Change } from "./lattice.js" */
 
 import { box, clip, group, joinPaths, MONO, nats, ORIGIN, path, probability, put, render } from "../shared/ink.js";
 import { short, svg, text, textWidth } from "../shared/ink.js";
-import { entropyOf, LatticeDrawing, leastWidth, standsFor } from "./lattice.js";
+import { entropyOf, LatticeDrawing, minLatticeWidth, preferredNode } from "./lattice.js";
 import { DrawnPanel, placeIn, DeferredDrawing } from "./panel.js";
 import { onTheme, Shade } from "../shared/pen.js";
 import { define } from "../shared/define.js";
@@ -24,7 +24,7 @@ export function nodesOfCells(draft, drafter, round) {
     const depth = round.depths[node] - 1;
     if (!(round.drafters[node] & bit) || depth >= draft.depth) continue;
     const key = `${depth} ${round.tokens[node]}`;
-    cells.set(key, standsFor(round, node, cells.get(key) ?? null));
+    cells.set(key, preferredNode(round, node, cells.get(key) ?? null));
   }
   return cells;
 }
@@ -49,49 +49,49 @@ function columnEdges(width, count) {
 
 const GUTTER = { left: 20, right: 78, gap: 14, head: 26, ranks: 15, foot: 4 };
 const MIN_SUMS_WIDTH = 200;
-const ROW = { least: 11, most: 34 };
+const ROW = { min: 11, max: 34 };
 const SANS = "system-ui, sans-serif";
 const NAME_FONT = `600 12px ${SANS}`;
-const TOKEN_FONT = `10.5px ${MONO}`; // of all texts of a drawing if nothing else is said
+const TOKEN_FONT = `10.5px ${MONO}`; // the default of texts in a drawing
 const ORIGINS = /** @type {const} */ (["drafter1", "drafter2"]);
 
 // What each drafter proposes for every depth: a heat map of depth against rank, the tree's own cells outlined; or columns
 // of candidates, joined by ink, if a guess depends on the one before it.
 export class MarginalsPanel extends DrawnPanel {
   hits = /** @type {Hit[]} */ ([]);
-  over = /** @type {Hit | null} */ (null); // the one under the pointer or in focus
+  focusedHit = /** @type {Hit | null} */ (null); // under the pointer, or reached by arrow keys
   marks = { lines: /** @type {Mark[]} */ ([]), boxes: /** @type {Mark[]} */ ([]), texts: /** @type {Mark[]} */ ([]) };
   edges = ""; // the outline of the cells that the tree uses
   width = 0;
   height = 0;
-  fold = 0; // how far down it is seen
-  row = ROW.least;
+  visibleBottom = 0; // pixels from the top of the drawing
+  row = ROW.min;
   deferredTexts = new DeferredDrawing(() => this.finish());
 
   /** @param {HTMLElement} host @param {Stage} stage */
   constructor(host, stage) {
     super(host, stage, "marginals", { role: "img" }, "Marginals");
     this.shade = new Shade(host);
-    this.below = svg("g", { class: "cp-drawing" }); // words below the fold, which follow once the drawing rests
-    this.drawing.after(this.below);
-    this.change = svg("g", { class: "cp-change" }, this.canvas); // what a focused candidate changes in the next column
+    this.lowerTexts = svg("g", { class: "cp-drawing" }); // texts below the visible part, which are drawn later
+    this.drawing.after(this.lowerTexts);
+    this.changeMarksBox = svg("g", { class: "cp-change" }, this.canvas); // what a focused candidate changes in the next column
     put(this.tip.box, { role: "status" });
     onTheme(() => { // a text's colour depends on the tint under it
       this.shade = new Shade(host);
       this.draw(this.stage.round);
     });
     this.listen();
-    this.canvas.addEventListener("focus", () => this.canvas.matches(":focus-visible") && this.light(this.first()));
-    this.canvas.addEventListener("blur", () => this.leave());
-    this.canvas.addEventListener("keydown", (event) => this.walk(event));
+    this.canvas.addEventListener("focus", () => this.canvas.matches(":focus-visible") && this.focusHit(this.firstGuess()));
+    this.canvas.addEventListener("blur", () => this.onLeave());
+    this.canvas.addEventListener("keydown", (event) => this.onKey(event));
   }
 
   draw(/** @type {Round | null} */ round) {
-    this.fold = this.host.scrollTop + this.room.height; // read before anything is written
+    this.visibleBottom = this.host.scrollTop + this.room.height; // read before anything is written
     const known = this.begin(round, "Here you see what the drafters propose for each position.");
     const { drafts } = this.round;
     this.setVisible(drafts.length > 0);
-    this.light(null);
+    this.focusHit(null);
     if (drafts.length) this.paint(drafts);
     else if (known && round.engine) {
       this.empty.say("Not recorded by this engine", // and how to record it
@@ -108,15 +108,15 @@ export class MarginalsPanel extends DrawnPanel {
     const wide = (this.width - GUTTER.gap * (drafts.length + 1)) / drafts.length;
     drafts.forEach((draft, drafter) => this.drawDrafter(draft, drafter, GUTTER.gap + drafter * (wide + GUTTER.gap), wide));
     const { lines, boxes, texts } = this.marks;
-    const seen = texts.filter(([, { y }]) => Number(y) < this.fold);
-    this.marks.texts = texts.filter(([, { y }]) => Number(y) >= this.fold);
+    const seen = texts.filter(([, { y }]) => Number(y) < this.visibleBottom);
+    this.marks.texts = texts.filter(([, { y }]) => Number(y) >= this.visibleBottom);
     render(this.drawing, [group(lines), group(joinPaths(boxes)), group(seen), path("cp-frontier", this.edges)]);
     this.deferredTexts.begin();
     this.announce();
   }
 
   finish() {
-    render(this.below, this.marks.texts);
+    render(this.lowerTexts, this.marks.texts);
     return false;
   }
 
@@ -129,15 +129,15 @@ export class MarginalsPanel extends DrawnPanel {
     const deepest = Math.max(...drafts.map((draft) => draft.depth));
     const around = GUTTER.head + GUTTER.ranks + GUTTER.foot;
     const room = this.room.height - around;
-    const least = Math.max(0, ...drafts.map((draft) => (draft.follow ? leastWidth(draft.depth) : 0)));
-    this.width = Math.max(this.room.width, (least && least + GUTTER.gap) * drafts.length);
-    this.row = Math.min(ROW.most, Math.max(ROW.least, Math.floor(room / deepest)));
+    const minWidth = Math.max(0, ...drafts.map((draft) => (draft.follow ? minLatticeWidth(draft.depth) : 0)));
+    this.width = Math.max(this.room.width, (minWidth && minWidth + GUTTER.gap) * drafts.length);
+    this.row = Math.min(ROW.max, Math.max(ROW.min, Math.floor(room / deepest)));
     this.height = around + this.row * deepest;
-    if (least) this.height = Math.max(this.height, room + around - 2);
+    if (minWidth) this.height = Math.max(this.height, room + around - 2);
     this.setSize(this.width, this.height);
   }
 
-  /** Looks of their own would make every round's styles be computed anew, so most texts have one of the style sheet's.
+  /** Most texts take their font from a class: inline styles would cost a style computation each, every round.
    *  @param {string} words @param {number} x @param {number} y @param {string} colour @param {string} anchor */
   text(words, x, y, colour, anchor, font = "") {
     this.marks.texts.push(text(`is-${colour.slice(2)} ${font ? "" : "is-word"}`, words, x, y,
@@ -182,12 +182,12 @@ export class MarginalsPanel extends DrawnPanel {
     this.box(end - bar, 8, bar * Math.min(1, score), 8, colour, 1);
     this.text(`μ${"₁₂"[drafter]} ${probability(score)}`, end - bar - 6, 16, "--ink", "end", `11px ${SANS}`);
     if (verified) this.text(verified, end - bar - 60, 16, colour, "end", `600 11px ${SANS}`);
-    this.say({ x: end - bar - 60, y: 2, width: bar + 60, height: 18 },
+    this.addTip({ x: end - bar - 60, y: 2, width: bar + 60, height: 18 },
       [`μ${"₁₂"[drafter]} = ${score.toFixed(4)}`, "mean path probability of this drafter's nodes: how sure it is"]);
   }
 
   /** A place that is no guess, with the lines of its tip. @param {Box} place @param {string[]} lines */
-  say(place, lines) {
+  addTip(place, lines) {
     this.hits.push({ ...place, node: null, lines: () => lines });
   }
 
@@ -195,8 +195,8 @@ export class MarginalsPanel extends DrawnPanel {
    *  @param {Draft} draft @param {number} drafter @param {number} left @param {number} wide */
   drawHeatMap(draft, drafter, left, wide) {
     const cells = nodesOfCells(draft, drafter, this.round);
-    const sums = wide >= MIN_SUMS_WIDTH; // else the words need the room of what is summed up at the right
-    const room = wide - GUTTER.left - (sums ? GUTTER.right : 0);
+    const showsSums = wide >= MIN_SUMS_WIDTH; // else the words need the room of what is summed up at the right
+    const room = wide - GUTTER.left - (showsSums ? GUTTER.right : 0);
     const nodes = Array.from({ length: draft.depth }, (_, depth) =>
       Array.from(draft.tokens.subarray(depth * draft.k, (depth + 1) * draft.k), (id) => cells.get(`${depth} ${id}`) ?? null));
     const used = Math.max(...nodes.map((ranks) => ranks.findLastIndex((node) => node !== null) + 1));
@@ -206,7 +206,7 @@ export class MarginalsPanel extends DrawnPanel {
     for (let rank = 0; rank < shown; rank++) {
       if (edges[rank + 1] - edges[rank] >= 13) this.text(String(rank + 1), (edges[rank] + edges[rank + 1]) / 2, top - 5, "--quiet", "middle");
     }
-    if (sums) {
+    if (showsSums) {
       this.text("rest", right + 22, top - 5, "--quiet", "middle");
       this.text("H ≥", end, top - 5, "--quiet", "end");
     }
@@ -217,7 +217,7 @@ export class MarginalsPanel extends DrawnPanel {
       this.text(String(depth + 1), left + GUTTER.left - 5, line, "--quiet", "end");
       for (let rank = 0; rank < shown; rank++) {
         const [x, next] = [edges[rank], edges[rank + 1]];
-        this.cell({ x, y, width: next - x, height: this.row, node: ranks[rank], id: draft.tokens[start + rank], drafter, depth, rank, chance: chances[rank] });
+        this.drawCell({ x, y, width: next - x, height: this.row, node: ranks[rank], id: draft.tokens[start + rank], drafter, depth, rank, chance: chances[rank] });
         if (ranks[rank] === null) continue;
         const isEdge = (/** @type {number} */ down, /** @type {number} */ along) => (nodes[depth + down]?.[rank + along] ?? null) === null;
         if (isEdge(-1, 0)) this.edges += `M${x},${y}H${next}`; // the outline of what the tree uses
@@ -225,18 +225,18 @@ export class MarginalsPanel extends DrawnPanel {
         if (isEdge(0, -1)) this.edges += `M${x},${y}V${low}`;
         if (isEdge(0, 1)) this.edges += `M${next},${y}V${low}`;
       }
-      if (!sums) return;
+      if (!showsSums) return;
       this.box(right + 4, y + 1, 36, this.row - 2, "--line", 0.5);
       this.box(right + 4, y + 1, 36 * Math.min(1, rest), this.row - 2, "--quiet", 0.4);
       this.text(`${Math.round(rest * 100)}%`, right + 22, line, "--ink", "middle");
       this.text(nats(entropy), end, line, "--ink", "end");
-      this.say({ x: right + 2, y, width: end - right, height: this.row }, [
+      this.addTip({ x: right + 2, y, width: end - right, height: this.row }, [
         `depth ${depth + 1}`, `${probability(rest)} of the probability lies outside these ${shown} ranks`,
         `entropy H at least ${nats(entropy)} nats (all that no rank shows counted as one token)`]);
     });
   }
 
-  cell(/** @type {Guess} */ guess) {
+  drawCell(/** @type {Guess} */ guess) {
     const { x, y, width, height, node, id, drafter, depth, rank, chance } = guess;
     const { round } = this;
     const alpha = 0.04 + 0.86 * chance;
@@ -257,32 +257,32 @@ export class MarginalsPanel extends DrawnPanel {
   announce() {
     const sizes = this.round.drafts.map((draft, drafter) => `drafter ${drafter + 1}: ${draft.depth} depths, ${draft.k} ranks`);
     const used = this.hits.filter((hit) => hit.node !== null).length;
-    const walked = Boolean(this.first());
-    put(this.canvas, { role: walked ? "application" : "img", tabindex: walked ? 0 : null,
+    const walkable = Boolean(this.firstGuess());
+    put(this.canvas, { role: walkable ? "application" : "img", tabindex: walkable ? 0 : null,
       "aria-label": `Marginals of round ${this.round.index + 1}; ${sizes.join("; ")}; ${used} cells shown are in the tree`
-        + (walked ? "; arrow keys walk from guess to guess" : "") });
+        + (walkable ? "; arrow keys walk from guess to guess" : "") });
   }
 
-  first() {
+  firstGuess() {
     return this.hits.find(({ transition }) => transition) ?? null;
   }
 
-  point(/** @type {MouseEvent} */ event) {
+  onPointer(/** @type {MouseEvent} */ event) {
     const [x, y] = placeIn(this.canvas, event);
     const within = (/** @type {Box} */ one) => x >= one.x && x < one.x + one.width && y >= one.y && y < one.y + one.height;
     const hit = this.hits.find(within) || null;
-    if (hit === this.over) return;
-    this.light(hit, x);
+    if (hit === this.focusedHit) return;
+    this.focusHit(hit, x);
     if (!hit) this.stage.hover(null);
   }
 
   // Shows what is known of a place, and what a candidate changes in the column after it.
-  light(/** @type {Hit | null} */ hit, x = hit?.x ?? 0) {
-    this.over = hit;
+  focusHit(/** @type {Hit | null} */ hit, x = hit?.x ?? 0) {
+    this.focusedHit = hit;
     const { candidate, drawing } = hit?.transition ?? {};
-    const changes = candidate && drawing ? drawing.focus(candidate) : [];
-    for (const part of [this.drawing, this.below]) part.classList.toggle("is-dimmed", changes.length > 0);
-    render(this.change, hit && drawing ? changes.flatMap((change) => this.changeMarks(hit, change, drawing.origin)) : []);
+    const changes = candidate && drawing ? drawing.changesShown(candidate) : [];
+    for (const part of [this.drawing, this.lowerTexts]) part.classList.toggle("is-dimmed", changes.length > 0);
+    render(this.changeMarksBox, hit && drawing ? changes.flatMap((change) => this.changeMarks(hit, change, drawing.origin)) : []);
     if (!hit) {
       this.tip.hide();
       return;
@@ -309,23 +309,23 @@ export class MarginalsPanel extends DrawnPanel {
       text("", short(this.round.show(to.token), hit.width - 5, `10px ${MONO}`), hit.x + 3, y + 3.5)];
   }
 
-  walk(/** @type {KeyboardEvent} */ event) {
-    if (event.key === "Enter") this.press();
+  onKey(/** @type {KeyboardEvent} */ event) {
+    if (event.key === "Enter") this.onClick();
     if (!event.key.startsWith("Arrow")) return;
     event.preventDefault();
-    const { candidate, drawing } = this.over?.transition ?? {};
+    const { candidate, drawing } = this.focusedHit?.transition ?? {};
     const neighbour = candidate && drawing?.neighbour(candidate, event.key);
-    const next = candidate ? neighbour && drawing?.placed.get(neighbour) : this.first();
-    if (next) this.light(next);
+    const next = candidate ? neighbour && drawing?.placed.get(neighbour) : this.firstGuess();
+    if (next) this.focusHit(next);
   }
 
-  press() {
-    if (this.over && this.over.node !== null) this.stage.pin(this.over.node);
+  onClick() {
+    if (this.focusedHit && this.focusedHit.node !== null) this.stage.pin(this.focusedHit.node);
   }
 
-  leave() {
-    this.light(null);
-    super.leave();
+  onLeave() {
+    this.focusHit(null);
+    super.onLeave();
   }
 
   // Every cell that stands for the selected node: one for each drafter that proposes it.

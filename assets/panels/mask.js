@@ -30,14 +30,14 @@ export function blocksOf(round, order) {
   return pair ? blocks : [];
 }
 
-// A square of cells in a room of so many pixels: of whole device pixels if a cell has three of them, so that all look
-// alike; and a cell is drawn with one at least, or a thin column would vanish among a thousand.
+// A square grid that fits into `room` pixels. Cells of three device pixels or more are whole ones, so that all look the same;
+// a smaller cell is drawn with at least one, or it would vanish.
 export class Grid {
-  /** @param {number} room @param {number} count @param {number} most */
-  constructor(room, count, most) {
+  /** @param {number} room @param {number} count @param {number} maxCell */
+  constructor(room, count, maxCell) {
     this.ratio = window.devicePixelRatio || 1;
     const cell = (room * this.ratio) / count;
-    this.cell = Math.min(most, cell >= 3 ? Math.floor(cell) / this.ratio : Math.max(cell, 0.05) / this.ratio);
+    this.cell = Math.min(maxCell, cell >= 3 ? Math.floor(cell) / this.ratio : Math.max(cell, 0.05) / this.ratio);
     this.count = count;
     this.side = this.cell * count;
     this.left = this.top = 0;
@@ -133,7 +133,7 @@ class MaskPanel extends DrawnPanel {
       + `all rows see the prefix of ${round.start}${blocks ? `; blocks: ${blocks}` : ""}`;
   }
 
-  // Every pair (row, ancestor-or-self); the rows that were kept in full colour, over the others.
+  // A cell for each pair (row, ancestor or self); those of kept rows are opaque and on top.
   cells() {
     const { round, grid, place } = this;
     const layer = (/** @type {boolean} */ kept, /** @type {number} */ opacity) => {
@@ -178,7 +178,7 @@ class MaskPanel extends DrawnPanel {
     });
   }
 
-  // Row numbers in the verify pass, along the top up to the button and, if there is room, on the right.
+  // Row numbers along the top, up to the button, and on the right if there is room.
   numbers() {
     const { cell, left, side, top } = this.grid;
     const step = 2 ** Math.max(0, Math.ceil(Math.log2(NUMBER_ROOM / cell)));
@@ -192,7 +192,7 @@ class MaskPanel extends DrawnPanel {
     return marks;
   }
 
-  // What is around the pointer, larger, in the corner that a mask leaves empty; or in the other one.
+  // A magnified view around the pointer, at the top right, which a mask leaves empty, or at the left.
   lens(/** @type {Cell} */ { row, column, x, y }) {
     const { grid, order, round } = this;
     const side = LENS.margin + LENS.cells * LENS.cell;
@@ -233,33 +233,33 @@ class MaskPanel extends DrawnPanel {
       path("cp-mask-lit", cells.join("")), ...(this.pointed ? this.lens(this.pointed) : [])];
   }
 
-  leave() {
+  onLeave() {
     this.pointed = null;
-    super.leave();
+    super.onLeave();
   }
 
   // Row and column (-1: the prefix) under the pointer.
-  at(/** @type {MouseEvent} */ event) {
+  pointedAt(/** @type {MouseEvent} */ event) {
     const [x, y] = placeIn(this.canvas, event);
     const cell = this.grid.find(x, y);
     if (!cell || x < this.grid.left - PREFIX - GAP) return null;
     return { node: this.order[cell.row], row: cell.row, column: Math.max(-1, cell.column), x, y };
   }
 
-  point(/** @type {MouseEvent} */ event) {
-    this.pointed = this.at(event);
-    super.point(event);
+  onPointer(/** @type {MouseEvent} */ event) {
+    this.pointed = this.pointedAt(event);
+    super.onPointer(event);
     this.select(this.stage.selection);
   }
 
-  wordsOf(/** @type {Cell} */ { node, column }) {
+  tipLines(/** @type {Cell} */ { node, column }) {
     const { round } = this;
-    const says = (/** @type {number} */ row) => `row ${row} ${round.show(round.tokens[row])}`;
-    if (column < 0) return [says(node), `query; sees the whole prefix of ${round.start} tokens`];
+    const rowName = (/** @type {number} */ row) => `row ${row} ${round.show(round.tokens[row])}`;
+    if (column < 0) return [rowName(node), `query; sees the whole prefix of ${round.start} tokens`];
     const key = this.order[column];
     const why = key === node ? "sees itself" : round.path(node).includes(key) ? "sees it" : "does not see";
-    const seen = key === node ? [] : [`key: ${says(key)}, depth ${round.depths[key]}`];
-    return [says(node), `query, depth ${round.depths[node]}: ${why}`, ...seen];
+    const seen = key === node ? [] : [`key: ${rowName(key)}, depth ${round.depths[key]}`];
+    return [rowName(node), `query, depth ${round.depths[node]}: ${why}`, ...seen];
   }
 }
 

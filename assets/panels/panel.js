@@ -181,30 +181,30 @@ export class DrawnPanel extends Panel {
   }
 
   listen() {
-    this.on("pointermove", (event) => this.point(event));
-    this.on("pointerleave", () => this.leave());
-    this.on("click", (event) => this.press(event));
+    this.on("pointermove", (event) => this.onPointer(event));
+    this.on("pointerleave", () => this.onLeave());
+    this.on("click", (event) => this.onClick(event));
   }
 
   /** @param {MouseEvent} event @returns {Pointed | null} */
-  at(event) {
+  pointedAt(event) {
     return null;
   }
 
   /** The lines of the tip there. @param {Pointed} at @returns {string[]} */
-  wordsOf(at) {
+  tipLines(at) {
     return [];
   }
 
-  point(/** @type {MouseEvent} */ event) {
-    const at = this.at(event);
+  onPointer(/** @type {MouseEvent} */ event) {
+    const at = this.pointedAt(event);
     this.stage.hover(at && at.node);
-    if (at) this.tip.show(at.x - this.host.scrollLeft, at.y - this.host.scrollTop, this.wordsOf(at), this.explained());
+    if (at) this.tip.show(at.x - this.host.scrollLeft, at.y - this.host.scrollTop, this.tipLines(at), this.boxesToSpare());
     else this.tip.hide();
   }
 
   // What is marked, as boxes of the host as it is scrolled: a tip leaves it free.
-  explained() {
+  boxesToSpare() {
     const host = this.host.getBoundingClientRect();
     const zoom = zoomOf(this.host);
     return Array.from(this.marked.children, (mark) => {
@@ -213,12 +213,12 @@ export class DrawnPanel extends Panel {
     });
   }
 
-  press(/** @type {MouseEvent} */ event) {
-    const at = this.at(event);
+  onClick(/** @type {MouseEvent} */ event) {
+    const at = this.pointedAt(event);
     this.stage.pin(at && at.node);
   }
 
-  leave() {
+  onLeave() {
     this.tip.hide();
     this.stage.hover(null);
   }

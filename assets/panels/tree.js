@@ -67,18 +67,18 @@ export class TreePanel extends DrawnPanel {
   draw(/** @type {Round | null} */ round) {
     cancelAnimationFrame(this.frame);
     const scene = SCENES[this.stage.scene];
-    const fresh = round !== this.round;
-    const known = this.begin(round, "Press Run, or open a recording: the tree of each round grows here.");
-    this.bar.hidden = !known;
-    if (!known) {
+    const isNewRound = round !== this.round;
+    const hasRound = this.begin(round, "Press Run, or open a recording: the tree of each round grows here.");
+    this.bar.hidden = !hasRound;
+    if (!hasRound) {
       this.marks.clearItems();
       return;
     }
-    const hurried = performance.now() - this.drawnSince < GROWTH_MS.grow + GROWTH_MS.walk;
-    if (fresh) this.start(round);
+    const followsSoon = performance.now() - this.drawnSince < GROWTH_MS.grow + GROWTH_MS.walk;
+    if (isNewRound) this.beginRound(round);
     this.chooseMarks();
-    this.arrange();
-    const moves = (scene || (fresh && !hurried)) && this.stage.animate && !this.stage.reducedMotion && round.n > 1;
+    this.layOut();
+    const moves = (scene || (isNewRound && !followsSoon)) && this.stage.animate && !this.stage.reducedMotion && round.n > 1;
     if (moves) this.grow(scene || GROWTH_MS);
     else this.paint(null, scene && !scene.walk ? 1 : Infinity);
   }
@@ -97,7 +97,7 @@ export class TreePanel extends DrawnPanel {
     this.marks = icicle ? new Icicle(this) : new TreeMarks(this);
   }
 
-  start(/** @type {Round} */ round) {
+  beginRound(/** @type {Round} */ round) {
     this.folded.clear();
     this.focus = 0;
     this.drawnSince = performance.now();
@@ -107,7 +107,7 @@ export class TreePanel extends DrawnPanel {
       + `bonus '${spoken(round, round.bonus)}'` });
   }
 
-  arrange() {
+  layOut() {
     const round = this.round;
     this.rejectedTree = round.rejectedTrees[0] ?? null;
     this.rejectedTreeButton.hidden = !this.rejectedTree;
@@ -136,12 +136,12 @@ export class TreePanel extends DrawnPanel {
     this.camera.fit(this.width, this.height, this.layout.columnCount, this.layout.rowCount, (column) => labelForm(this.round, column));
   }
 
-  /** @param {number | null} limit @param {number} lit */
-  paint(limit, lit) {
+  /** @param {number | null} limit @param {number} litTo */
+  paint(limit, litTo) {
     this.measure();
     this.setSize(this.width, this.height);
     this.limit = limit;
-    this.litColumns = lit;
+    this.litColumns = litTo;
     this.marks.draw();
     this.select(this.stage.selection);
   }
@@ -237,20 +237,20 @@ export class TreePanel extends DrawnPanel {
 
   toggle(/** @type {() => unknown} */ change) {
     change();
-    this.arrange();
+    this.layOut();
     this.repaint();
   }
 
   /** How many nodes hang below a node. @param {number} node @returns {number} */
-  below(node) {
-    return this.round.children[node].reduce((sum, child) => sum + 1 + this.below(child), 0);
+  descendants(node) {
+    return this.round.children[node].reduce((sum, child) => sum + 1 + this.descendants(child), 0);
   }
 
   // Brings a pinned node into view.
   reveal(/** @type {number} */ node) {
     if (this.layout.rows[node] < 0) {
       for (const step of this.round.path(node)) if (step !== node) this.folded.delete(step);
-      this.arrange();
+      this.layOut();
     }
     const [x, y] = this.marks.at(node);
     const { width, height } = this;
@@ -266,10 +266,10 @@ export class TreePanel extends DrawnPanel {
     this.on("pointermove", (event) => this.move(event));
     this.on("pointerup", (event) => this.release(event));
     this.on("pointercancel", () => { this.drag = null; });
-    this.on("pointerleave", () => !this.drag && this.leave());
+    this.on("pointerleave", () => !this.drag && this.onLeave());
     this.on("mousedown", (event) => {
       event.preventDefault();
-      this.clicks = { count: event.detail, node: event.detail > 1 ? this.clicks.node : this.at(event)?.node ?? null };
+      this.clicks = { count: event.detail, node: event.detail > 1 ? this.clicks.node : this.pointedAt(event)?.node ?? null };
     });
     this.on("dblclick", () => {
       const { node } = this.clicks;
@@ -280,33 +280,33 @@ export class TreePanel extends DrawnPanel {
     this.on("focusin", (event) => this.focused(event));
   }
 
-  at(/** @type {MouseEvent} */ event) {
+  pointedAt(/** @type {MouseEvent} */ event) {
     const [right, down] = placeIn(this.canvas, event);
     const node = this.marks.nearest(right, down);
     const [x, y] = placeIn(this.host, event);
     return node === null ? null : { node, x, y };
   }
 
-  wordsOf(/** @type {Pointed & { node: number }} */ { node }) {
+  tipLines(/** @type {Pointed & { node: number }} */ { node }) {
     const { round } = this;
     return [round.show(round.tokens[node]), ...factsOf(round, node, this.keptShares).map((fact) => fact.join(" "))];
   }
 
   // The path to the node, and the kept path with its words.
-  explained() {
+  boxesToSpare() {
     const { node } = this.stage.selection;
     const steps = node === null ? [] : [...new Set([...this.round.path(node), ...this.round.keep])];
     const places = steps.map((step) => this.marks.at(step).map((place) => place * this.scale));
-    return [...super.explained(), ...places.map(([x, y]) => ({ x: x - 20, y: y - 26, width: 40, height: 36 }))];
+    return [...super.boxesToSpare(), ...places.map(([x, y]) => ({ x: x - 20, y: y - 26, width: 40, height: 36 }))];
   }
 
-  point(/** @type {MouseEvent} */ event) {
-    super.point(event);
+  onPointer(/** @type {MouseEvent} */ event) {
+    super.onPointer(event);
     if (this.stage.selection.pinned) this.tip.hide(); // its sheet says the same
   }
 
   move(/** @type {PointerEvent} */ event) {
-    if (!this.drag) return this.point(event);
+    if (!this.drag) return this.onPointer(event);
     const zoom = zoomOf(this.canvas);
     const [right, down] = [(event.clientX - this.drag.x) / zoom, (event.clientY - this.drag.y) / zoom];
     if (!this.drag.moved && Math.hypot(right, down) < 4) return;
@@ -322,7 +322,7 @@ export class TreePanel extends DrawnPanel {
     this.drag = null;
     if (dragged || event.button !== 0) return;
     if (event.pointerType === "mouse" && this.clicks.count > 1) this.stage.pin(this.clicks.node);
-    else this.press(event);
+    else this.onClick(event);
   }
 
   wheel(/** @type {WheelEvent} */ event) {

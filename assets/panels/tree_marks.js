@@ -1,5 +1,5 @@
-// The marks of the draft tree: edges, nodes, the bonus, labels. They are drawn from the panel's state; none is kept here but
-// the elements that are used again. Edges of one colour and weight are one path, and so are nodes of one look.
+// Draws the draft tree from the panel's state: edges, nodes, the bonus, labels. Edges that look the same are one path, and so
+// are nodes: a path for each of a thousand nodes would be slow.
 
 /** @import { LabelForm } from "./layout.js" */
 /** @import { TreePanel } from "./tree.js" */
@@ -16,7 +16,7 @@ const KEPT_RADIUS = 7;
 const TICK = "M-2.9,0.2 L-0.9,2.4 L3,-2.3";
 const PATH_FONT = `600 12.5px ${MONO}`;
 const LINE_HEIGHT = 12; // pixels, of labels
-// A guess's label; in rows that are just too narrow for it a smaller one, and then every row may have its own.
+// The label of a drafted node; rows that are just too low for it get a smaller one.
 const LABEL = { font: `10.5px ${MONO}`, line: LINE_HEIGHT, look: "" };
 const SMALL = { font: `9px ${MONO}`, line: 9, look: "is-small" };
 const ROOT_LEFT = 36; // pixels that the root's label may reach to the left, or it would leave the panel
@@ -24,7 +24,7 @@ const MIN_STAGGERED_WIDTH = 33; // pixels of a column; labels in narrower ones a
 const SLANT = { degrees: -52, room: 88 };
 const POINTER_RADIUS = 14; // pixels
 const MAX_LABELS = 120; // of drafted nodes, the likeliest first
-// How far labels of inner nodes may stand above their edge if rows are so far apart: the first lift that leaves them whole.
+// How many pixels labels of inner nodes may stand above their edge, by the height of a row; the first that leaves them whole.
 const LIFTS = [{ row: 28, pixels: [11] }, { row: 18, pixels: [7.5, 11] }, { row: 0, pixels: [0, 9] }];
 
 /** How the kept path's labels stand in columns of a width. @param {Round} round @param {number} column @returns {LabelForm} */
@@ -38,7 +38,7 @@ export class TreeMarks {
   radius = 0; // of a node
   keptScale = 1; // scale of the kept path's marks
   straightLength = 0; // pixels of an edge before it bends
-  covered = /** @type {Element | null} */ (null); // the label whose words stand beside the selected node in larger type
+  hiddenLabel = /** @type {Element | null} */ (null); // the label whose words stand beside the selected node in larger type
   nextItem = 0; // the first node whose item is not drawn yet
   deferredItems = new DeferredDrawing(() => this.drawSomeItems());
 
@@ -87,7 +87,7 @@ export class TreeMarks {
     return best;
   }
 
-  // Zooming and panning; the icicle has its own. Those that return a boolean say whether anything changed.
+  // Zooming and panning, which the icicle overrides. A returned boolean says whether anything changed.
   /** @param {number} factor @param {number} x @param {number} y */
   zoom(factor, x, y) {
     return this.panel.camera.zoom(factor, x, y);
@@ -107,10 +107,10 @@ export class TreeMarks {
     camera.centre(layout.columns[node], layout.rows[node], width, height);
   }
 
-  /** Unfolds what is under a node, or folds it. @param {number} node @param {boolean} [is] else what it is not now */
-  open(node, is = this.panel.folded.has(node)) {
+  /** Unfolds or folds the children of a node; by default it toggles them. @param {number} node @param {boolean} [unfolds] */
+  open(node, unfolds = this.panel.folded.has(node)) {
     const { folded, round } = this.panel;
-    if (round.children[node].length && is === folded.has(node)) this.panel.toggle(() => (is ? folded.delete(node) : folded.add(node)));
+    if (round.children[node].length && unfolds === folded.has(node)) this.panel.toggle(() => (unfolds ? folded.delete(node) : folded.add(node)));
   }
 
   // Takes everything off the panel, for another drawing of the tree.
@@ -153,7 +153,7 @@ export class TreeMarks {
 
   axis() {
     const { camera, layout } = this.panel;
-    const word = (/** @type {number} */ column) => (column || camera.left < 24 ? String(column) : "depth 0"); // or there is no room for it
+    const word = (/** @type {number} */ column) => (column || camera.left < 24 ? String(column) : "depth 0"); // where it fits
     return Array.from({ length: layout.columnCount }, (_, column) => text("cp-axis-text", word(column), camera.x(column), 13));
   }
 
@@ -179,13 +179,13 @@ export class TreeMarks {
   }
 
   // Whether the walk has reached the bonus, which hangs on the last kept node.
-  reached(/** @type {number} */ tail) {
+  bonusReached(/** @type {number} */ tail) {
     const { layout, litColumns, folded } = this.panel;
     return this.shown(tail) && litColumns > layout.columns[tail] + 1 && !folded.has(tail);
   }
 
   bonus(/** @type {number} */ tail) {
-    if (!this.reached(tail)) return [];
+    if (!this.bonusReached(tail)) return [];
     const { camera, layout } = this.panel;
     const start = camera.x(layout.columns[tail]);
     const size = Math.round(80 * this.keptScale) / 10;
@@ -194,13 +194,13 @@ export class TreeMarks {
       `M${start + size},${camera.top}H${left}M${left},${camera.top}l${size},-${size} ${size},${size} -${size},${size}Z`)];
   }
 
-  // The kept path is always labelled; of the other nodes the likeliest first, as far as nothing else stands in their line.
+  // Labels the kept path, then the most probable other nodes as long as their line has room.
   labels(/** @type {number[]} */ shown) {
     const { panel, panel: { camera, folded } } = this;
     const marks = this.pathLabels();
     for (const node of folded) {
       const [x, y] = this.at(node);
-      if (this.shown(node)) marks.push(label(`+${panel.below(node)}`, x + this.radius + 5, y + 3.5, "is-fold"));
+      if (this.shown(node)) marks.push(label(`+${panel.descendants(node)}`, x + this.radius + 5, y + 3.5, "is-fold"));
     }
     const growing = panel.limit !== null && !panel.stage.scene; // too quick to be read
     if (growing || camera.row * 24 < LINE_HEIGHT) return marks;
@@ -224,7 +224,7 @@ export class TreeMarks {
       : this.upright(id, column, origin, form === "staggered"));
     const kept = shown.map((node) => write(round.tokens[node], layout.columns[node], round.origin(node)));
     const tail = round.keep[round.keep.length - 1];
-    return this.reached(tail) ? [...kept, write(round.bonus, layout.columns[tail] + 1, "root")] : kept;
+    return this.bonusReached(tail) ? [...kept, write(round.bonus, layout.columns[tail] + 1, "root")] : kept;
   }
 
   /** @param {number} id @param {number} column @param {Origin} origin @param {boolean} tight */
@@ -311,17 +311,17 @@ export class TreeMarks {
   /** @param {number | null} selected @param {number[]} matches */
   select(selected, matches) {
     const { round } = this.panel;
-    const there = selected !== null && selected < round.n && this.shown(selected);
+    const isShown = selected !== null && selected < round.n && this.shown(selected);
     const radius = Math.max(5, this.radius + 2.5);
     const found = matches.filter((node) => this.shown(node)).map((node) => this.circle("cp-found", node, radius));
-    if (this.covered) put(this.covered, { visibility: null });
-    this.covered = there ? this.points.querySelector(`[data-label="${selected}"]`) : null;
-    if (this.covered) put(this.covered, { visibility: "hidden" });
-    render(this.chosen, there ? [path("cp-chosen", this.curves(round.path(selected).slice(1)))] : []);
-    render(this.panel.marked, [...(there ? this.ring(selected) : []), ...found]);
+    if (this.hiddenLabel) put(this.hiddenLabel, { visibility: null });
+    this.hiddenLabel = isShown ? this.points.querySelector(`[data-label="${selected}"]`) : null;
+    if (this.hiddenLabel) put(this.hiddenLabel, { visibility: "hidden" });
+    render(this.chosen, isShown ? [path("cp-chosen", this.curves(round.path(selected).slice(1)))] : []);
+    render(this.panel.marked, [...(isShown ? this.ringMarks(selected) : []), ...found]);
   }
 
-  ring(/** @type {number} */ node) {
+  ringMarks(/** @type {number} */ node) {
     const { round, width } = this.panel;
     if (this.lit(node)) return [this.circle("cp-ring", node, 10.5)];
     const [x, y] = this.at(node);
@@ -337,7 +337,7 @@ export class TreeMarks {
   }
 }
 
-// What stands in the lines of a drawing: where a label would run into something else.
+// Where the lines of a drawing are occupied, so that labels do not overlap.
 class Lines {
   taken = /** @type {{ x: number, y: number, half: number, tall: number }[][]} */ ([]);
 
@@ -350,7 +350,7 @@ class Lines {
     (this.taken[Math.max(0, Math.round(y / LINE_HEIGHT))] ??= []).push({ x, y, half, tall });
   }
 
-  /** Pixels that are free from a place on. @param {number} x @param {number} y */
+  /** The free pixels to the right of a point. @param {number} x @param {number} y */
   room(x, y) {
     const line = Math.max(0, Math.round(y / LINE_HEIGHT));
     const near = [line - 1, line, line + 1].flatMap((place) => this.taken[place] ?? []);

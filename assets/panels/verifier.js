@@ -62,9 +62,9 @@ function offerWords(/** @type {Offer} */ { node, q, p, match, kept, trial }) {
 }
 
 class VerifierPanel extends Panel {
-  fitting = 2; // how many children of a step fit into its line
+  offersPerLine = 2; // how many children of a step fit into its line
   steps = /** @type {Step[]} */ ([]);
-  hiddenSteps = /** @type {Step[]} */ ([]); // those that are not in the page yet: below the fold
+  hiddenSteps = /** @type {Step[]} */ ([]); // below the visible part, and not in the page yet
   deferredSteps = new DeferredDrawing(() => this.append(STEPS_PER_FRAME));
 
   /** @param {HTMLElement} host @param {Stage} stage */
@@ -84,11 +84,11 @@ class VerifierPanel extends Panel {
     if (!known) return;
     const width = this.room.width;
     const free = width * (width < 660 ? 1 : 0.64) - 50;
-    this.fitting = Math.max(2, Math.floor(free / (round.trials ? TRIAL_WIDTH : OFFER_WIDTH)));
+    this.offersPerLine = Math.max(2, Math.floor(free / (round.trials ? TRIAL_WIDTH : OFFER_WIDTH)));
     this.list.classList.toggle("has-trials", Boolean(round.trials));
     const steps = (this.steps = walkOf(round));
     const seen = Math.ceil(this.room.height / STEP_HEIGHT);
-    this.list.replaceChildren(...steps.slice(0, seen).map((step) => this.step(step)));
+    this.list.replaceChildren(...steps.slice(0, seen).map((step) => this.stepRow(step)));
     this.hiddenSteps = steps.slice(seen);
     this.deferredSteps.begin();
     this.select(this.stage.selection);
@@ -97,7 +97,7 @@ class VerifierPanel extends Panel {
   // Returns whether there are more.
   append(/** @type {number} */ count) {
     if (!this.hiddenSteps.length) return false;
-    this.list.append(...this.hiddenSteps.splice(0, count).map((step) => this.step(step)));
+    this.list.append(...this.hiddenSteps.splice(0, count).map((step) => this.stepRow(step)));
     this.select(this.stage.selection);
     return true;
   }
@@ -113,8 +113,8 @@ class VerifierPanel extends Panel {
     return mark;
   }
 
-  /** `linked`: the child that is chosen elsewhere; it is shown whatever the room. @param {Step} step @param {number | null} [linked] */
-  step(step, linked) {
+  /** `linked`: a child that is selected elsewhere, so that it has to be shown. @param {Step} step @param {number | null} [linked] */
+  stepRow(step, linked) {
     const { round } = this;
     const { node, next, outcome, offers, chance, gap, entropy } = step;
     const row = html("li", { class: `cp-step is-${outcome}`, tabIndex: 0 });
@@ -144,18 +144,18 @@ class VerifierPanel extends Panel {
     if (offers.length) {
       const box = html("div", "cp-offers", row);
       const tried = offers.filter((child) => child.trial).length;
-      const shown = offers.slice(0, Math.max(tried, this.fitting));
+      const shown = offers.slice(0, Math.max(tried, this.offersPerLine));
       if (linked) shown.splice(Math.max(1, tried), 1, ...offers.filter((child) => child.node === linked));
       box.append(...shown.map((child) => this.card(child)));
       if (offers.length > shown.length) html("span", "cp-more", box, `+${offers.length - shown.length} more`);
     }
-    if (step.others.length) this.others(step, row);
+    if (step.others.length) this.addAlternatives(step, row);
     return row;
   }
 
-  // What else the target might have written: a run may go on from here with it.
+  // The target's other likely tokens; a run can be branched off with each.
   /** @param {Step} step @param {Element} row */
-  others(step, row) {
+  addAlternatives(step, row) {
     const box = html("div", "cp-others", row, "or ");
     for (const { token, p } of step.others) {
       const words = `${short(this.round.show(token), 90, `11px ${MONO}`)} ${probability(p)}`;
@@ -166,7 +166,7 @@ class VerifierPanel extends Panel {
     }
   }
 
-  // A child with its probabilities, or with its trial: that passes when its draw, the mark, lies inside the bar.
+  // A child with its probabilities, or with its trial: it passes if the mark (its draw) lies inside the bar.
   card(/** @type {Offer} */ child) {
     const { node, token, kept, match, q, p, trial } = child;
     const look = `${kept ? "is-kept" : match ? "is-twin" : ""} ${trial ? "is-tried" : ""} o-${this.round.origin(node)}`;
@@ -175,7 +175,7 @@ class VerifierPanel extends Panel {
     html("span", "cp-offer-token", card, short(this.round.show(token), 68, `11px ${MONO}`));
     if (kept) html("span", "cp-offer-tick", card, "✓");
     if (trial && !trial.passed) html("span", "cp-offer-cross", card, "✗");
-    const named = (/** @type {string} */ name, /** @type {number} */ value) => {
+    const namedFigure = (/** @type {string} */ name, /** @type {number} */ value) => {
       const box = html("span", "", card);
       const words = html("span", "cp-meter-words", box);
       html("span", "cp-meter-name", words, name);
@@ -184,13 +184,13 @@ class VerifierPanel extends Panel {
     };
     /** @param {string} name @param {number} value @param {string} look */
     const meter = (name, value, look) => {
-      const track = html("span", "cp-track", named(name, value));
+      const track = html("span", "cp-track", namedFigure(name, value));
       html("span", `cp-bar ${look}`, track).style.width = `${Math.min(100, 100 * (value || 0)).toFixed(1)}%`;
       return track;
     };
     if (trial) {
       html("span", "cp-draw", meter("chance", trial.chance, "is-p")).style.left = `${(100 * trial.draw).toFixed(1)}%`;
-      named("draw", trial.draw);
+      namedFigure("draw", trial.draw);
     } else {
       meter("q", q, "is-q");
       meter("p", p, "is-p");
@@ -207,7 +207,7 @@ class VerifierPanel extends Panel {
     const isMissing = () => node !== null && !this.list.querySelector(`[data-node="${node}"]`);
     if (isMissing()) this.finish();
     const place = node && isMissing() ? this.round.keep.indexOf(this.round.parents[node]) : -1;
-    if (place >= 0) this.list.children[place].replaceWith(this.step(this.steps[place], node));
+    if (place >= 0) this.list.children[place].replaceWith(this.stepRow(this.steps[place], node));
     for (const mark of this.list.querySelectorAll("[data-node]")) {
       const chosen = Number(mark.dataset.node) === node;
       mark.classList.toggle("is-selected", chosen);

@@ -207,10 +207,10 @@ export function nats(/** @type {number} */ value) {
 }
 
 /** The opacity of a probability: its square root, because most nodes lie below 0.1; never invisible.
- *  @param {number} value @param {number} least */
-export function opacityOf(value, least) {
+ *  @param {number} value @param {number} minimum */
+export function opacityOf(value, minimum) {
   if (Number.isNaN(value)) return 1; // it was not recorded
-  return least + (1 - least) * Math.sqrt(Math.min(1, Math.max(0, value)));
+  return minimum + (1 - minimum) * Math.sqrt(Math.min(1, Math.max(0, value)));
 }
 
 /** A token as a person reads it aloud: its own text, unless that is only white space or bytes.

@@ -5,7 +5,7 @@ import { test } from "node:test";
 import { budgetAtPosition, comparableCurve, fastestOf, interpolate, axisPosition, wordsAt } from "../../assets/panels/budget.js";
 import { edgesOf } from "../../assets/panels/cache.js";
 import { probability } from "../../assets/shared/ink.js";
-import { changesOf, columnsOf, inkInto, shownOf } from "../../assets/panels/lattice.js";
+import { changesOf, columnsOf, linesInto, shownOf } from "../../assets/panels/lattice.js";
 import { nodesOfCells, spread } from "../../assets/panels/marginals.js";
 import { blocksOf, depthFirst } from "../../assets/panels/mask.js";
 import { walkOf } from "../../assets/panels/verifier.js";
@@ -94,10 +94,10 @@ test("a lattice joins each guess with what follows it, and says what that change
   near(second[0].mass, 0.5 * 0.8 + 0.4 * 0.15 + 0.1 * 0.4);
   assert.deepEqual(shownOf(second, 1).map(({ token }) => token), [4]);
 
-  const lines = inkInto(second, first, path, made).map(({ from, to, lit, kept }) => [from.token, to.token, lit, kept]);
+  const lines = linesInto(second, first, path, made).map(({ from, to, lit, kept }) => [from.token, to.token, lit, kept]);
   assert.deepEqual(lines.slice(0, 2), [[2, 5, true, true], [1, 4, true, false]]); // the kept path, the tree, the others
   assert.ok(lines.every(([from, to]) => from !== 2 || to !== 6)); // never follows
-  assert.deepEqual(inkInto(first, [root], path, made).map(({ to, kept }) => [to.token, kept]), [[2, true], [1, false], [3, false]]);
+  assert.deepEqual(linesInto(first, [root], path, made).map(({ to, kept }) => [to.token, kept]), [[2, true], [1, false], [3, false]]);
 
   const changes = changesOf(first[1], second);
   assert.deepEqual(changes.map(({ to, rank, rankAverage }) => [to.token, rank, rankAverage]), [[5, 0, 1], [4, 1, 0]]);
