@@ -79,7 +79,7 @@ def chain(marginals: Floats, root: int, nodes: int) -> Tree:
 def best_first(marginals: Floats, root: int, nodes: int) -> Tree:
     """The ``nodes`` most probable prefixes (paper 002, Algorithm 1). The heap holds, for every prefix that was taken,
     its next sibling and its first child; so the best prefix that was not taken is always in it. Among equals the
-    shallower comes first, then the one whose parent was taken earlier, then the likelihood_ratio_text token."""
+    shallower comes first, then the one whose parent was taken earlier, then the likelier token."""
     ranking = np.argsort(-marginals, axis=-1, kind="stable")
     tree, heap = Tree([root]), [] if not len(marginals) else [(-marginals[0].max(), 0, 0, 0)]
     while heap and len(tree.tokens) <= nodes:

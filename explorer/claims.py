@@ -173,7 +173,7 @@ class RunComparison:
         for rounds, speed in ((self.rounds, record.speed), (self.plain, record.plain_speed)):
             tokens = sum(len(round_.acceptance.keep) for round_ in rounds)
             tracks = replace(tracks, ends=(*tracks.ends, seconds_text(tokens, speed)),
-                            seconds=(*tracks.seconds, tuple(_clock(rounds, tokens / float(speed)))))
+                             seconds=(*tracks.seconds, tuple(_clock(rounds, tokens / float(speed)))))
         return tracks
 
     def _token_texts(self, token_ids: Sequence[int]) -> list[str]:
@@ -231,7 +231,7 @@ def tracks_title(comparison: TextComparison, tokens: int) -> str:
 
 
 def printed_speed(record: SpeedRecord, tau_: float, in_turns: bool, precision: Precision = UNKNOWN, *,
-              whole: bool = True) -> PrintedSpeed:
+                  whole: bool = True) -> PrintedSpeed:
     """Add the printed sentence to a speed record. ``whole``: it covers the whole text. Names a dtype in which plain
     decoding alone would be faster."""
     if record.withheld:

@@ -53,7 +53,7 @@ def ignored_note(folder: Path, fields: Mapping[str, Any]) -> str:
         not (ABSENT.search(name) or INERT.fullmatch(name)) if value is False else not off(value))}
     inert = {name for name, value in unknown.items() if INERT.fullmatch(name) or value in SHAPED.get(name, ())}
     refuse_unknown(folder, {name: "false" if value is False else value
-                       for name, value in unknown.items() if name not in inert})
+                            for name, value in unknown.items() if name not in inert})
     named = ", ".join(sorted(inert))
     return named and f"Ignored in config.json of {display_name(folder)}, since its tensors need nothing of it: {named}."
 

@@ -175,9 +175,9 @@ def _node_words(first_nodes: Mapping[int, Measured]) -> list[str]:
     last, before = sizes[-1], sizes[-2]
     all_nodes, fewer = first_nodes[last], first_nodes[before]
     enough = next(size for size in sizes if first_nodes[size].value >= ENOUGH_FRACTION * all_nodes.value)
-    words = [f"Whole trees of up to {last} nodes had {all_nodes} drafted tokens accepted a round; each node after the "
-             f"{before}th brought {(all_nodes.value - fewer.value) / (last - before):.3f}, the first one "
-             f"{first_nodes[sizes[0]].value:.2f}."]
+    words = [f"Trees of up to {last} nodes: {all_nodes} accepted tokens a round. The first node adds "
+             f"{first_nodes[sizes[0]].value:.2f}, each node beyond {before} adds "
+             f"{(all_nodes.value - fewer.value) / (last - before):.3f}."]
     if enough < last:
         words.append(f"Here {enough} nodes are as good as {last}: {first_nodes[enough].value:.2f} are accepted.")
     return words

@@ -36,7 +36,7 @@ def chain_tree(*chances: float) -> DraftTree:
     """A chain whose nodes have these chances of their own."""
     nodes = len(chances)
     return from_nodes(7, np.arange(nodes, dtype=np.int32), np.arange(nodes, dtype=np.int32),
-                 np.log(chances).cumsum().astype(np.float32))
+                      np.log(chances).cumsum().astype(np.float32))
 
 
 @pytest.mark.parametrize(("chances", "rows"), [
@@ -254,7 +254,7 @@ def test_every_text_is_that_of_the_request_alone(sampling: Sampling, concurrency
     alone = [text(run_of(replace(request, pace="fixed"), target, drafters_of(request.method, target)))
              for request in requests]
     runs = [DecodeRun(request, target.fork(), drafters_of(request.method, target),
-                AutoBudget(curve) if request.pace == "auto" else None) for request in requests]
+                      AutoBudget(curve) if request.pace == "auto" else None) for request in requests]
     rounds = list(decode_batch(runs, concurrency))
     assert [text([round_ for owner, round_ in rounds if owner == number]) for number in range(len(runs))] == alone
     sizes = {len(round_.tree) for number, round_ in rounds if requests[number].pace == "auto"}
