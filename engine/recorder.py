@@ -28,7 +28,7 @@ import re
 import sys
 import time
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from functools import partial
 from itertools import takewhile
@@ -447,12 +447,12 @@ class TokenTextOverrides:
                       if self._texts.is_anchor(self._tokens[place], self._shown[place])), 0)
         first, self._checked = self._checked, end
         known, text = self._expected(begin, end), self._texts.decode(self._tokens[begin:end])
-        if text == _joined(known):
+        if text == join_pieces(known):
             return {}
-        if not text.startswith(_joined(known[:first - begin])):  # what came before reads otherwise with what follows
+        if not text.startswith(join_pieces(known[:first - begin])):  # earlier tokens read otherwise with these
             begin, first = 0, self._before
             known, text = self._expected(0, end), self._texts.decode(self._tokens[:end])
-        return self._divide(text, begin, range(first, end), len(_joined(known[:first - begin])))
+        return self._divide(text, begin, range(first, end), len(join_pieces(known[:first - begin])))
 
     def _expected(self, begin: int, end: int) -> list[Any]:
         """Return the current texts of these tokens, the first as the start of a text."""
@@ -475,11 +475,13 @@ class TokenTextOverrides:
         return changed
 
 
-def _joined(pieces: list[Any]) -> str:
-    return b"".join(map(_as_bytes, pieces)).decode("utf8", "replace")
+def join_pieces(pieces: Iterable[Any]) -> str:
+    """Join the texts of tokens, or their bytes; characters may span several tokens."""
+    return b"".join(map(as_bytes, pieces)).decode("utf8", "replace")
 
 
-def _as_bytes(piece: Any) -> bytes:
+def as_bytes(piece: Any) -> bytes:
+    """Return what a token adds to the text."""
     return piece.encode("utf8", "replace") if isinstance(piece, str) else bytes(piece)
 
 

@@ -15,7 +15,6 @@ from engine.lab.against_plain import (
     SAME,
     SETTLING_TURNS,
     SO_FAR,
-    Text,
     TextComparison,
     TurnPair,
     compare_texts,
@@ -23,10 +22,10 @@ from engine.lab.against_plain import (
     near_tie_text,
     rounding_nats,
     speed_beside_plain,
-    text_of,
     turn_pairs,
 )
 from engine.lab.machines import FLOOR, LOOP, PUBLISHED_DEVICE, PUBLISHED_MODEL, caution, machine_curve
+from engine.lab.reading import WrittenText, text_of
 from engine.lab.repetition import repetition_in, rounds_within
 from engine.lab.speed import SpeedRecord, ratio_text, seconds_text
 from engine.records import Precision, Round
@@ -153,7 +152,7 @@ class RunComparison:
         turns = [turn for turn in self.turns if turn.end <= tokens]
         return replace(self, trace=replace(self.trace, entries=entries), rounds=rounds, plain=plain, turns=turns)
 
-    def _compared_text(self, comparison: TextComparison, text: Text, plain: Text) -> ComparedText:
+    def _compared_text(self, comparison: TextComparison, text: WrittenText, plain: WrittenText) -> ComparedText:
         named = {**pieces_of(self.trace), **self.pieces}
         words = text_sentence(comparison, self.trace.header, self.state)
         if difference := comparison.difference:

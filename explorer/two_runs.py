@@ -8,7 +8,8 @@ from typing import Any, TypedDict
 
 from engine.decoding.tree import depths
 from engine.errors import RequestError
-from engine.lab.against_plain import RULE, near_tie_text, rounding_nats, text_of, verdict, verdict_words, widest_gap
+from engine.lab.against_plain import RULE, near_tie_text, rounding_nats, verdict, verdict_words, widest_gap
+from engine.lab.reading import text_of
 from engine.trace import RunText, Trace, as_bytes
 from explorer.browser_calls import Call, browser_call, named_fields
 

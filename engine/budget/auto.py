@@ -140,7 +140,7 @@ class RoundPrediction(NamedTuple):
 
 
 class AutoBudget(BudgetPolicy):
-    """Verifies as many nodes as pay, alone or among other runs (``share_rows``).
+    """Verifies as many nodes as pay, alone or among other runs.
 
     In each round ``plan``, ``candidates``, ``choose``, ``learn`` and ``record_timing`` are called in this order. It
     reads the curve's tenth percentiles, because another program may have slowed some sizes more than others while the
@@ -173,13 +173,35 @@ class AutoBudget(BudgetPolicy):
         self.drafter_count, self.built = (drafter_count, min(budget, self._max_built)) if drafts else (0, 0)
         return self.drafter_count, self.built
 
-    def cut(self, tree: DraftTree) -> DraftTree:
-        """See ``BudgetPolicy``: the most probable nodes of the tree, in its own order."""
-        return share_rows([self], [tree])[0]
+    def cut(self, policies: Sequence[AutoBudget], trees: Sequence[DraftTree], others: Sequence[DraftTree]
+            ) -> list[DraftTree]:
+        """See ``BudgetPolicy``: the most probable nodes of all trees, each tree in its own order."""
+        requests, given = len(policies) + len(others), len(policies) + sum(map(len, others))
+        lead = max(policies, key=lambda policy: policy.curve.context)  # rows cost the most after the longest context
+        factor, passes = lead.history.factor, lead.passes(given)
+        plain_ms = lead.plain_ms + lead.pass_ms(requests) - lead.pass_ms(1) + (requests - 1) * lead.curve.overhead_ms
+        tokens_per_ms = max(requests / plain_ms,
+                            sum(policy.tokens_per_ms for policy in policies) + len(others) / plain_ms)
 
-    def cut_pool(self, policies: Sequence[AutoBudget], trees: Sequence[DraftTree], others: Sequence[DraftTree]
-                 ) -> list[DraftTree]:
-        return share_rows(policies, trees, others)
+        candidates = [policy.candidates(tree) for policy, tree in zip(policies, trees, strict=True)]
+        if len(policies) == 1:
+            chances, owners = candidates[0].chances, None
+        else:
+            ranked = sorted([(chance, -number) for number, one in enumerate(candidates) for chance in one.chances],
+                            reverse=True)
+            chances, owners = [chance for chance, _ in ranked], [-number for _, number in ranked]
+        size, pass_ms = best_size(chances, passes, factor * tokens_per_ms)
+        nodes = [size] if owners is None else Counter(owners[:size])  # by policy
+
+        row_ms = (pass_ms - passes[0][1]) / max(1, size)
+        drafted = sum(policy.built + 1 for policy in policies if policy.drafter_count)  # rows, as the curve counts
+        drafts_ms = [policy.drafter_count * lead.curve.draft_at(drafted - 1) * (policy.built + 1) / drafted
+                     if policy.drafter_count else 0.0 for policy in policies]
+        extra_ms = pass_ms - lead.pass_ms(requests) + sum(drafts_ms)
+        round_ms = plain_ms + factor * extra_ms
+        return [policy.choose(one, nodes[number], RoundPrediction(
+                    round_ms, extra_ms, factor * (draft_ms + row_ms * nodes[number]) * requests / plain_ms))
+                for number, (policy, one, draft_ms) in enumerate(zip(policies, candidates, drafts_ms, strict=True))]
 
     def candidates(self, tree: DraftTree) -> Candidates:
         """Rank the nodes of a built tree; chances never rise."""
@@ -254,38 +276,6 @@ class AutoBudget(BudgetPolicy):
     @property
     def tokens_per_ms(self) -> float:
         return self._tokens / self._spent_ms
-
-
-def share_rows(runs: Sequence[AutoBudget], trees: Sequence[DraftTree],
-               others: Sequence[DraftTree] = ()) -> list[DraftTree]:
-    """Cut each run's tree for one pass that also verifies the whole trees of ``others``."""
-    if not runs:
-        return []
-    requests, given = len(runs) + len(others), len(runs) + sum(map(len, others))
-    lead = max(runs, key=lambda run: run.curve.context)  # rows cost the most after the longest context
-    factor, passes = lead.history.factor, lead.passes(given)
-    plain_ms = lead.plain_ms + lead.pass_ms(requests) - lead.pass_ms(1) + (requests - 1) * lead.curve.overhead_ms
-    tokens_per_ms = max(requests / plain_ms, sum(run.tokens_per_ms for run in runs) + len(others) / plain_ms)
-
-    candidates = [run.candidates(tree) for run, tree in zip(runs, trees, strict=True)]
-    if len(runs) == 1:
-        chances, owners = candidates[0].chances, None
-    else:
-        ranked = sorted([(chance, -number) for number, one in enumerate(candidates) for chance in one.chances],
-                        reverse=True)
-        chances, owners = [chance for chance, _ in ranked], [-number for _, number in ranked]
-    size, pass_ms = best_size(chances, passes, factor * tokens_per_ms)
-    nodes = [size] if owners is None else Counter(owners[:size])  # by run
-
-    row_ms = (pass_ms - passes[0][1]) / max(1, size)
-    drafted = sum(run.built + 1 for run in runs if run.drafter_count)  # rows: the curve lists drafts by them too
-    drafts_ms = [run.drafter_count * lead.curve.draft_at(drafted - 1) * (run.built + 1) / drafted
-                 if run.drafter_count else 0.0 for run in runs]
-    extra_ms = pass_ms - lead.pass_ms(requests) + sum(drafts_ms)
-    round_ms = plain_ms + factor * extra_ms
-    return [run.choose(one, nodes[number], RoundPrediction(
-                round_ms, extra_ms, factor * (draft_ms + row_ms * nodes[number]) * requests / plain_ms))
-            for number, (run, one, draft_ms) in enumerate(zip(runs, candidates, drafts_ms, strict=True))]
 
 
 def best_size(chances: Chances, passes: Sequence[tuple[int, float]], tokens_per_ms: float) -> tuple[int, float]:

@@ -25,7 +25,8 @@ from engine.decoding.budget_policy import AUTO
 from engine.decoding.loop import decode_batch
 from engine.decoding.methods import METHODS, Method
 from engine.errors import RequestError
-from engine.lab.against_plain import Text, compare_texts, text_of
+from engine.lab.against_plain import compare_texts
+from engine.lab.reading import WrittenText, text_of
 from engine.lab.settings import BASELINE, prompt_set
 from engine.records import PromptRequest, Round
 from engine.requests.rig_names import FOUR_BITS
@@ -48,7 +49,7 @@ def lossless_points(methods: Sequence[str], temperature: float = 0.0) -> list[tu
             for split in row.splits]
 
 
-def texts(rig: Rig, requests: Sequence[PromptRequest], concurrency: int) -> list[Text]:
+def texts(rig: Rig, requests: Sequence[PromptRequest], concurrency: int) -> list[WrittenText]:
     """Return the answers to all requests, ``concurrency`` of them in shared passes; those at the pace ``auto`` share
     one total of rows."""
     rounds: list[list[Round]] = [[] for _ in requests]

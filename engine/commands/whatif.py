@@ -14,7 +14,7 @@ from engine.commands import Outcome, aligned, flags
 from engine.commands.flags import FLAGS, SAMPLING, add_flags
 from engine.decoding.budget_policy import AUTO, FIXED
 from engine.errors import RequestError
-from engine.lab.replay import Forecast, WhatIf
+from engine.lab.replay import Forecast, Gain, WhatIf
 from engine.measure.whatif import text_of_run, what_if
 from engine.records import PromptRequest
 from engine.requests.limits import TRIED_BUDGETS
@@ -58,27 +58,33 @@ def _answered(rig: Rig, choice: argparse.Namespace) -> Trace:
 def encoded(forecasts: WhatIf) -> dict[str, Any]:
     """The record as plain values, with its derived figures."""
     return {**asdict(forecasts), "withheld": forecasts.withheld, "forecasts": [
-        {**asdict(forecast), "tau": round(forecast.tau, 4), "tokens": forecast.tokens,
-         "predicted_tokens_per_second": round(forecast.predicted_tokens_per_second, 1)}
-        for forecast in forecasts.forecasts]}
+        {**_named(forecast, "method", "split", "budget", "pace"), "tau": round(forecast.tau, 4),
+         "tokens": forecast.tokens, "predicted_tokens_per_second": round(forecast.predicted_tokens_per_second, 1)}
+        for forecast in forecasts.forecasts], "gains": [_named(gain, "method", "split") for gain in forecasts.gains]}
+
+
+def _named(record: Forecast | Gain, *names: str) -> dict[str, Any]:
+    """A record's fields, with these of its setting in place of the setting."""
+    values = asdict(record)
+    setting = values.pop("setting")
+    return {**{name: setting[name] for name in names}, **values}
 
 
 def table(forecasts: WhatIf) -> str:
     """A table to read: a row per method, a column per budget, with τ and below it the predicted tokens/s."""
-    budgets = sorted({forecast.budget for forecast in forecasts.forecasts if forecast.pace == FIXED})
-    rows: list[list[object]] = [["", *budgets, AUTO]]
-    for method, split in dict.fromkeys((forecast.method, forecast.split) for forecast in forecasts.forecasts):
-        by_column: dict[object, Forecast] = {
-            AUTO if row.pace == AUTO else row.budget: row for row in forecasts.forecasts_for(method, split)}
-        cells = [by_column.get(column) for column in (*budgets, AUTO)]
-        rows.append([f"{method} {split}" if split == "each" else method,
+    fixed = {forecast.setting.budget for forecast in forecasts.forecasts if forecast.setting.pace == FIXED}
+    columns = [*map(str, sorted(fixed)), AUTO]
+    rows: list[list[object]] = [["", *columns]]
+    for curve in dict.fromkeys(forecast.setting.curve for forecast in forecasts.forecasts):
+        by_column = {forecast.setting.nodes: forecast for forecast in forecasts.forecasts_for(curve)}
+        cells = [by_column.get(column) for column in columns]
+        rows.append([f"{curve.method} {curve.split}" if curve.split == "each" else curve.method,
                      *(f"{cell.tau:.2f}" if cell else None for cell in cells)])
         if forecasts.cost and not forecasts.withheld:
             rows.append(["", *(f"{cell.predicted_tokens_per_second:.0f}" if cell else None for cell in cells)])
     lines = [f"{forecasts.tokens} tokens of text; τ (root included), and predicted tokens/s below it", aligned(rows)]
     if best := forecasts.best:
-        lines.append(f"Fastest, predicted: {best.method} {best.split} at budget "
-                     f"{AUTO if best.pace == AUTO else best.budget}.")
+        lines.append(f"Fastest, predicted: {best.setting.method} {best.setting.split} at budget {best.setting.nodes}.")
     if forecasts.withheld:
         lines.append(forecasts.withheld)
     if forecasts.departures:

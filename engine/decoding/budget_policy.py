@@ -17,9 +17,8 @@ MAX_AUTO_NODES = 256  # drafted nodes of a round at ``auto``, unless the request
 
 
 class BudgetPolicy:
-    """Decides for one run. In each round the loop calls ``plan``, ``cut`` or ``cut_pool``, and ``learn``, and if it
-    pools rows ``record_timing``. This one drafts every round with every drafter, and verifies the whole tree.
-    """
+    """Decides for one run. In each round the loop calls ``plan``, ``cut`` and ``learn``, and if it pools rows
+    ``record_timing``. This one drafts every round with every drafter, and verifies the whole tree."""
 
     # Whether the run shares one total of rows with other such runs of the pass, and learns from the clock; not if its
     # text depends on its trees.
@@ -29,14 +28,9 @@ class BudgetPolicy:
         """Return how many drafters draft this round (all or none), and how many nodes are built, at most ``budget``."""
         return drafter_count, budget
 
-    def cut(self, tree: DraftTree) -> DraftTree:
-        """Return the part of the built tree to verify, root included."""
-        return tree
-
-    def cut_pool(self, policies: Sequence[Any], trees: Sequence[DraftTree], others: Sequence[DraftTree]
-                 ) -> list[DraftTree]:
-        """Return the part of each run's tree to verify. ``policies`` are all that pool their rows, this one among them;
-        the trees of ``others`` are verified whole in the same pass."""
+    def cut(self, policies: Sequence[Any], trees: Sequence[DraftTree], others: Sequence[DraftTree]) -> list[DraftTree]:
+        """Return the part of each run's tree to verify, root included. ``policies`` are those that pool their rows, or
+        this one alone; the trees of ``others`` are verified whole in the same pass."""
         return list(trees)
 
     def learn(self, tree: DraftTree, acceptance: Acceptance) -> None:
@@ -48,12 +42,10 @@ class BudgetPolicy:
 
 def cut_trees(policies: Sequence[BudgetPolicy], trees: Sequence[DraftTree]) -> list[DraftTree]:
     """Return the part of each run's tree that one pass verifies."""
-    pooled = [number for number, policy in enumerate(policies) if policy.pools_rows]
-    verified = [tree if policy.pools_rows else policy.cut(tree) for policy, tree in zip(policies, trees, strict=True)]
-    if pooled:
-        others = [tree for tree, policy in zip(verified, policies, strict=True) if not policy.pools_rows]
-        parts = policies[pooled[0]].cut_pool([policies[number] for number in pooled],
-                                             [trees[number] for number in pooled], others)
-        for number, part in zip(pooled, parts, strict=True):
-            verified[number] = part
-    return verified
+    verified = {number: policy.cut([policy], [tree], ())[0]
+                for number, (policy, tree) in enumerate(zip(policies, trees, strict=True)) if not policy.pools_rows}
+    if pooled := [number for number in range(len(trees)) if number not in verified]:
+        parts = policies[pooled[0]].cut([policies[number] for number in pooled],
+                                        [trees[number] for number in pooled], list(verified.values()))
+        verified |= zip(pooled, parts, strict=True)
+    return [verified[number] for number in range(len(trees))]

@@ -6,7 +6,7 @@ for a while slows both, and the ratio of their speeds remains valid.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
 from math import exp, inf, isnan, log
@@ -15,7 +15,7 @@ from statistics import median
 import numpy as np
 
 from engine.decoding.methods import METHODS
-from engine.lab.reading import Reading
+from engine.lab.reading import WrittenText
 from engine.lab.speed import SpeedRecord, rate_text, speed_record
 from engine.lab.statistics import Estimate, bootstrap_interval
 from engine.records import Request, Round
@@ -34,30 +34,6 @@ DRAWN, BIASED = "drawn", "biased"  # they may differ: the method draws on its ow
 
 
 @dataclass(frozen=True)
-class Text:
-    """The text of a run; its fields are those of ``Reading``."""
-
-    token_ids: Sequence[int]
-    gaps: Sequence[float]
-    bonus: int
-
-
-Written = Text | Reading
-
-
-def text_of(rounds: Iterable[Round]) -> Text:
-    """Return the text of these rounds."""
-    token_ids: list[int] = []
-    gaps: list[float] = []
-    bonus = -1
-    for round_ in rounds:
-        token_ids += round_.committed.tolist()
-        gaps += round_.verification.gap[round_.acceptance.keep].tolist()
-        bonus = int(round_.acceptance.bonus)
-    return Text(token_ids, gaps, bonus)
-
-
-@dataclass(frozen=True)
 class Difference:
     """The first position at which two texts differ, the token of each, and the ``widest_gap`` there."""
 
@@ -67,7 +43,7 @@ class Difference:
     gap: float | None
 
 
-def first_difference(text: Written, baseline: Written) -> Difference | None:
+def first_difference(text: WrittenText, baseline: WrittenText) -> Difference | None:
     """Return the first difference of two texts, the token after an early end included; None if they are equal."""
     if tuple(text.token_ids) == tuple(baseline.token_ids):
         return None
@@ -79,7 +55,7 @@ def first_difference(text: Written, baseline: Written) -> Difference | None:
     return None
 
 
-def widest_gap(*chosen: tuple[Written, int]) -> float | None:
+def widest_gap(*chosen: tuple[WrittenText, int]) -> float | None:
     """Return the widest gap, in nats, between the target's two best tokens at these positions of these texts; None if
     none was recorded, as of position 0."""
     gaps = [text.gaps[position - 1] for text, position in chosen if 0 < position <= len(text.gaps)]
@@ -100,7 +76,7 @@ class TextComparison:
         return verdict_words(self.verdict, temperature, gap, dtype)
 
 
-def compare_texts(text: Written, plain: Written, request: Request, dtype: str) -> TextComparison:
+def compare_texts(text: WrittenText, plain: WrittenText, request: Request, dtype: str) -> TextComparison:
     """Compare a run's text with plain decoding's as far as that is written; both were made in ``dtype``."""
     tokens, difference = len(text.token_ids), first_difference(text, plain)
     if difference is None:
@@ -156,7 +132,7 @@ def likelihood_ratio_text(gap_nats: float) -> str:
     return "both were equally likely" if times < 1.00001 else f"one was {times:.{digits}g} times as likely as the other"
 
 
-def near_tie_text(text: Written, rounding: float) -> str:
+def near_tie_text(text: WrittenText, rounding: float) -> str:
     """Return a sentence with the number of near-ties in a text; "" if gaps were not recorded."""
     known = [gap for gap in text.gaps if not isnan(gap)]
     near = sum(gap <= rounding for gap in known)

@@ -20,7 +20,7 @@ from engine.decoding.loop import DecodeRun, step
 from engine.errors import RequestError
 from engine.lab.repetition import first_copy
 from engine.records import STAGES, DraftTree, Lattice, Round
-from engine.trace import Trace, mean_length
+from engine.trace import Trace, committed_ids, mean_length
 
 COUNTED_RANKS = 16  # the last one also counts all worse ranks
 
@@ -38,19 +38,33 @@ class AcceptanceCounts:
 
 
 @dataclass(frozen=True)
-class Reading:
-    """One measured run. ``lengths``, ``rows``, ``expected``, ``round_seconds`` and ``committed`` are per round."""
+class WrittenText:
+    """The tokens of a run, and how close the target's choices were."""
 
     token_ids: tuple[int, ...]
+    gaps: tuple[float, ...]  # nats between the target's two best tokens after each token
+    bonus: int  # the token that would follow; −1 without a round
+
+
+def text_of(rounds: Sequence[Round]) -> WrittenText:
+    """Return the text of these rounds."""
+    return WrittenText(
+        tuple(committed_ids(rounds)),
+        tuple(gap for round_ in rounds for gap in round_.verification.gap[round_.acceptance.keep].tolist()),
+        rounds[-1].acceptance.bonus if rounds else -1)
+
+
+@dataclass(frozen=True)
+class Reading(WrittenText):
+    """One measured run. ``lengths``, ``rows``, ``expected``, ``round_seconds`` and ``committed`` are per round."""
+
     lengths: tuple[int, ...]  # tokens committed, root included
     rows: tuple[int, ...]  # verified
     expected: tuple[float, ...]  # length: 1 + Σ q over the tree's distinct drafted prefixes
     round_seconds: tuple[float, ...]  # engine time, without the prefill
     prefill_seconds: float
     stage_seconds: Mapping[str, float]  # by ``records.STAGES``
-    gaps: tuple[float, ...]  # nats between the target's two best tokens after each token of the text
     acceptance: AcceptanceCounts
-    bonus: int  # the token that would follow the text; −1 without a round
     cut: bool  # the end of the text cut the last round short, so its length says nothing of the drafter
     committed: tuple[int, ...] = ()  # tokens that all concurrent requests added, this one included; empty if alone
 
@@ -160,16 +174,14 @@ def reading_from(rounds: Sequence[Round], step_seconds: Sequence[float], committ
     round_seconds = [sum(rounds[0].seconds.values()), *step_seconds[1:]] if rounds else []
     cut = bool(rounds) and ended_by_text(rounds[-1])
     return Reading(
-        token_ids=tuple(token for round_ in rounds for token in round_.committed.tolist()),
+        **vars(text_of(rounds)),
         lengths=tuple(len(round_.acceptance.keep) for round_ in rounds),
         rows=tuple(len(round_.tree) for round_ in rounds),
         expected=tuple(expected_length(round_.tree) for round_ in rounds),
         round_seconds=tuple(round_seconds),
         prefill_seconds=max(0.0, step_seconds[0] - round_seconds[0]) if round_seconds else 0.0,
         stage_seconds={stage: sum(round_.seconds.get(stage, 0.0) for round_ in rounds) for stage in STAGES},
-        gaps=tuple(gap for round_ in rounds for gap in round_.verification.gap[round_.acceptance.keep].tolist()),
         acceptance=count_acceptance(rounds[:-1] if cut else rounds),
-        bonus=rounds[-1].acceptance.bonus if rounds else -1,
         cut=cut,
         committed=tuple(committed))
 

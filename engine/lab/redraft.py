@@ -19,7 +19,8 @@ from engine.decoding.builders import best_first, best_rows, chain
 from engine.decoding.methods import METHODS, split_rule_of
 from engine.decoding.tree import from_nodes
 from engine.errors import RequestError
-from engine.lab.replay import KnownText, MethodVariant, Replay, known_text
+from engine.lab.replay import KnownText, Replay, known_text
+from engine.lab.settings import Setting
 from engine.lab.statistics import Measured, mean_of
 from engine.records import WAIT, Acceptance, DraftTree, Floats, Integers, Lattice, Round, Verification
 from engine.trace import Trace
@@ -144,7 +145,8 @@ class Redrafting:
         if not any(self._known.proposals.values()):
             raise RequestError(f"None of its {len(trace.entries)} rounds recorded what a drafter proposed, so no other "
                                "budget can be tried out; choose another run.")
-        self._replay = Replay(MethodVariant(request.method, request.split, tuple(self._known.proposals)), self._known)
+        self._replay = Replay(
+            Setting(request.method, 0, request.split, tuple(self._known.proposals)), self._known)
 
     def tree(self, round_: Round, budget: int) -> tuple[DraftTree, Integers]:
         """Return a round's tree at that budget, and the nodes it would have had accepted, root first."""

@@ -7,7 +7,7 @@ real run. Speed comes from the measured cost curve, and is labelled predicted.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from time import perf_counter
 
@@ -16,12 +16,13 @@ import numpy as np
 from engine.budget.auto import AutoBudget, best_order
 from engine.budget.cost import CostCurve
 from engine.decoding.acceptance import longest_path
-from engine.decoding.budget_policy import AUTO, FIXED, MAX_AUTO_NODES, BudgetPolicy
+from engine.decoding.budget_policy import AUTO, MAX_AUTO_NODES, BudgetPolicy, cut_trees
 from engine.decoding.builders import Builder, best_first, chain
 from engine.decoding.methods import METHODS, method_named, split_rule_of
 from engine.decoding.protocols import Features, Target
 from engine.decoding.tree import depths, from_nodes, pack, prefix, root_only
 from engine.errors import RequestError
+from engine.lab.settings import Setting
 from engine.records import Acceptance, DraftTree, Integers, Lattice, Request, Sampling
 from engine.trace import Trace, committed_ids, mean_length
 
@@ -112,15 +113,6 @@ def read_known_text(request: Request, token_ids: Sequence[int], target: Target) 
     return TextPass(tuple(segments), np.concatenate(choices)[:len(token_ids)])
 
 
-@dataclass(frozen=True)
-class MethodVariant:
-    """A method, its split of the budget, and the drafters that it uses, in order."""
-
-    method: str
-    split: str
-    drafters: tuple[str, ...]
-
-
 @dataclass(frozen=True, eq=False)
 class Step:
     """One round of a replay. ``drafter_count`` drafters drafted; their trees were built for ``built`` nodes."""
@@ -133,29 +125,31 @@ class Step:
 
 
 class Replay:
-    """Replays a variant over a known text. RequestError if its method does not follow the text."""
+    """Replays a setting's method, split and drafters over a known text, at any budget. RequestError if the method does
+    not follow the text."""
 
-    def __init__(self, variant: MethodVariant, known: KnownText) -> None:
-        self._row = row = method_named(variant.method)
+    def __init__(self, setting: Setting, known: KnownText) -> None:
+        self._row = row = method_named(setting.method)
         if not row.follows_text:
-            raise RequestError(f"The method {variant.method} accepts by its own draws ({row.accept.__name__}); a "
+            raise RequestError(f"The method {setting.method} accepts by its own draws ({row.accept.__name__}); a "
                                "what-if needs a method that follows the text.")
-        self.variant, self.known = variant, known
-        self._split_budget, self._combine = split_rule_of(row, variant.split), row.combine
+        self.drafters, self.known = setting.drafters, known
+        self._split_budget = split_rule_of(row, setting.split)
 
     def tree(self, position: int, budget: int, uncached: bool = False) -> DraftTree:
-        drafters, tree_of = self.variant.drafters, self.known.build if uncached else self.known.tree
+        tree_of = self.known.build if uncached else self.known.tree
         trees = tuple(tree_of(drafter, self._row.build, position, nodes) for drafter, nodes in zip(
-            drafters, self._split_budget(budget, len(drafters)), strict=True))
-        return self._combine(trees, budget)
+            self.drafters, self._split_budget(budget, len(self.drafters)), strict=True))
+        return self._row.combine(trees, budget)
 
     def steps(self, budget: int, policy: BudgetPolicy | None = None) -> Iterator[Step]:
         policy = policy or BudgetPolicy()
         position, size = 0, len(self.known.token_ids)
         while position < size:
-            drafter_count, built = policy.plan(len(self.variant.drafters), budget)
+            drafter_count, built = policy.plan(len(self.drafters), budget)
             root = int(self.known.token_ids[position])
-            tree = policy.cut(self.tree(position, built) if drafter_count else root_only(root))
+            tree = self.tree(position, built) if drafter_count else root_only(root)
+            tree = cut_trees([policy], [tree])[0]
             keep = self.known.accepted_nodes(position, tree)
             # the bonus token after the last one is unknown and not needed
             policy.learn(tree, Acceptance(keep, int(self.known.token_ids[min(position + len(keep), size - 1)])))
@@ -165,7 +159,7 @@ class Replay:
     def build_ms(self, budget: int, positions: Sequence[int]) -> float:
         """Measure the median milliseconds of building and combining a round's trees, at some of the positions."""
         times = []
-        for position in positions[:TIMED_ROUNDS] if self.variant.drafters else ():
+        for position in positions[:TIMED_ROUNDS] if self.drafters else ():
             began = perf_counter()
             self.tree(position, budget, uncached=True)
             times.append(1e3 * (perf_counter() - began))
@@ -174,16 +168,13 @@ class Replay:
 
 @dataclass(frozen=True)
 class Forecast:
-    """What one setting would do on the known text. At the pace ``auto``, ``budget`` is the largest allowed."""
+    """What one setting would do on the known text; it names no drafters, because they are the rig's."""
 
-    method: str
-    split: str
-    budget: int
+    setting: Setting
     lengths: tuple[int, ...]  # tokens committed by each round, root included
     rows: tuple[int, ...]  # verified in each round, root included
     build_ms: float = 0.0  # measured median of building one round's trees
     predicted_ms: float = 0.0  # of the text without the prefill, by the cost curve; 0 without a curve
-    pace: str = FIXED
 
     @property
     def tokens(self) -> int:
@@ -199,40 +190,37 @@ class Forecast:
         return 1e3 * self.tokens / self.predicted_ms if self.predicted_ms else 0.0
 
 
-def forecasts(variant: MethodVariant, budgets: Sequence[int], known: KnownText,
-              curve: CostCurve | None) -> list[Forecast]:
-    """Forecast a variant at every budget and, with a curve, at ``auto``; without drafters, only at budget 0."""
-    replay = Replay(variant, known)
-    asked: list[tuple[int, AutoBudget | None]] = [(budget, None) for budget in (budgets if variant.drafters else (0,))]
-    if curve and variant.drafters:
-        asked.append((MAX_AUTO_NODES, AutoBudget(curve)))
+def forecasts(setting: Setting, budgets: Sequence[int], known: KnownText, curve: CostCurve | None) -> list[Forecast]:
+    """Forecast a setting at every budget and, with a cost curve, at ``auto``; without drafters, only at budget 0."""
+    replay = Replay(setting, known)
+    settings = [replace(setting, budget=budget, drafters=()) for budget in (budgets if setting.drafters else (0,))]
+    if curve and setting.drafters:
+        settings.append(replace(setting, budget=MAX_AUTO_NODES, drafters=(), pace=AUTO))
     found = []
-    for budget, auto in asked:
-        steps = list(replay.steps(budget, auto))
+    for one in settings:
+        steps = list(replay.steps(one.budget, AutoBudget(curve) if curve and one.pace == AUTO else None))
         typical_budget = int(np.median([step.built for step in steps] or [0]))
         build_ms = replay.build_ms(typical_budget, [step.position for step in steps])
         predicted_ms = sum(curve.round_ms(len(step.tree), step.built, step.drafter_count, build_ms)
                            for step in steps) if curve else 0.0
-        found.append(Forecast(
-            variant.method, variant.split, budget, tuple(len(step.keep) for step in steps),
-            tuple(len(step.tree) for step in steps), build_ms, predicted_ms, AUTO if auto else FIXED))
+        found.append(Forecast(one, tuple(len(step.keep) for step in steps), tuple(len(step.tree) for step in steps),
+                              build_ms, predicted_ms))
     return found
 
 
 @dataclass(frozen=True)
 class Gain:
-    """The mean value of a method's n-th best drafted node (index n − 1), in tokens, over the rounds of its largest
-    budget. The best budget is the n at which it equals the cost of a row."""
+    """The mean value of a setting's n-th best drafted node (index n − 1), in tokens, over its rounds. The best budget
+    is the n at which it equals the cost of a row."""
 
-    method: str
-    split: str
+    setting: Setting
     expected: tuple[float, ...]  # mean path probability under the drafter
     realised: tuple[float, ...]  # fraction of rounds in which it was accepted
 
 
-def gain(variant: MethodVariant, budget: int, known: KnownText) -> Gain:
-    """Return what each further node is worth to a variant, averaged over the rounds of this budget."""
-    steps = list(Replay(variant, known).steps(budget))
+def gain(setting: Setting, known: KnownText) -> Gain:
+    """Return what each further node is worth, averaged over the rounds of this setting."""
+    steps = list(Replay(setting, known).steps(setting.budget))
     max_nodes = max((len(step.tree) - 1 for step in steps), default=0)
     expected, realised = np.zeros(max_nodes), np.zeros(max_nodes)
     for step in steps:
@@ -240,7 +228,7 @@ def gain(variant: MethodVariant, budget: int, known: KnownText) -> Gain:
         expected[:len(order)] += np.exp(step.tree.logprobs[order])
         realised[:len(order)] += np.isin(order, step.keep)
     rounds = max(1, len(steps))
-    return Gain(variant.method, variant.split, tuple((expected / rounds).tolist()), tuple((realised / rounds).tolist()))
+    return Gain(replace(setting, drafters=()), *(tuple((sums / rounds).tolist()) for sums in (expected, realised)))
 
 
 @dataclass(frozen=True)
@@ -261,8 +249,8 @@ class WhatIf:
     cost: CostCurve | None
     seconds: float
 
-    def forecasts_for(self, method: str, split: str = "total") -> tuple[Forecast, ...]:
-        return tuple(row for row in self.forecasts if (row.method, row.split) == (method, split))
+    def forecasts_for(self, curve: Setting) -> tuple[Forecast, ...]:
+        return tuple(forecast for forecast in self.forecasts if forecast.setting.curve == curve)
 
     @property
     def withheld(self) -> str:

@@ -102,10 +102,6 @@ class StoredSweep:
     conditions: Conditions
     done: int
 
-    @property
-    def finished(self) -> bool:
-        return self.done == len(self.plan)
-
 
 class Results:
     """A results file, opened for reading from any thread, even while another process writes it.

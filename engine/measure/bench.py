@@ -142,7 +142,7 @@ def run_concurrently(rig: Rig, point: BenchPoint, requests: Sequence[PromptReque
     """Answer all requests, ``point.concurrency`` at a time: each with the same budget, each at its own pace, or with
     one total of rows shared among them."""
     prepared = [rig.prepare(request) for request in requests]
-    middle = int(median(len(run.request.prompt_ids) + run.request.max_tokens // 2 for run in prepared))
+    middle = int(median(run.middle for run in prepared))
     curve = rig.costs.curve(middle, Sampling()) if point.pace == AUTO else None
     history, pools_rows = DraftHistory(), point.way == SHARED
     runs = [DecodeRun(run.request, run.target, run.drafters, AutoBudget(curve, history, pools_rows) if curve else None)

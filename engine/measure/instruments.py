@@ -26,6 +26,7 @@ from engine.measure.doctor import diagnose
 from engine.measure.whatif import text_of_run, what_if
 from engine.records import PromptRequest, Round
 from engine.requests.admission import Admission
+from engine.serving.cost import QUICK
 from engine.serving.precision import DTYPES
 from engine.serving.rig import Rig
 from engine.serving.rigs import load_rig
@@ -60,8 +61,7 @@ class LiveLaboratory:
             return read_concurrent(measured, [partial(self.rig.prepare, one) for one in others], concurrency)
 
     def cost(self, request: PromptRequest) -> CostCurve:
-        middle = len(self.rig.prepare(request).request.prompt_ids) + request.max_tokens // 2
-        return self.rig.quick_curve(middle, request.sampling)
+        return self.rig.curve(self.rig.prepare(request).middle, request.sampling, QUICK)
 
     def pieces(self, token_ids: Sequence[int]) -> Mapping[int, Piece]:
         return self.rig.piece_cache.pieces(token_ids)
@@ -108,7 +108,7 @@ class LiveInstruments:
         return self.source.costs.nearest(text_of_run(trace).context)
 
     def measure_cost(self, trace: Trace, interrupt: Callable[[], None], *, again: bool = False) -> None:
-        self.source.quick_curve(text_of_run(trace).context, trace.header.request.sampling, interrupt, again=again)
+        self.source.curve(text_of_run(trace).context, trace.header.request.sampling, QUICK, interrupt, again=again)
 
     def what_if(self, trace: Trace, progress: Progress) -> WhatIf:
         text = text_of_run(trace)

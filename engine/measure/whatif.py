@@ -15,7 +15,8 @@ from engine.decoding.options import check_option
 from engine.decoding.protocols import Drafter
 from engine.drafters.dflash.drafter import DFlashDrafter, ReadText, read_text
 from engine.errors import RequestError
-from engine.lab.replay import Forecast, KnownText, MethodVariant, WhatIf, forecasts, gain, read_known_text
+from engine.lab.replay import Forecast, KnownText, WhatIf, forecasts, gain, read_known_text
+from engine.lab.settings import Setting
 from engine.lab.sweeping import Progress
 from engine.records import Proposals, Request
 from engine.requests.limits import TRIED_BUDGETS
@@ -61,9 +62,9 @@ def what_if(rig: Rig, text: RunTokens, budgets: Sequence[int] = TRIED_BUDGETS, m
     _check_text(rig, text)
     with rig.exclusive("while other budgets were replayed"):
         began, max_nodes = perf_counter(), max(*budgets, MAX_AUTO_NODES)
-        variants = [MethodVariant(method, split, drafters)
+        settings = [Setting(method, max(budgets), split, drafters, text.request.sampling.temperature)
                     for method, drafters in _drafters(rig, text, methods).items() for split in METHODS[method].splits]
-        progress.expect(len(variants) + 1)
+        progress.expect(len(settings) + 1)
         progress.begin("The target reads the text again.")
         again = read_known_text(text.request, text.token_ids, rig.target)
         departures = int((again.choice != np.asarray(text.token_ids)).sum())
@@ -72,17 +73,17 @@ def what_if(rig: Rig, text: RunTokens, budgets: Sequence[int] = TRIED_BUDGETS, m
                 f"The target would have chosen another token at {departures} of {len(text.token_ids)} places: the text "
                 "was written by other weights or under other sampling settings, so open the rig that wrote it.")
         read = read_text(text.request.prompt_ids, text.token_ids, again.features)
-        drafters = {name: drafter for variant in variants
-                    for name, drafter in rig.drafters_for(variant.method, variant.drafters).items()}
+        drafters = {name: drafter for setting in settings
+                    for name, drafter in rig.drafters_for(setting.method, setting.drafters).items()}
         proposed = {name: dict(enumerate(_proposals(name, drafter, read, max_nodes)))
                     for name, drafter in drafters.items()}
         start, token_ids = len(text.request.prompt_ids), np.asarray(text.token_ids, np.int32)
         known = KnownText(token_ids, start, rig.target.positions_for(start), proposed, max_nodes)
         done: list[Forecast] = []
-        for variant in variants:
-            progress.begin(f"The method {variant.method} at every budget.")
-            done += forecasts(variant, budgets, known, curve)
-        gains = tuple(gain(variant, max(budgets), known) for variant in variants if variant.drafters)
+        for setting in settings:
+            progress.begin(f"The method {setting.method} at every budget.")
+            done += forecasts(setting, budgets, known, curve)
+        gains = tuple(gain(setting, known) for setting in settings if setting.drafters)
     return WhatIf(text.prompt, rig.name, rig.target.hardware, rig.target.dtype, text.request.sampling, known.start,
                   len(text.token_ids), departures, tuple(done), gains, curve, perf_counter() - began)
 

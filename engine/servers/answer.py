@@ -9,11 +9,11 @@ from typing import Annotated, Any, TypeVar
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from engine.errors import ServerError
-from engine.recorder import MAX_PIECE_LENGTH, quoted
+from engine.recorder import MAX_PIECE_LENGTH, join_pieces, quoted
 from engine.records import MAX_INT32
 from engine.servers.client import Events, words_of
 from engine.servers.kinds import ServerKind
-from engine.trace import Piece, as_bytes
+from engine.trace import Piece
 
 FIRST_PAGE_ID = 2**30  # ids from here on are the page's own, for tokens that the server sends only as text
 MAX_CHUNK_LENGTH = 4096  # tokens
@@ -198,7 +198,7 @@ def _logprob(value: Any) -> float:
 def _not_listed(text: str, pieces: Sequence[Piece]) -> tuple[list[str], list[str]]:
     """What a chunk's text has before and after its listed tokens, cut to pieces that a trace holds; nothing if these
     are not the text's beginning or end, as a stop token is not."""
-    listed = b"".join(map(as_bytes, pieces)).decode("utf8", "replace")
+    listed = join_pieces(pieces)
     before = after = ""
     if text.startswith(listed):
         after = text[len(listed):]

@@ -80,34 +80,26 @@ class CostBook:
         self._rig_name, self._target, self._drafter = rig_name, target, drafter
         self._curves: dict[tuple[Hashable, Effort], CostCurve] = {}  # by the kind of case
 
-    def curve(self, context: int, sampling: Sampling) -> CostCurve:
-        """Return the curve for the bucket of ``context`` tokens; measuring a new one takes seconds."""
-        return self._measured(CostCase(bucket(context, self._target.context_limit), sampling), FULL)
-
-    def quick_curve(self, context: int, sampling: Sampling, interrupt: Callable[[], None] | None = None, *,
-                    again: bool = False) -> CostCurve:
-        """Return a curve of about this context length, measuring quickly if there is none or ``again``. ``interrupt``
-        is polled; it raises to stop."""
+    def curve(self, context: int, sampling: Sampling, effort: Effort = FULL,
+              interrupt: Callable[[], None] | None = None, *, again: bool = False) -> CostCurve:
+        """Return the curve for the bucket of ``context`` tokens; if ``QUICK`` is enough, one near it. It is measured if
+        there is none, or ``again``. ``interrupt`` is polled; it raises to stop."""
         case = CostCase(bucket(context, self._target.context_limit), sampling)
-        known = self.nearest(case.context, case.drawing)
-        if known and _octaves(case.context, known) <= MAX_OCTAVES_OFF:
-            if not again:
-                return known
-            curve = self.measure(case, QUICK, interrupt=interrupt)
-            self._curves = {kind: other for kind, other in self._curves.items() if other is not known}
-            self._curves[case.kind, QUICK] = curve
-        return self._measured(case, QUICK, interrupt)
+        known = self._curves.get((case.kind, effort))
+        if effort == QUICK and (near := self.nearest(case.context, case.drawing)):
+            known = near if _octaves(case.context, near) <= MAX_OCTAVES_OFF else known
+        if known and not again:
+            return known
+        curve = self.measure(case, effort, interrupt=interrupt)
+        self._curves = {kind: other for kind, other in self._curves.items() if other is not known}
+        self._curves[case.kind, effort] = curve
+        return curve
 
     def nearest(self, context: int, *drawings: str) -> CostCurve | None:
         """Return the measured curve nearest in context length, of these kinds of sampling or of any. None if there is
         none."""
-        alike = [curve for curve in self._curves.values() if not drawings or curve.sampling in drawings]
-        return min(alike, key=lambda curve: _octaves(context, curve), default=None)
-
-    def _measured(self, case: CostCase, effort: Effort, interrupt: Callable[[], None] | None = None) -> CostCurve:
-        if (case.kind, effort) not in self._curves:
-            self._curves[case.kind, effort] = self.measure(case, effort, interrupt=interrupt)
-        return self._curves[case.kind, effort]
+        curves = [curve for curve in self._curves.values() if not drawings or curve.sampling in drawings]
+        return min(curves, key=lambda curve: _octaves(context, curve), default=None)
 
     def measure(self, case: CostCase, effort: Effort = FULL, rows: Sequence[int] = (),
                 interrupt: Callable[[], None] | None = None) -> CostCurve:

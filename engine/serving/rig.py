@@ -30,14 +30,13 @@ from engine.records import Precision, PromptRequest, Request, Round, Sampling, V
 from engine.requests.admission import Admission
 from engine.requests.prompts import Turn
 from engine.serving.card import RigCard
-from engine.serving.cost import CostBook
+from engine.serving.cost import FULL, QUICK, CostBook, Effort
 from engine.serving.kept import KeptTexts
 from engine.serving.scheduler import RunRound, Scheduler, request_in_words
 from engine.texts.texts import Texts, TokenPieceCache
 from engine.trace import End, Entry, Header, Line, RunText, Trace, committed_ids, gather
 
 ALTERNATIVES = 5  # target tokens recorded after each kept row
-MEASURING = "while the cost of rounds after {} tokens was measured"
 
 
 class Answer(Iterator[Round]):
@@ -208,18 +207,11 @@ class Rig:
                 run.choose_policy()  # before the rounds, because it may measure for a second
             yield [opened.enter_context(closing(rounds_in_inference_mode(run.rounds()))) for run in runs]
 
-    def curve(self, context: int, sampling: Sampling) -> CostCurve:
-        """Return the cost curve of rounds after ``context`` tokens. The first call for a context bucket measures it,
-        which takes seconds."""
-        with self.exclusive(MEASURING.format(context)):
-            return self.costs.curve(context, sampling)
-
-    def quick_curve(self, context: int, sampling: Sampling, interrupt: Callable[[], None] | None = None, *,
-                    again: bool = False) -> CostCurve:
-        """Return a cost curve near ``context`` tokens, measured in about a second if there is none. ``interrupt`` is
-        polled meanwhile; it raises to stop."""
-        with self.exclusive(MEASURING.format(context)):
-            return self.costs.quick_curve(context, sampling, interrupt, again=again)
+    def curve(self, context: int, sampling: Sampling, effort: Effort = FULL,
+              interrupt: Callable[[], None] | None = None, *, again: bool = False) -> CostCurve:
+        """Return the cost curve of rounds after ``context`` tokens, see ``CostBook.curve``."""
+        with self.exclusive(f"while the cost of rounds after {context} tokens was measured"):
+            return self.costs.curve(context, sampling, effort, interrupt, again=again)
 
     def close(self) -> None:
         """Free the memory of finished runs. The weights go with the last reference to the rig. Call it while no run is
@@ -287,6 +279,11 @@ class RigRun(DecodeRun):
         finally:
             super().close(failed)
 
+    @property
+    def middle(self) -> int:
+        """The context length in the middle of the longest text that it may write."""
+        return len(self.request.prompt_ids) + self.request.max_tokens // 2
+
     def choose_policy(self) -> None:
         """Choose the budget policy at the pace ``auto``.
 
@@ -297,11 +294,10 @@ class RigRun(DecodeRun):
         rig, request = self.rig, self.request
         if request.pace != AUTO or not self.drafters:
             return
-        middle = len(request.prompt_ids) + request.max_tokens // 2
         if rig.admission.running() < 2:
-            curve = rig.costs.quick_curve(middle, request.sampling, self.interrupt)
+            curve = rig.costs.curve(self.middle, request.sampling, QUICK, self.interrupt)
         else:
-            curve = rig.costs.nearest(middle) or UNMEASURED
+            curve = rig.costs.nearest(self.middle) or UNMEASURED
         if self.method.follows_text:
             self.policy = AutoBudget(curve, rig.histories[request.method, self.drafter_names])
         else:

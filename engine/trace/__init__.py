@@ -6,6 +6,7 @@ every ``Round`` bit for bit. No pickle: a file from anywhere is only data, is re
 is checked.
 """
 
+from engine.recorder import as_bytes
 from engine.trace.lines import (
     Block,
     End,
@@ -17,7 +18,6 @@ from engine.trace.lines import (
     RunText,
     SharedPass,
     Trace,
-    as_bytes,
     committed_ids,
     gather,
     held_bytes,

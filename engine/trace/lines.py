@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from engine.errors import TraceError
+from engine.recorder import join_pieces
 from engine.records import OPTIONAL, WAIT, Integers, Request, Round
 from engine.requests.prompts import Turn
 
@@ -245,7 +246,7 @@ class RunText:
 
     def __str__(self) -> str:
         """The text so far; an incomplete character at its end reads as U+FFFD."""
-        return b"".join(map(as_bytes, self.pieces)).decode("utf8", "replace")
+        return join_pieces(self.pieces)
 
 
 def readable(named: Mapping[int, Piece], token: int) -> str:
@@ -256,13 +257,7 @@ def readable(named: Mapping[int, Piece], token: int) -> str:
 
 def joined(named: Mapping[int, Piece], token_ids: Iterable[int]) -> str:
     """Join tokens to one text; characters may span several tokens."""
-    pieces = [named.get(token, f"⟨{token}⟩") for token in token_ids]
-    return b"".join(map(as_bytes, pieces)).decode("utf8", "replace")
-
-
-def as_bytes(piece: Piece) -> bytes:
-    """Return what a token adds to the text."""
-    return piece.encode() if isinstance(piece, str) else bytes(piece)
+    return join_pieces(named.get(token, f"⟨{token}⟩") for token in token_ids)
 
 
 ROUND_BYTES = 2_500  # of a round's records and small arrays, whatever they hold

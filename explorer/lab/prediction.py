@@ -25,7 +25,6 @@ from engine.lab.machines import (
     too_large_reason,
 )
 from engine.lab.replay import Forecast, Gain, WhatIf
-from engine.lab.settings import Setting
 from engine.lab.statistics import estimate
 from engine.trace import Trace
 from explorer.lab.curves import CurvePoint
@@ -61,8 +60,7 @@ def predicted_curves(what_if: WhatIf | None, line: str, plain: float = 0.0,
     factor = plain * what_if.cost.plain_ms / 1e3 if what_if.cost and plain else 1.0
     lines: dict[str, list[CurvePoint]] = defaultdict(list)
     for forecast in forecasts:
-        setting = Setting(forecast.method, forecast.budget, forecast.split, pace=forecast.pace,
-                          temperature=what_if.sampling.temperature)
+        setting = forecast.setting
         speed = factor * 1e3 * forecast.tokens / median(milliseconds[_work(forecast)])
         if setting.drafts:
             lines[setting.line].append(CurvePoint(
@@ -75,7 +73,7 @@ def predicted_curves(what_if: WhatIf | None, line: str, plain: float = 0.0,
 
 def _work(forecast: Forecast) -> Forecast:
     """What identifies the work of a forecast, apart from how it was asked for and how long it took."""
-    return replace(forecast, budget=0, build_ms=0.0, predicted_ms=0.0)
+    return replace(forecast, setting=replace(forecast.setting, budget=0), build_ms=0.0, predicted_ms=0.0)
 
 
 MIN_GAIN = 1e-4  # tokens a round: where the axis ends, and a node that was never kept is drawn
@@ -95,9 +93,7 @@ def cost_view(what_if: WhatIf | None, line: str) -> CostView | None:
     if what_if is None or what_if.cost is None:
         return None
     costs = what_if.cost
-    temperature = what_if.sampling.temperature
-    gain = next((gain for gain in what_if.gains
-                 if Setting(gain.method, split=gain.split, temperature=temperature).line == line), None)
+    gain = next((gain for gain in what_if.gains if gain.setting.line == line), None)
     best = node_costs(what_if, gain, np.asarray(gain.realised))[1] if gain and not what_if.withheld else 0
     return {"cost": cost_figure(costs, best), "gain": gain_figure(what_if, gain) if gain else None,
             "about": f"Measured on {costs.hardware} in {costs.dtype} after {costs.context} tokens, {costs.sampling}, "
@@ -137,7 +133,7 @@ def gain_figure(what_if: WhatIf, gain: Gain) -> Figure:
     per millisecond of the best budget: Dinkelbach's price of a ratio, so that the lines cross at the best budget.
     If the cost curve is not to be trusted, the gains stand alone.
     """
-    expected, realised, seen = np.asarray(gain.expected), np.asarray(gain.realised), style_of(gain.method)
+    expected, realised, seen = np.asarray(gain.expected), np.asarray(gain.realised), style_of(gain.setting.method)
     nodes = np.arange(1.0, len(expected) + 1)
     traces = [
         _gain_curve(nodes, expected, "the drafter's belief, q", {"color": "var(--drafter1)", "width": 1.6,
@@ -148,13 +144,13 @@ def gain_figure(what_if: WhatIf, gain: Gain) -> Figure:
             "yaxis": axis("tokens per round", type="log", range=[float(np.log10(MIN_GAIN)), 0.1],
                           exponentformat="none", dtick=1)}
     if what_if.withheld:
-        return figure(traces, f"The gain of a further node for {gain.method}, without its cost. {what_if.withheld}",
-                      **axes)
+        return figure(traces, f"The gain of a further node for {gain.setting.method}, without its cost. "
+                              f"{what_if.withheld}", **axes)
     costs, best = node_costs(what_if, gain, realised)
     x = max(best, 1)
     return figure(
         [*traces, _gain_curve(*binned(costs), "what its row costs", {"color": QUIET, "width": 1.6})],
-        f"For {gain.method} the gain of a further node falls below the cost of its row at about {best} nodes, "
+        f"For {gain.setting.method} the gain of a further node falls below the cost of its row at about {best} nodes, "
         "predicted from this text.", **axes,
         shapes=[{"type": "line", "x0": x, "x1": x, "y0": 0, "y1": 1, "yref": "paper",
                  "line": {"color": ACCENT, "width": 1.5, "dash": "dot"}}],
@@ -166,8 +162,8 @@ def gain_figure(what_if: WhatIf, gain: Gain) -> Figure:
 def node_costs(what_if: WhatIf, gain: Gain, gains: Reals) -> tuple[Reals, int]:
     """What each row costs, in tokens (n,), and the number of nodes with the most tokens per millisecond."""
     assert what_if.cost is not None
-    drafters, nodes = METHODS[gain.method].drafter_count, len(gains)
-    builds = [forecast.build_ms for forecast in what_if.forecasts_for(gain.method, gain.split)]
+    drafters, nodes = METHODS[gain.setting.method].drafter_count, len(gains)
+    builds = [forecast.build_ms for forecast in what_if.forecasts_for(gain.setting.curve)]
     spent = np.asarray([what_if.cost.round_ms(n + 1, n, drafters, max(builds, default=0.0)) for n in range(nodes + 1)])
     tokens = 1 + np.concatenate([np.zeros(1), np.cumsum(gains)])
     rates = tokens / spent

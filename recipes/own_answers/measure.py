@@ -18,7 +18,8 @@ from numpy.typing import NDArray
 
 from engine.checkpoints.files import read_config
 from engine.drafters.phrases import PhraseDrafter, read_table
-from engine.lab.replay import KnownText, MethodVariant, Replay
+from engine.lab.replay import KnownText, Replay
+from engine.lab.settings import Setting
 from engine.records import Integers, Lattice
 from recipes.own_answers.shards import HELD_OUT, FeatureShard, open_shard, target_folder, work_folder
 
@@ -55,7 +56,7 @@ def scores(drafter: PhraseDrafter, shard: FeatureShard, talks: NDArray[np.int64]
         limit = whole + nodes  # room for every proposal
         known = KnownText(text, prompt, limit, {"phrases": dict(enumerate(lattices))}, nodes)
         for method in (CHAIN, TREE):
-            steps = Replay(MethodVariant(method, "total", ("phrases",)), known).steps(nodes)
+            steps = Replay(Setting(method, drafters=("phrases",)), known).steps(nodes)
             kept[method] += [len(step.keep) for step in steps]
     return Scores(float(np.mean(kept[CHAIN])), float(np.mean(kept[TREE])), len(kept[TREE]))
 

@@ -13,7 +13,7 @@ from engine.decoding.methods import METHODS
 from engine.lab.findings import FINE, WRONG, DoctorFinding
 from engine.lab.reading import Reading, reading_of
 from engine.lab.replay import Forecast, Gain, WhatIf
-from engine.lab.settings import Conditions
+from engine.lab.settings import Conditions, Setting
 from engine.lab.sweeping import Progress
 from engine.records import Precision, PromptRequest, Round
 from engine.trace import Entry, Line, Piece, Trace, gather
@@ -120,8 +120,9 @@ class ScriptedInstruments:
             for budget, pace in ((0, FIXED), (8, FIXED), (32, FIXED), (128, FIXED), (MAX_AUTO_NODES, AUTO)):
                 reading = scripted_reading(PromptRequest(header.prompt, method=method, budget=budget, pace=pace))
                 cost = sum(curve.round_ms(rows, budget, METHODS[method].drafter_count, 0.2) for rows in reading.rows)
-                forecasts.append(Forecast(method, "total", budget, reading.lengths, reading.rows, 0.2, cost, pace))
-        gains = tuple(Gain(method, "total", tuple(0.8**node for node in range(1, 65)),
+                setting = Setting(method, budget, pace=pace, temperature=header.request.sampling.temperature)
+                forecasts.append(Forecast(setting, reading.lengths, reading.rows, 0.2, cost))
+        gains = tuple(Gain(Setting(method), tuple(0.8**node for node in range(1, 65)),
                            tuple(0.7**node for node in range(1, 65))) for method in ("ddtree", "joint"))
         return WhatIf(header.prompt, header.rig, header.hardware, header.dtype, header.request.sampling,
                       len(header.request.prompt_ids), sum(forecasts[0].lengths), 0, tuple(forecasts), gains,

@@ -9,14 +9,15 @@ nodes; kept (positions,) uint32, a bit for each of them that the text goes throu
 """
 
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from engine.budget.cost import CostCurve
-from engine.decoding.budget_policy import AUTO, BudgetPolicy
+from engine.decoding.budget_policy import AUTO, BudgetPolicy, cut_trees
 from engine.decoding.tree import from_nodes, prefix
 from engine.records import Acceptance, DraftTree, Floats, Integers
 from tests.engine.material import decode
@@ -60,7 +61,7 @@ def milliseconds(text: DraftedText, policy: BudgetPolicy, curve: CostCurve,
     position, spent = 0, 0.0
     while position < len(text.kept):
         drafters, built = policy.plan(1, NODES)
-        tree = policy.cut(text.tree(position, built if drafters else 0))
+        (tree,) = cut_trees([policy], [text.tree(position, built if drafters else 0)])
         keep = text.keep(position, tree)
         policy.learn(tree, Acceptance(keep, 0))
         round_ms = curve.round_ms(len(tree), built, drafters, BUILD_MS * built)
@@ -78,9 +79,9 @@ class Looking(BudgetPolicy):
     def __init__(self) -> None:
         self.trees: list[DraftTree] = []
 
-    def cut(self, tree: DraftTree) -> DraftTree:
-        self.trees.append(tree)
-        return prefix(tree, 0)
+    def cut(self, policies: Sequence[Any], trees: Sequence[DraftTree], others: Sequence[DraftTree]) -> list[DraftTree]:
+        self.trees += trees
+        return [prefix(tree, 0) for tree in trees]
 
     def learn(self, tree: DraftTree, acceptance: Acceptance) -> None:
         assert len(acceptance.keep) == 1

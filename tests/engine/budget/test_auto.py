@@ -46,7 +46,7 @@ def test_rows_are_taken_to_the_edge_of_a_step_that_pays(chances: tuple[float, ..
     assert policy.plan(1, 10) == (1, 10)
     policy = AutoBudget(policy.curve)
     assert policy.plan(1, 256) == (1, 16)
-    assert len(policy.cut(chain_tree(*chances))) == rows
+    assert len(cut_trees([policy], [chain_tree(*chances)])[0]) == rows
 
 
 def test_ranks_are_counted_best_first_whatever_the_tree_s_own_order() -> None:
@@ -54,7 +54,7 @@ def test_ranks_are_counted_best_first_whatever_the_tree_s_own_order() -> None:
                      np.log(np.asarray([1, 0.1, 0.8])).astype(np.float32), np.asarray([0, 1, 2], np.int32))
     policy = AutoBudget(replace(STAIRS, rows=(1, 2, 3), verify_low_ms=(4, 4, 4), draft_ms=(1, 1, 1)))
     policy.plan(2, 16)
-    verified = policy.cut(tree)
+    (verified,) = cut_trees([policy], [tree])
     assert verified.tokens.tolist() == [7, 1, 2]
     policy.learn(verified, Acceptance(np.asarray([0, 2], np.int32), 0))
     scales = policy.history.scales
@@ -66,7 +66,7 @@ def rounds_that_drafted(policy: AutoBudget, tree: DraftTree, keep: int, rounds: 
     for _ in range(rounds):
         drafters, _ = policy.plan(1, 16)
         drafted.append(drafters > 0)
-        verified = policy.cut(tree if drafters else prefix(tree, 0))
+        (verified,) = cut_trees([policy], [tree if drafters else prefix(tree, 0)])
         policy.learn(verified, Acceptance(np.arange(min(keep, len(verified)), dtype=np.int32), 0))
     return drafted
 
@@ -99,7 +99,7 @@ def test_after_a_shared_round_no_round_is_compared_with_those_before() -> None:
         if interrupted:
             policy.record_timing({"draft": 0.0, "verify": 0.1}, alone=False)
         policy.plan(1, 16)
-        policy.cut(chain_tree(*(0.95,) * 8))
+        cut_trees([policy], [chain_tree(*(0.95,) * 8)])
         policy.record_timing({"draft": 0.5, "verify": 0.5})
         assert (policy.history.factor == 1.0) == interrupted
 

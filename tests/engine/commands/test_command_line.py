@@ -15,8 +15,10 @@ from engine import open_rig
 from engine.commands import bench, check, generate, record, whatif
 from engine.commands.program import main, verb_parser
 from engine.commands.whatif import encoded, table
-from engine.lab.against_plain import NEAR_TIE, Text
+from engine.lab.against_plain import NEAR_TIE
+from engine.lab.reading import WrittenText
 from engine.lab.replay import Forecast, WhatIf
+from engine.lab.settings import Setting
 from engine.records import Sampling
 from engine.trace import load
 from tests.engine.lab.scripted import CURVE
@@ -112,7 +114,7 @@ def test_a_method_that_is_named_and_not_served_is_refused_with_those_that_are(
 
 def test_a_check_says_why_a_text_differs(monkeypatch: pytest.MonkeyPatch) -> None:
     rig, parser = open_rig("demo", "float32"), verb_parser("check")
-    plain, other = Text([5, 6, 7], [0.1, 0.0004, 0.1], 8), Text([5, 6, 9], [0.1, 0.0005, 0.1], 8)
+    plain, other = WrittenText((5, 6, 7), (0.1, 0.0004, 0.1), 8), WrittenText((5, 6, 9), (0.1, 0.0005, 0.1), 8)
     monkeypatch.setattr(check, "texts", lambda _rig, asks, *_: [
         plain if ask.method == "autoregressive" else other for ask in asks])
     choice = parser.parse_args(["--rig", "demo", "--prompts", "bench", "--budgets", "16"])
@@ -136,7 +138,7 @@ def test_generate_at_its_own_pace_and_what_if_of_its_trace(typed: Typed, tmp_pat
 
 
 def test_speeds_are_printed_only_where_the_cost_curve_has_an_order() -> None:
-    forecast = Forecast("ddtree", "total", 8, (3,), (9,), predicted_ms=12.0)
+    forecast = Forecast(Setting("ddtree", 8), (3,), (9,), predicted_ms=12.0)
     sound = WhatIf("", "rig", "machine", "float32", Sampling(), 1, 3, 0, (forecast,), (), CURVE, 0.0)
     passes = (9.0, *CURVE.verify_ms[1:])
     doubtful = replace(sound, cost=replace(CURVE, verify_ms=passes, verify_low_ms=passes, verify_high_ms=passes))

@@ -99,7 +99,7 @@ def test_no_file_takes_the_place_of_the_results_or_of_the_prompts(
     printed = capsys.readouterr().err
     assert first in printed and second in printed
     with Results(Path("results.sqlite")) as results:
-        assert results.sweeps()[-1].finished
+        assert results.sweeps()[-1].done == len(results.sweeps()[-1].plan)
 
 
 def test_an_interrupted_sweep_resumes_with_its_own_settings(

@@ -16,7 +16,8 @@ from engine.decoding.builders import chain
 from engine.drafters.dflash.checkpoint import drafter_config
 from engine.drafters.dflash.drafter import DFlashDrafter, ReadText, read_text
 from engine.drafters.dflash.model import DFlashModel
-from engine.lab.replay import KnownText, MethodVariant, Replay, read_known_text
+from engine.lab.replay import KnownText, Replay, read_known_text
+from engine.lab.settings import Setting
 from engine.models.packed_linear import PackedHead
 from engine.records import Floats, Lattice, Request, Sampling
 from engine.trace import committed_ids
@@ -142,5 +143,5 @@ def test_a_what_if_of_transitions_is_the_run(sampling: Sampling) -> None:
     text = read_text(request.prompt_ids, token_ids, read_known_text(request, token_ids, target).features)
     known = KnownText(np.asarray(token_ids, np.int32), text.start, target.context_limit,
                       {"v2": dict(enumerate(drafter.proposals(text, 24)))}, 24)
-    replayed = Replay(MethodVariant("ddtree", "total", ("v2",)), known)
+    replayed = Replay(Setting("ddtree", drafters=("v2",)), known)
     assert [len(step.keep) for step in replayed.steps(24)] == [len(round_.acceptance.keep) for round_ in rounds]

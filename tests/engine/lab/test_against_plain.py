@@ -20,13 +20,12 @@ from engine.lab.against_plain import (
     UNEXPLAINED,
     UNKNOWN,
     InterleavedTiming,
-    Text,
     compare_texts,
     speed_beside_plain,
-    text_of,
     turn_pairs,
     unsteady,
 )
+from engine.lab.reading import WrittenText, text_of
 from engine.lab.statistics import estimate
 from engine.records import Acceptance, DraftTree, Request, Round, Sampling, Verification
 
@@ -120,8 +119,8 @@ TEXT = text_of(PLAIN)
 OTHER = text_of(rounds_with(LENGTHS, RUN_STEADY, ids=[*range(7), *range(70, 70 + TOKENS)]))  # parts after 7 tokens
 
 
-def without_gaps(text: Text) -> Text:
-    return replace(text, gaps=[float("nan")] * len(text.gaps))
+def without_gaps(text: WrittenText) -> WrittenText:
+    return replace(text, gaps=(float("nan"),) * len(text.gaps))
 
 
 @pytest.mark.parametrize(("run", "plain", "verdict", "same"), [
@@ -142,7 +141,7 @@ def test_the_same_text_is_said_of_what_was_compared(
     (OTHER, without_gaps(TEXT), asked(), "bfloat16", NEAR_TIE),  # by the run's own gap
     (without_gaps(OTHER), without_gaps(TEXT), asked(), "bfloat16", UNKNOWN)])
 def test_another_text_is_explained_by_the_widest_gap_where_it_parts(
-        text: Text, plain: Text, request_: Request, dtype: str, verdict: str) -> None:
+        text: WrittenText, plain: WrittenText, request_: Request, dtype: str, verdict: str) -> None:
     comparison = compare_texts(text, plain, request_, dtype)
     assert (comparison.verdict, comparison.same) == (verdict, 7)
     assert comparison.difference and comparison.difference.position == 7

@@ -7,7 +7,8 @@ import pytest
 
 from engine.decoding.methods import METHODS
 from engine.errors import RequestError
-from engine.lab.replay import KnownText, MethodVariant, Replay, forecasts, gain, read_known_text
+from engine.lab.replay import KnownText, Replay, forecasts, gain, read_known_text
+from engine.lab.settings import Setting
 from engine.records import Lattice, Request, Sampling
 from engine.requests.limits import TRIED_BUDGETS
 from tests.engine.material import GREEDY, WARM, decode
@@ -16,8 +17,8 @@ from tests.engine.toy import ToyDrafter, ToyTarget
 PROMPT = (1, 2, 3)
 TARGET = ToyTarget(vocabulary=8, context_limit=80)
 DRAFTERS = {f"drafter{seed}": ToyDrafter(TARGET, depth=6, seed=seed) for seed in range(2)}
-PLAIN = MethodVariant("autoregressive", "total", ())
-REPLAYED = [MethodVariant(name, split, tuple(DRAFTERS)[:row.drafter_count]) for name, row in METHODS.items()
+PLAIN = Setting("autoregressive", 0)
+REPLAYED = [Setting(name, 0, split, tuple(DRAFTERS)[:row.drafter_count]) for name, row in METHODS.items()
             if row.replayable and row.drafter_count for split in row.splits]
 MAX_NODES = 64
 SAMPLINGS = pytest.mark.parametrize("sampling", [GREEDY, WARM], ids=["greedy", "sampled"])
@@ -27,7 +28,7 @@ def request_of(sampling: Sampling, **changes: object) -> Request:
     return Request(PROMPT, **{"max_tokens": 40, "sampling": sampling, **changes})  # type: ignore[arg-type]
 
 
-def real_rounds(request: Request, point: MethodVariant, budget: int) -> list[tuple[list[int], int]]:
+def real_rounds(request: Request, point: Setting, budget: int) -> list[tuple[list[int], int]]:
     """Kept tokens and verified rows of a real run's rounds."""
     changed = replace(request, method=point.method, budget=budget, split=point.split)
     rounds = decode(changed, TARGET, [DRAFTERS[name] for name in point.drafters])
@@ -84,17 +85,17 @@ def test_forecasts_rise_with_the_budget_and_gains_are_what_became_of_each_node()
     assert [forecast.tau for forecast in forecasts(PLAIN, budgets, known, None)] == [1.0]
     lines = {point: forecasts(point, budgets, known, None) for point in REPLAYED}
     for point, line in lines.items():
-        assert [forecast.budget for forecast in line] == list(budgets)
+        assert [forecast.setting.budget for forecast in line] == list(budgets)
         assert all(forecast.tokens == len(known.token_ids) and forecast.predicted_ms == 0 for forecast in line)
         assert line[0].tau == 1.0 < line[-1].tau
-        worth = gain(point, budgets[-1], known)
+        worth = gain(replace(point, budget=budgets[-1]), known)
         assert sum(worth.realised) == pytest.approx(line[-1].tau - 1)
         assert 1 >= worth.expected[0] > worth.expected[-1] > 0
-    halves, total = ([forecast.lengths for forecast in lines[MethodVariant("merged", split, tuple(DRAFTERS))]]
+    halves, total = ([forecast.lengths for forecast in lines[Setting("merged", 0, split, tuple(DRAFTERS))]]
                    for split in ("each", "total"))
     assert halves[1:4] == total[2:5], "a budget for each drafter is half of one for both"
 
 
 def test_a_method_that_does_not_follow_the_text_is_refused() -> None:
     with pytest.raises(RequestError, match="nanogpt"):
-        Replay(MethodVariant("nanogpt", "total", ()), known_text(request_of(GREEDY)))
+        Replay(Setting("nanogpt"), known_text(request_of(GREEDY)))

@@ -55,8 +55,7 @@ def test_what_is_written_is_read_back_and_the_first_result_of_a_cell_stands(stor
     store.close()
     with Results(path) as results:
         stored = results.sweep(number)
-        assert (stored.plan, stored.conditions, stored.done, stored.finished) == (
-            PLAN, LABORATORY.conditions, 2, False)
+        assert (stored.plan, stored.conditions, stored.done) == (PLAN, LABORATORY.conditions, 2)
         assert (results.measured(number), results.pending(number)) == ([FIRST, failed], CELLS[2:])
 
 
@@ -146,7 +145,7 @@ def test_a_sweep_that_is_killed_again_and_again_measures_every_cell_once(path: P
             assert reached[-1] >= int(printed[-1])  # what was said to be done is kept
     assert reached[0] < reached[1] < len(PLAN)
     with Store(path) as store:
-        assert len(go_on(store, 1)) == len(PLAN) - reached[-1] and store.sweep(1).finished
+        assert len(go_on(store, 1)) == len(PLAN) - reached[-1] and store.sweep(1).done == len(PLAN)
         measured = store.measured(1)
     assert len(measured) == len(PLAN)
     assert {result.cell: result.reading.token_ids for result in measured if result.reading} == {

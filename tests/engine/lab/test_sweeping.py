@@ -60,7 +60,7 @@ def test_a_stopped_sweep_goes_on_later_and_measures_what_it_would_have(tmp_path:
         assert store.sweep(number).done == 5
     with Store(path) as store:
         assert store.sweep(number).plan == plan
-        assert len(go_on(store, number)) == len(plan) - 5 and store.sweep(number).finished
+        assert len(go_on(store, number)) == len(plan) - 5 and store.sweep(number).done == len(plan)
         assert store.measured(number) == measure_all(plan)
 
 

@@ -10,6 +10,7 @@ import pytest
 from engine.budget.cost import CostCurve
 from engine.decoding.tree import depths
 from engine.errors import CancellationError, RequestError
+from engine.lab.settings import Setting
 from engine.measure.whatif import text_of_run, what_if
 from engine.records import PromptRequest, Sampling
 from engine.requests.prompts import read_prompts
@@ -48,9 +49,9 @@ def test_forecast_lengths_are_those_of_real_runs(sampling: Sampling, budgets: tu
     result = what_if(demo_live(), text_of_run(finished("ddtree", 64, sampling)), budgets)
     assert result.departures == 0 and result.cost is None and result.best is None
     for method, split in POINTS:
-        for forecast in result.forecasts_for(method, split):
-            real = finished(method, forecast.budget, sampling, split=split)
-            assert forecast.lengths == lengths(real), (method, split, forecast.budget)
+        for forecast in result.forecasts_for(Setting(method, split=split, temperature=sampling.temperature).curve):
+            real = finished(method, forecast.setting.budget, sampling, split=split)
+            assert forecast.lengths == lengths(real), (method, split, forecast.setting.budget)
             assert forecast.rows == tuple(len(entry.round.tree) for entry in real.entries)
 
 
@@ -58,7 +59,7 @@ def test_methods_whose_drafters_depend_on_the_budget_are_left_out_unless_named()
     text, rig = text_of_run(finished("ddtree", 8)), demo_rig()
     mixed_kinds = replace(rig, card=rig.card.model_copy(update={"defaults": {1: ("all",), 2: ("math", "ngram")}}))
     result = what_if(mixed_kinds, text, (8,))
-    assert {forecast.method for forecast in result.forecasts} == {"autoregressive", "dflash", "ddtree"}
+    assert {forecast.setting.method for forecast in result.forecasts} == {"autoregressive", "dflash", "ddtree"}
     with pytest.raises(RequestError, match="ngram"):
         what_if(mixed_kinds, text, (8,), ("routed",))
 
@@ -102,7 +103,7 @@ def test_what_if_of_an_adaptive_run_has_auto_among_its_settings() -> None:
     assert all(1 <= len(entry.round.tree) <= 65 for entry in trace.entries)
     curve = book.curve(trace.header.request.max_tokens // 2 + len(trace.header.request.prompt_ids), Sampling())
     result = what_if(demo_live(), text_of_run(trace), (8, 32), ("joint", "autoregressive"), curve)
-    assert [(forecast.method, forecast.pace) for forecast in result.forecasts] == [
+    assert [(forecast.setting.method, forecast.setting.pace) for forecast in result.forecasts] == [
         ("joint", "fixed"), ("joint", "fixed"), ("joint", "auto"), ("autoregressive", "fixed")]
     assert all(forecast.predicted_tokens_per_second > 0 for forecast in result.forecasts)
     assert result.best is not None or result.withheld, "unless the machine was too busy for a cost curve"
@@ -117,18 +118,18 @@ def test_a_run_that_waits_goes_by_a_curve_of_about_its_length(monkeypatch: pytes
 
     monkeypatch.setattr(CostBook, "measure", measured)
     book, warm = demo_live().costs, Sampling(temperature=0.7, seed=3)
-    assert [book.quick_curve(context, Sampling()).context for context in (60, 100, 250)] == [64, 64, 64]
-    assert [book.quick_curve(context, warm).context for context in (100, 400, 60)] == [128, 128, 128]
-    assert book.quick_curve(260, replace(warm, temperature=0.9)).context == 128
+    assert [book.curve(context, Sampling(), QUICK).context for context in (60, 100, 250)] == [64, 64, 64]
+    assert [book.curve(context, warm, QUICK).context for context in (100, 400, 60)] == [128, 128, 128]
+    assert book.curve(260, replace(warm, temperature=0.9), QUICK).context == 128
     assert asked == [(64, 0.0, QUICK), (128, 0.7, QUICK)]
     assert book.curve(250, Sampling()).context == 256 and asked[-1] == (256, 0.0, FULL)
-    assert book.quick_curve(250, Sampling()).context == 256 and len(asked) == 3
-    assert book.quick_curve(250, Sampling(), again=True).context == 256 and asked[3:] == [(256, 0.0, QUICK)]
+    assert book.curve(250, Sampling(), QUICK).context == 256 and len(asked) == 3
+    assert book.curve(250, Sampling(), QUICK, again=True).context == 256 and asked[3:] == [(256, 0.0, QUICK)]
     known = book.nearest(250)
     monkeypatch.setattr(CostBook, "measure", Mock(side_effect=CancellationError))
     with pytest.raises(CancellationError):
-        book.quick_curve(250, Sampling(), again=True)
-    assert book.quick_curve(250, Sampling()) is known, "a measurement that was stopped replaces nothing"
+        book.curve(250, Sampling(), QUICK, again=True)
+    assert book.curve(250, Sampling(), QUICK) is known, "a measurement that was stopped replaces nothing"
 
 
 def test_one_delayed_pass_does_not_end_a_curve(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -27,6 +27,7 @@ from engine.models.target import TorchTarget
 from engine.records import PromptRequest, Request, Sampling
 from engine.requests.prompts import read_prompts
 from engine.requests.rig_names import DEFAULT_RIG
+from engine.serving.cost import QUICK
 from engine.serving.rig import Rig
 from engine.serving.rigs import load_rig
 from engine.texts.bounded import BoundedTexts
@@ -319,7 +320,7 @@ def test_out_of_memory_is_said_and_the_next_run_is_served(monkeypatch: pytest.Mo
                 [ask]) as (rounds,):
             list(rounds)
         with pytest.raises(RequestError, match="40 tokens"):
-            live.quick_curve(40, Sampling())
+            live.curve(40, Sampling(), QUICK)
     assert "2.50 GiB" in str(caught.value) and "\n" not in str(caught.value)
     assert gather(live.run(ask)).entries
 
@@ -395,7 +396,7 @@ def test_who_wants_the_rig_alone_waits_until_a_run_has_freed_its_caches() -> Non
         with live.admission.place(share=run.share):
             lines = run.lines()
             assert len(list(islice(lines, 3))) == 3
-            measuring = other.submit(lambda: live.quick_curve(40, Sampling()) and run.closed)
+            measuring = other.submit(lambda: live.curve(40, Sampling(), QUICK) and run.closed)
             until(lambda: live.admission.waiting() == 2)
             lines.close()
         assert measuring.result(60)

@@ -106,4 +106,4 @@ def test_a_results_file_is_packed_whole(tmp_path: Path) -> None:
     measured(tmp_path)
     pack(tmp_path / "results.sqlite", tmp_path / "packed.gz")
     packed = read_packed(tmp_path / "packed.gz")
-    assert packed.stored.number == NUMBER and packed.stored.finished and len(packed.measured) == len(packed.stored.plan)
+    assert packed.stored.number == NUMBER and packed.stored.done == len(packed.measured) == len(packed.stored.plan)

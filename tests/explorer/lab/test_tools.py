@@ -16,6 +16,7 @@ from engine.decoding.budget_policy import MAX_AUTO_NODES
 from engine.errors import RequestError
 from engine.lab.machines import FLOOR, machine_curve
 from engine.lab.replay import Gain, WhatIf
+from engine.lab.settings import Setting
 from engine.requests.admission import Admission
 from engine.trace import Piece, Trace, load
 from explorer.jobs import Job, Jobs
@@ -120,7 +121,7 @@ def test_the_cost_of_a_row_crosses_its_gain_at_the_best_budget(predicted: Any, f
     answer = predicted.curves({"what_if": "r", "line": "joint"})
     assert answer["curves"]["predicted"]["lines"] == ["ddtree", "joint"]
     assert "joint" in answer["cost"]["gain"]["summary"]
-    gain = Gain("joint", "total", (0.9,) * 200, tuple(0.8**n for n in range(1, 201)))
+    gain = Gain(Setting("joint"), (0.9,) * 200, tuple(0.8**n for n in range(1, 201)))
     costs, best = node_costs(forecast, gain, np.asarray(gain.realised))
     assert gain.realised[best - 1] > costs[best - 1] and gain.realised[best] < costs[best]
     assert f"best: {best} nodes, predicted" in gain_figure(forecast, gain)["layout"]["annotations"][0]["text"]
@@ -139,9 +140,10 @@ def test_predicted_speeds_are_multiples_of_the_plain_speed_beside_them(forecast:
 
 @pytest.mark.slow
 def test_predictions_are_of_one_method_and_equal_work_is_equally_fast(forecast: WhatIf) -> None:
-    first = forecast.forecasts_for("ddtree")[1]
-    twins = tuple(replace(first, budget=budget, predicted_ms=ms) for budget, ms in ((8, 10.0), (32, 14.0), (128, 11.0)))
-    changed = replace(forecast, forecasts=(*twins, *forecast.forecasts_for("joint")))
+    first = forecast.forecasts_for(Setting("ddtree").curve)[1]
+    twins = tuple(replace(first, setting=Setting("ddtree", budget), predicted_ms=ms)
+                  for budget, ms in ((8, 10.0), (32, 14.0), (128, 11.0)))
+    changed = replace(forecast, forecasts=(*twins, *forecast.forecasts_for(Setting("joint").curve)))
     _, points = predicted_curves(changed, "ddtree")
     assert {point.setting.line for point in points} == {"ddtree"} and len(points) == 3
     assert {point.speed and point.speed.median for point in points} == {1e3 * first.tokens / 11.0}
@@ -151,7 +153,7 @@ def test_predictions_are_of_one_method_and_equal_work_is_equally_fast(forecast: 
 
 @pytest.mark.slow
 def test_what_was_never_kept_lies_at_the_foot(forecast: WhatIf) -> None:
-    kept = Gain("joint", "total", (0.9,) * 64, (*(0.5,) * 30, *(0.0,) * 34))
+    kept = Gain(Setting("joint"), (0.9,) * 64, (*(0.5,) * 30, *(0.0,) * 34))
     line = next(line for line in gain_figure(forecast, kept)["data"] if line["name"] == "how often it was kept")
     never = [value for (value,) in line["customdata"] if value == 0]
     assert never and line["y"][-1] == min(line["y"]) > 0 and None not in line["y"]
