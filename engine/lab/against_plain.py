@@ -1,7 +1,7 @@
-"""Compare a run with plain decoding of the same prompt: where the texts differ and why, and how fast both are.
+"""Compares a run with plain decoding of the same prompt: where the texts differ and why, and how fast both are.
 
-They are timed interleaved, a few rounds of the run and then as many tokens of plain decoding: a machine that is slow
-for a while slows both, and the ratio of their speeds remains valid.
+They are timed interleaved, a few rounds of the run and then as many tokens of plain decoding, so that a machine that is
+slow for a while slows both.
 """
 
 from __future__ import annotations
@@ -20,9 +20,8 @@ from engine.lab.speed import SpeedRecord, rate_text, speed_record
 from engine.lab.statistics import Estimate, bootstrap_interval
 from engine.records import Request, Round
 
-# How far rounding moves the gap between the target's two best tokens, if the same text is verified among more rows.
-# The largest that was seen (LOG.md): 5e-5 in float32; 0.31 in bfloat16, whose logits from 16 to 32 are 0.125 apart. The
-# rest is room for larger models and logits.
+# How far rounding can move the gap between the target's two best tokens. The largest seen (LOG.md): 5e-5 in float32,
+# 0.31 in bfloat16, whose logits from 16 to 32 are 0.125 apart; the rest is room for larger models.
 FINE_ROUNDING_NATS, COARSE_ROUNDING_NATS = 1e-3, 0.5
 FINE_DTYPES = ("float32", "int4")  # the others have 16 bits or fewer
 
@@ -56,8 +55,7 @@ def first_difference(text: WrittenText, baseline: WrittenText) -> Difference | N
 
 
 def widest_gap(*chosen: tuple[WrittenText, int]) -> float | None:
-    """Return the widest gap, in nats, between the target's two best tokens at these positions of these texts; None if
-    none was recorded, as of position 0."""
+    """Return the widest recorded gap, in nats, between the target's two best tokens at these positions, or None."""
     gaps = [text.gaps[position - 1] for text, position in chosen if 0 < position <= len(text.gaps)]
     return max((gap for gap in gaps if not isnan(gap)), default=None)
 
@@ -77,7 +75,7 @@ class TextComparison:
 
 
 def compare_texts(text: WrittenText, plain: WrittenText, request: Request, dtype: str) -> TextComparison:
-    """Compare a run's text with plain decoding's as far as that is written; both were made in ``dtype``."""
+    """Compare a run's text with as much of plain decoding's as is written; both were made in ``dtype``."""
     tokens, difference = len(text.token_ids), first_difference(text, plain)
     if difference is None:
         same = min(tokens, len(plain.token_ids))
@@ -94,8 +92,11 @@ RULE = ("At temperature 0 two texts of one model may differ if its two best toke
 
 
 def verdict(requests: Sequence[Request], gap: float | None, rounding: float) -> str:
-    """Return why the texts of these requests differ, given the widest gap; see ``RULE``. A gap explains only greedy
-    choices by the model's own logits, because rounding can change a sampled token however wide it is."""
+    """Return why the texts of these requests differ, by the widest gap; see ``RULE``.
+
+    A gap explains only greedy choices by the model's own logits, because rounding can change a sampled token at any
+    gap.
+    """
     methods = [METHODS.get(request.method) for request in requests]
     if any(method and not method.lossless for method in methods):
         return BIASED
@@ -133,7 +134,7 @@ def likelihood_ratio_text(gap_nats: float) -> str:
 
 
 def near_tie_text(text: WrittenText, rounding: float) -> str:
-    """Return a sentence with the number of near-ties in a text; "" if gaps were not recorded."""
+    """Count the near-ties of a text in a sentence; "" if gaps were not recorded."""
     known = [gap for gap in text.gaps if not isnan(gap)]
     near = sum(gap <= rounding for gap in known)
     return f"Of {len(known)} places of this text {near} are as near." if known else ""
@@ -148,8 +149,8 @@ MAX_STEADY_SPREAD = 0.35  # fraction of the median; plain decoding's speeds hard
 
 
 def unsteady(plain: Estimate) -> bool:
-    """Whether the span of plain decoding's speeds shows a busy machine. Of many prompts, about a third may be slow
-    before it does (28 of 72 show it, 3 of 13); of 6 to 8, one suffices."""
+    """Whether plain decoding's speeds show a busy machine. With 6 to 8 prompts one slow prompt shows it; with many,
+    about a third have to be slow (28 of 72 show it, 3 of 13)."""
     low, high = plain.span
     return high - low > MAX_STEADY_SPREAD * plain.median
 
@@ -162,10 +163,8 @@ TOO_SHORT = "The text is too short for a speed-up with a range."
 
 
 def speedup_withheld(tau: float, ratio: float, drafted_rounds: int, rounds: int, busy: bool = False) -> str:
-    """Return why no speed-up may be reported, or "".
-
-    A round is never faster than a plain pass, so a ratio above ``tau`` means that plain decoding was delayed.
-    """
+    """Return why no speed-up may be reported, or "". A ratio above ``tau`` cannot be true: no round is faster than a
+    plain pass."""
     if not rounds or not drafted_rounds:
         return "No round verified a draft, so there is no speed-up."
     if 2 * drafted_rounds < rounds:
@@ -221,7 +220,7 @@ class TurnPair:
 
 
 def turn_pairs(rounds: Sequence[Round], plain: Sequence[Round]) -> list[TurnPair]:
-    """Pair the turns of two runs of one prompt, of at least ``MIN_TURN_TOKENS`` tokens; a remainder joins the last."""
+    """Pair the turns of two runs of one prompt, each of ``MIN_TURN_TOKENS`` or more; a remainder joins the last."""
     ends, clock = cumulative_times(rounds)
     plain_at = dict(zip(*cumulative_times(plain), strict=True))
     marks = [(0, 0.0, 0.0)]
@@ -240,7 +239,7 @@ def cumulative_times(rounds: Sequence[Round]) -> tuple[list[int], list[float]]:
 
 
 def speed_beside_plain(turns: Sequence[TurnPair], run: Sequence[Round], busy: bool = False) -> SpeedRecord:
-    """Return the speeds over the turns, without warm-up and those in which plain decoding was delayed."""
+    """Return the speeds over the turns, without warm-up and turns in which plain decoding was delayed."""
     timed = [pair for pair in turns[SETTLING_TURNS:] if pair.seconds > 0 and pair.plain_seconds > 0]
     pace = median([pair.plain_seconds / pair.tokens for pair in timed]) if timed else 0.0
     steady = [pair for pair in timed if 1 / MAX_PACE_RATIO <= pair.plain_seconds / pair.tokens / pace <= MAX_PACE_RATIO]

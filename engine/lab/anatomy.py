@@ -1,6 +1,7 @@
-"""Where a tree pays: why rounds ended, how many accepted tokens each verified row brought, and what other trees would.
+"""Where a tree pays: why rounds ended, how many accepted tokens each verified row brought, and what other trees would
+have.
 
-What cannot be computed from a trace is listed in ``omissions``. Ranks count from 0 in code and from 1 in sentences.
+Ranks count from 0 in code and from 1 in sentences. ``omissions`` lists what cannot be computed from a trace.
 """
 
 from __future__ import annotations
@@ -88,7 +89,7 @@ def _misses(counted: CountedRuns) -> dict[str, dict[str, Measured]]:
 
 
 def _place_of_last(draft: Lattice, path: Sequence[int]) -> str:
-    """Say at which place of the drafter's row the path's last token stands."""
+    """Say where the path's last token stands in the drafter's row."""
     rows = list(rows_along(draft, path))
     if len(rows) < len(path):
         return "past its last place" if len(rows) == draft.depth else "on a path that it did not propose"
@@ -136,7 +137,7 @@ def _omissions(counted: CountedRuns) -> Iterator[str]:
 
 
 def sentences(anatomy: Anatomy) -> dict[str, list[str]]:
-    """Describe the statistics in sentences, by topic: misses, rows, drafters, nodes, trees, branching, omissions."""
+    """Describe the statistics in sentences, by topic."""
     words: dict[str, list[str]] = defaultdict(list)
     for drafter, misses in anatomy.misses.items():
         walks = max(share.count for share in misses.values())

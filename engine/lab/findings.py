@@ -1,4 +1,4 @@
-"""The doctor's findings: one per check, each with the figure that it rests on."""
+"""Judges the doctor's measurements: one finding per check, with the figure that it rests on."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 
 FINE, SUSPICIOUS, WRONG = "fine", "suspicious", "wrong"
 STATUSES = FINE, SUSPICIOUS, WRONG
-WRONG_GAIN, SUSPICIOUS_GAIN = 1.25, 1.08  # ratios of accepted drafted tokens, another way of running against this one
+WRONG_GAIN, SUSPICIOUS_GAIN = 1.25, 1.08  # accepted drafted tokens of the best variant, relative to the configured one
 MIN_GAIN = 0.1  # tokens: a smaller gain is noise
-MIN_POSITIONS = 20  # positions that a share has to be counted over
-GOOD_FIRST_ACCEPTANCE = 0.4  # a drafter that suits the text reaches it with its first drafted token
+MIN_POSITIONS = 20  # a share over fewer positions is not judged
+GOOD_FIRST_ACCEPTANCE = 0.4  # of first drafted tokens; a drafter that suits the text reaches it
 DIP_RATIO = 0.6  # a depth stands out if its acceptance is below 0.6 times that of both neighbours
 MAX_CALIBRATION_ERROR = 0.15  # difference between the promised and the accepted share
 
@@ -32,8 +32,8 @@ class DoctorFinding:
 
 @dataclass(frozen=True, eq=False)
 class Marks:
-    """Acceptance of greedy chains by depth, all (depth,): anchors whose chain was accepted up to this depth, those also
-    accepted at it (``hits``), and the drafter's mean ``confidence`` there."""
+    """Acceptance of greedy chains by depth, all (depth,): ``reached``: chains accepted up to this depth; ``hits``:
+    those also accepted at it; ``confidence``: the drafter's mean probability there."""
 
     reached: NDArray[np.int64]
     hits: NDArray[np.int64]
@@ -41,7 +41,7 @@ class Marks:
 
     @property
     def accepted(self) -> float:
-        """The mean number of accepted drafted tokens per round, without the root."""
+        """The mean number of accepted drafted tokens per round, root excluded."""
         return float(self.hits.sum() / max(1, self.reached[0]))
 
     @property
@@ -75,7 +75,7 @@ def variant_finding(check: tuple[str, str], chosen: Marks, others: Mapping[str, 
 
 
 def confidence_finding(drafter: str, proposals: Marks) -> DoctorFinding:
-    """The finding on whether the drafter's confidence in its chain is justified."""
+    """Compare the probability that the drafter gives its chain with the share that is accepted."""
     solid = proposals.reached >= MIN_POSITIONS
     if not solid.any():
         return _too_few("confidence", drafter, proposals)
@@ -113,5 +113,5 @@ def _too_few(name: str, drafter: str, proposals: Marks) -> DoctorFinding:
 
 
 def worst_first(findings: Sequence[DoctorFinding]) -> list[DoctorFinding]:
-    """The findings, wrong before suspicious before fine, each in the order of the checks."""
+    """Sort the findings: wrong, suspicious, fine."""
     return sorted(findings, key=lambda finding: -STATUSES.index(finding.status))

@@ -1,6 +1,6 @@
-"""Flags for other engines: a run's best draft length and tree, in each engine's own words.
+"""Writes a run's best draft length and tree as flags of other engines.
 
-Read in vLLM's documentation, SGLang's ``arg_groups/speculative_hook.py`` and ``llama-server --help`` (``READ_IN``).
+Sources: vLLM's documentation, SGLang's ``arg_groups/speculative_hook.py``, ``llama-server --help`` (``READ_IN``).
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ UNKNOWN_KIND = " The kind of drafter is not known: put its name instead of the c
 
 @dataclass(frozen=True)
 class Flags:
-    """What to paste: the ``engine``, its flags, and what is expected of them, a sentence."""
+    """The flags to paste for an ``engine``, and what to expect of them, in a sentence."""
 
     engine: str
     flags: str
@@ -44,8 +44,8 @@ class Flags:
 
 
 def flags_of_run(anatomy: Anatomy, cost: CostCurve) -> list[Flags]:
-    """The best chain's and the best tree's flags of the drafter that earned most at this cost; none without redrafts or
-    from a curve that no best may be read from."""
+    """Return flags for the best chain and the best tree of a run at this cost; none without redrafts, or if the curve
+    predicts no best budget."""
     chains = [row for row in anatomy.redrafts if row.kind == CHAIN]
     trees = [row for row in anatomy.redrafts if row.kind in (MARGINALS, TRANSITIONS)]
     if not chains or not trees or cost.disorder:
@@ -61,7 +61,7 @@ def flags_of_run(anatomy: Anatomy, cost: CostCurve) -> list[Flags]:
 
 
 def chain_flags(kind: str, length: int, expected: str) -> list[Flags]:
-    """A draft length in the words of the engines that run this kind of drafter; SGLang counts the root, too."""
+    """Return a draft length as flags of each engine that runs this kind of drafter. SGLang counts the root, too."""
     if kind not in NAMES:
         return [Flags("other engines", "", f"None of vLLM, SGLang and llama.cpp runs a drafter of the kind {kind}.")]
     method, algorithm, type_ = NAMES[kind]
@@ -84,7 +84,7 @@ def chain_flags(kind: str, length: int, expected: str) -> list[Flags]:
 
 
 def tree_flags(kind: str, steps: int, width: int, nodes: int, expected: str) -> list[Flags]:
-    """A tree in SGLang's words, if it verifies trees of this kind of drafter."""
+    """Return a tree as SGLang's flags; none if it verifies no trees of this kind of drafter."""
     if kind not in TREES:
         return []
     shape = (f"--speculative-ngram-max-bfs-breadth {width}" if kind == "ngram" else
@@ -101,12 +101,12 @@ def _algorithm(kind: str) -> str:
 
 
 def tokens_per_ms(row: RedraftedLength, cost: CostCurve) -> float:
-    """Tokens per millisecond of rounds with this tree."""
+    """Return the tokens per millisecond of rounds with this tree."""
     return (1 + row.accepted.value) / cost.round_ms(row.budget + 1, row.budget, 1)
 
 
 def expectation(row: RedraftedLength, cost: CostCurve) -> str:
-    """What these rounds show of a tree, and what the curve makes of it."""
+    """Say what these rounds show of a tree, and what the cost curve predicts for it."""
     tau = row.accepted
     few = f" Only {tau.count} rounds: record more." if tau.count < MIN_ROUNDS else ""
     return (f"τ {1 + tau.value:.2f} ({1 + tau.low:.2f} to {1 + tau.high:.2f}) with {row.budget} drafted as a "
@@ -115,8 +115,8 @@ def expectation(row: RedraftedLength, cost: CostCurve) -> str:
 
 
 def flags_of_server(accepted: Sequence[float], drafts: int) -> list[Flags]:
-    """From a server's counts: the share of its drafts whose token at each depth, from 1, was accepted. That share is
-    what the depth's row earned; nothing is known of depths that were never drafted."""
+    """Return flags from a server's counters: the share of its drafts whose token at each depth, from 1, was accepted.
+    That share is what the depth's row earns; depths that were never drafted are unknown."""
     if not accepted or drafts <= 0:
         return []
     length = max((depth for depth, share in enumerate(accepted, 1) if share >= MIN_EARNED), default=0)

@@ -1,9 +1,9 @@
-"""Predict the cost of a round of one request in bfloat16 on another machine, from published figures.
+"""Predicts the cost of a round of one request in bfloat16 on another machine, from published figures.
 
-The *floor* is a roofline: bytes over the bandwidth or operations over the peak, whichever takes longer. The *published
-loop* is the floor, or the host's work if that takes longer: milliseconds per layer of target and drafter, other work in
-units of a layer (fitted on Qwen3-4B alone), and building tree and mask per node. Such figures are labelled predicted,
-and never share an axis with measured ones.
+The *floor* is a roofline: bytes over bandwidth or operations over peak, whichever takes longer. The *published loop* is
+the floor or the host's work, whichever takes longer. The host's work is milliseconds per layer of target and drafter,
+other work in units of a layer (fitted on Qwen3-4B alone), and building tree and mask per node. Such figures are
+labelled predicted, and never share an axis with measured ones.
 """
 
 from __future__ import annotations
@@ -62,7 +62,8 @@ class ModelShape:
         return self.hidden * self.head_dim * 2 * (self.heads + self.kv_heads)
 
     def feed_forward(self, rows: float = 0) -> float:
-        """Parameters of a layer's feed-forward part that ``rows`` rows are expected to read; 0: that one row passes."""
+        """Return the parameters of a layer's feed-forward part that ``rows`` rows are expected to read; for 0, those
+        that one row uses."""
         one = 3 * self.hidden * self.intermediate
         if not self.experts:
             return one
@@ -83,7 +84,7 @@ class ModelShape:
         return BFLOAT16_BYTES * (self.layers * (self.attention + experts) + embedding) / 1e9
 
     def pass_ms(self, device: Device, rows: int, context: int) -> float:
-        """The floor of a target pass over ``rows`` rows after ``context`` tokens."""
+        """Return the floor of a target pass over ``rows`` rows after ``context`` tokens."""
         cached = 2 * self.kv_heads * self.head_dim * context
         read = BFLOAT16_BYTES * (self.layers * (self.attention + self.feed_forward(rows) + cached) + self.head)
         products = 2 * (self.layers * self.layer + self.head)
@@ -91,7 +92,7 @@ class ModelShape:
         return roofline_ms(device, read, rows * (products + seen))
 
     def draft_ms(self, device: Device, context: int) -> float:
-        """The floor of a draft: its layers over the block, and the target's head."""
+        """Return the floor of a draft: its layers over the block, and the target's head."""
         wide = self.drafter_intermediate or self.intermediate
         body = self.drafter_layers * (self.attention + 3 * self.hidden * wide)
         cached = 2 * self.drafter_layers * self.kv_heads * self.head_dim * context
@@ -99,24 +100,24 @@ class ModelShape:
 
 
 def roofline_ms(device: Device, read: float, operations: float) -> float:
-    """Return the milliseconds of a roofline: reading the bytes or doing the operations, whichever takes longer."""
+    """Return the milliseconds of reading the bytes or of doing the operations, whichever takes longer."""
     return max(read / (1e6 * device.gigabytes_a_second), operations / (1e9 * device.tflops))
 
 
 @cache
 def published_figures(name: str) -> Mapping[str, Any]:
-    """A shipped file of published figures."""
+    """Read a shipped file of published figures."""
     figures: Mapping[str, Any] = json.loads((RIGS_FOLDER / "published" / f"{name}.json").read_text("utf8"))
     return figures
 
 
 def devices() -> dict[str, Device]:
-    """The devices by name."""
+    """Return the devices by name."""
     return {name: Device(**figures) for name, figures in published_figures("machines")["devices"].items()}
 
 
 def models() -> dict[str, ModelShape]:
-    """The models by name."""
+    """Return the models by name."""
     return {name: ModelShape(**figures) for name, figures in published_figures("machines")["models"].items()}
 
 
@@ -129,14 +130,14 @@ def other_layers(method: str) -> float:
 
 
 def table_pairs(method: str, model: str) -> list[tuple[str, float, float, float]]:
-    """Table 1's pairs of a method and model: dataset, temperature, τ, speed-up."""
+    """Return Table 1's rows for a method and model: dataset, temperature, τ, speed-up."""
     data = published_figures("ddtree")
     speedup, tau = (data["columns"].index(f"{method}_{what}") for what in ("speedup", "tau"))
     return [(row[0], row[1], row[tau], row[speedup]) for row in data["table1"][model]]
 
 
 def machine_curve(model: str, device: str, line: str, context: int = 1024) -> CostCurve:
-    """The predicted cost of rounds of one request after ``context`` tokens."""
+    """Predict the cost of rounds of one request after ``context`` tokens."""
     shape, figures = models()[model], devices()[device]
     loop = published_figures("machines")["loop"]
     host, node = (loop["host_ms_a_layer"], loop["tree_us_a_node"] / 1e3) if line == LOOP else (0.0, 0.0)
@@ -150,7 +151,7 @@ def machine_curve(model: str, device: str, line: str, context: int = 1024) -> Co
 
 
 def too_large_reason(model: str, device: str) -> str:
-    """Why the model cannot run on that device, in a sentence; empty if its weights fit."""
+    """Say why the model cannot run on that device; "" if its weights fit."""
     needed, there = models()[model].weights_gigabytes, devices()[device].gigabytes
     if needed <= there:
         return ""
@@ -158,8 +159,8 @@ def too_large_reason(model: str, device: str) -> str:
 
 
 def unfitted_errors(method: str) -> dict[str, float]:
-    """The relative errors of the published loop's line against the 40 pairs of Table 1 that were not fitted. Node
-    budgets are not published, so the share of a node counts as part of the fitted work."""
+    """Return the relative errors of the published loop against the 40 rows of Table 1 that were not fitted. Node
+    budgets are not published, so the time per node is part of the fitted work."""
     errors: dict[str, float] = {}
     for model in published_figures("ddtree")["table1"]:
         shape = models()[model]
@@ -171,7 +172,7 @@ def unfitted_errors(method: str) -> dict[str, float]:
 
 
 def caution() -> str:
-    """How far the published loop's line was from published results, in a sentence."""
+    """Say how far the published loop was from published results."""
     trees, chains = unfitted_errors(DDTREE), unfitted_errors(DFLASH)
     both = {**trees, **chains}
     worst = max(both, key=both.__getitem__)

@@ -1,4 +1,4 @@
-"""Readings: the figures of a run that was measured alone, concurrently, or recorded.
+"""Readings: the figures of one run, measured alone, measured concurrently, or recorded.
 
 Acceptance is counted by prefix. A ``merged`` tree may hold a prefix twice; it counts once, with the highest probability
 that a drafter gives it.
@@ -29,8 +29,8 @@ Counts = tuple[tuple[int, ...], ...]
 
 @dataclass(frozen=True)
 class AcceptanceCounts:
-    """Accepted tokens by depth after the root (index d − 1) and by rank in the drafter's row (``COUNTED_RANKS``).
-    A token that several drafters propose counts at its best rank."""
+    """Accepted tokens by depth after the root (index d − 1), and by rank in the drafter's row (up to
+    ``COUNTED_RANKS``). A token that several drafters propose counts at its best rank."""
 
     reached: tuple[int, ...] = ()  # rounds that kept depth d − 1 and had a proposal for depth d
     proposed: Counts = ()  # distinct tokens of each rank in their trees at depth d
@@ -74,7 +74,7 @@ class Reading(WrittenText):
 
     @cached_property
     def repeats(self) -> bool:
-        """Whether the text falls into a loop, as far as its token ids tell."""
+        """Whether the text falls into a loop, judged by its token ids."""
         return first_copy(self.token_ids) is not None
 
     @property
@@ -100,12 +100,12 @@ class Reading(WrittenText):
 
     @property
     def total_tokens_per_second(self) -> float:
-        """The tokens per second of all requests at work, over the same rounds."""
+        """The tokens per second of all concurrent requests, over the same rounds."""
         return sum(self.committed or self.lengths) / self.seconds if self.lengths else 0.0
 
 
 def read(rounds: Iterable[Round]) -> Reading:
-    """Consume the rounds, then evaluate them: a pause in between would give the device unmeasured time."""
+    """Time each round; evaluate them at the end, because a pause between rounds would give the device time."""
     kept: list[Round] = []
     step_seconds: list[float] = []
     began = perf_counter()
@@ -118,10 +118,10 @@ def read(rounds: Iterable[Round]) -> Reading:
 
 
 def read_concurrent(measured: DecodeRun, others: Sequence[Callable[[], DecodeRun]], concurrency: int) -> Reading:
-    """Answer a request to its end, with ``concurrency`` requests at work in each of its rounds.
+    """Answer a request to its end, with ``concurrency`` requests in each of its rounds.
 
-    ``others`` make the runs beside it, in turn: one that has ended makes room for the next, whose prompt is read
-    between two rounds. Only rounds are timed. RequestError if it, or too few of them, can be served.
+    ``others`` make the runs beside it, in turn: when one ends, the next begins, and its prompt is read between two
+    rounds. Only rounds are timed. RequestError if too few requests can be served.
     """
     runs, waiting = [measured], cycle(others)
     kept: list[Round] = []
@@ -163,14 +163,14 @@ def _open_next(candidates: Iterable[Callable[[], DecodeRun]]) -> DecodeRun:
 
 
 def reading_of(trace: Trace) -> Reading:
-    """The reading of a recorded run, whose entries carry the engine time since its start."""
+    """Return the reading of a recorded run, whose entries carry the engine time since its start."""
     elapsed = [0.0, *(entry.elapsed_seconds for entry in trace.entries)]
     rounds = trace.rounds
     return reading_from(rounds, [after - before for before, after in pairwise(elapsed)])
 
 
 def reading_from(rounds: Sequence[Round], step_seconds: Sequence[float], committed: Sequence[int] = ()) -> Reading:
-    """The reading of a run's rounds, from the time of each step of the loop, the first with the prefill."""
+    """Return the reading of these rounds; ``step_seconds`` is the time of each step, the first with the prefill."""
     round_seconds = [sum(rounds[0].seconds.values()), *step_seconds[1:]] if rounds else []
     cut = bool(rounds) and ended_by_text(rounds[-1])
     return Reading(
@@ -187,7 +187,8 @@ def reading_from(rounds: Sequence[Round], step_seconds: Sequence[float], committ
 
 
 def expected_length(tree: DraftTree) -> float:
-    """1 + Σ q over the distinct drafted prefixes: the length that the drafter expects (paper 002, section 4.2)."""
+    """Return 1 + Σ q over the distinct drafted prefixes: the length that the drafter expects (paper 002, section
+    4.2)."""
     beliefs = np.exp(tree.logprobs[1:], dtype=np.float64)
     siblings = tree.parents[1:].astype(np.int64) << 32 | tree.tokens[1:]
     if len(np.unique(siblings)) == len(siblings):
@@ -204,13 +205,13 @@ def expected_length(tree: DraftTree) -> float:
 
 
 def ended_by_text(round_: Round) -> bool:
-    """Whether the end of the text ended the walk before the tree did: the bonus token is then a drafted child."""
+    """Whether the end of the text cut the walk short: the bonus token is then a drafted child."""
     *_, last = continuations(round_)
     return bool((round_.tree.tokens[last] == round_.acceptance.bonus).any())
 
 
 def continuations(round_: Round) -> Iterator[NDArray[np.intp]]:
-    """For each kept row, root first, the drafted nodes (n,) that continue its prefix, copies of the prefix included."""
+    """Yield, for each kept row, root first, the drafted nodes (n,) that continue its prefix or a copy of it."""
     tree = round_.tree
     here: NDArray[np.intp] = np.zeros(1, np.intp)
     for token in (*round_.committed[1:].tolist(), None):
@@ -220,7 +221,7 @@ def continuations(round_: Round) -> Iterator[NDArray[np.intp]]:
 
 
 def count_acceptance(rounds: Iterable[Round]) -> AcceptanceCounts:
-    """Count proposed and accepted tokens over rounds that the end of the text did not cut short."""
+    """Count proposed and accepted tokens; leave out a round that the end of the text cut short."""
     reached, proposed, accepted = Counter[int](), Counter[tuple[int, int]](), Counter[tuple[int, int]]()
     for round_ in rounds:
         path, tree = round_.committed[1:].tolist(), round_.tree
@@ -243,7 +244,7 @@ def count_acceptance(rounds: Iterable[Round]) -> AcceptanceCounts:
 
 
 def rows_along(draft: Lattice, path: Sequence[int]) -> Iterator[list[int]]:
-    """What a drafter proposes after the root and each token of a path, until the path leaves its proposals."""
+    """Yield what a drafter proposes after the root and each token of a path, until the path leaves its proposals."""
     row = 0
     for depth, token in enumerate([*path, None][:draft.depth]):
         tokens = draft.tokens[depth, row].tolist()

@@ -1,7 +1,7 @@
-"""Build other trees from a run's recorded drafts: of other kinds, or at other budgets.
+"""Builds other trees from a run's recorded drafts: of other kinds, or at other budgets.
 
-The tokens that such a tree would have had accepted at a recorded position are exact, because the text is known. A run
-at another budget would begin its rounds at other positions, however.
+The text is known, so the accepted tokens of such a tree at a recorded position are exact. A run at another budget would
+begin its rounds at other positions, however.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def redraft_kinds(counted: CountedRuns) -> tuple[tuple[RedraftedLength, ...], tu
 
 
 def _lengths(known: KnownText, position: int, lattice: Lattice) -> Mapping[tuple[str, int], int]:
-    """Return the accepted drafted tokens by kind and size; empty if the end of the text would cut one of them short."""
+    """Return accepted drafted tokens by kind and size; {} if the end of the text would cut one short."""
     root, left = int(known.token_ids[position]), len(known.token_ids) - position
     widest = max(lattice.tokens.shape[2], lattice.depth)
     sizes = [size for size in TREE_SIZES if size <= widest]
@@ -84,7 +84,7 @@ def _lengths(known: KnownText, position: int, lattice: Lattice) -> Mapping[tuple
 
 
 def branching(lattice: Lattice, root: int, nodes: int) -> dict[str, DraftTree]:
-    """Return the trees of a lattice by kind, except the chain, each with at most ``nodes`` drafted nodes."""
+    """Return a lattice's trees by kind, except the chain, each with at most ``nodes`` drafted nodes."""
     trees = {WIDE: wide_chain(lattice, root, nodes)}
     if lattice.tokens.shape[1] == 1:
         return {**trees, MARGINALS: best_first(lattice, root, nodes)}
@@ -93,7 +93,7 @@ def branching(lattice: Lattice, root: int, nodes: int) -> dict[str, DraftTree]:
 
 
 def wide_chain(lattice: Lattice, root: int, nodes: int) -> DraftTree:
-    """Return the tree of the most probable prefixes that follow the greedy path at least up to their last token."""
+    """Return the tree of the most probable prefixes that leave the greedy path only at their last token."""
     rows = best_rows(lattice)
     steps = lattice.logprobs[np.arange(lattice.depth), rows]
     greedy_path = np.concatenate([[np.float32(0)], steps[:-1, 0].cumsum(dtype=np.float32)])
@@ -108,7 +108,7 @@ def wide_chain(lattice: Lattice, root: int, nodes: int) -> DraftTree:
 
 
 def marginals_of(lattice: Lattice) -> Lattice:
-    """Reduce a lattice to one row per depth: a token's probability is summed over all paths that lead to it."""
+    """Reduce a lattice to one row per depth, by summing each token's probability over all paths to it."""
     depth, rows, width = lattice.tokens.shape
     tokens = np.zeros((depth, 1, width), np.int32)
     logprobs = np.full((depth, 1, width), -np.inf, np.float32)
@@ -133,7 +133,7 @@ Figures = NDArray[np.float64]
 
 
 class Redrafting:
-    """Builds a run's trees at any budget from its recorded drafts; RequestError if their acceptance is unknown."""
+    """Builds a run's trees at any budget from its recorded drafts; RequestError if acceptance is unknown."""
 
     def __init__(self, trace: Trace) -> None:
         request = trace.header.request
@@ -160,13 +160,13 @@ class Redrafting:
         return np.asarray([[len(keep) for _, keep in trees], [len(tree) for tree, _ in trees]], np.float64)
 
     def is_replayable(self, round_: Round) -> bool:
-        """Whether the acceptance of other trees is known: the round drafted, and the text is long enough after it."""
+        """Whether the acceptance of other trees is known: the round drafted, and enough text follows it."""
         deepest = max((draft.depth for draft in round_.drafts), default=0)
         unfinished = round_.start - self._known.start + deepest < len(self._known.token_ids)
         return deepest > 0 and (unfinished or self.trace.end.reason == "stop")
 
     def round_at(self, recorded: Round, budget: int) -> Round:
-        """Return a round as it would be at that budget. The target's statistics of new nodes are NaN, its choice −1."""
+        """Return a round as it would be at that budget. Statistics of new nodes are NaN, their choices −1."""
         tree, keep = self.tree(recorded, budget)
         text = np.append(self._known.token_ids, self.trace.entries[-1].round.acceptance.bonus)
         following = text[recorded.start - self._known.start + 1:][:len(keep)]
@@ -229,8 +229,8 @@ class BudgetCurve:
 
 @dataclass(frozen=True)
 class ModelledSpeed:
-    """Tokens per second of a run, over the rounds that it did not share with other runs: as ``measured``, as
-    ``predicted`` by a cost curve, and plain decoding's by the same curve."""
+    """A run's tokens per second over its unshared rounds: ``measured``, and ``predicted`` by a cost curve; and plain
+    decoding's by that curve."""
 
     measured: float
     predicted: float
@@ -238,8 +238,7 @@ class ModelledSpeed:
     tau: float
 
     def curve_problem(self, ratio: float = 0.0) -> str:
-        """Say why the curve contradicts a run that was ``ratio`` times as fast as plain decoding (0: unknown); "" if it
-        does not."""
+        """Say why the curve contradicts a run ``ratio`` times as fast as plain decoding (0: unknown), or ""."""
         predicted = self.predicted / self.predicted_plain
         beside = f"beside it, it was {ratio:.1f} times" if ratio else f"it cannot be more than τ, {self.tau:.1f} times"
         if (1 / MAX_MISFIT < predicted / ratio < MAX_MISFIT) if ratio else predicted <= self.tau:

@@ -1,8 +1,9 @@
-"""Where a text begins to repeat itself: a small model often falls into a loop, in which every drafter guesses right.
+"""Finds where a text begins to repeat itself: a small model often falls into a loop, in which every drafter guesses
+right.
 
 A loop starts at the second copy of a stretch that is written at least four times in a row, if at least half of the rest
-is such copies, too. White space and list markers at the start of a line do not count: a list of equal items is a loop,
-a list of different items is not.
+is such copies. White space and list markers at the start of a line are ignored, so a list of equal items is a loop, a
+list of different items is not.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ LINE_MARK = re.compile(r"[\d.):#*•-]*")
 
 
 def repeats_from(pieces: Iterable[Piece]) -> int | None:
-    """Return the index of the token at which a text of these tokens begins to loop; None if it does not."""
+    """Return the index of the token at which a text begins to loop, or None."""
     words, tokens, line_begins = list[Piece](), list[int](), True
     for token, piece in enumerate(pieces):
         word = piece.strip() if isinstance(piece, str) else piece
@@ -42,7 +43,7 @@ def repeats_from(pieces: Iterable[Piece]) -> int | None:
 
 
 def first_copy(items: Sequence[Hashable]) -> int | None:
-    """Return the index of the first item of a loop, as the module defines it; None if there is none."""
+    """Return the index of the first item of a loop, as the module defines it, or None."""
     numbers = {item: number for number, item in enumerate(dict.fromkeys(items))}
     known = np.asarray([numbers[item] for item in items], np.int32)
     copied = np.zeros(len(known), np.bool_)
@@ -59,10 +60,10 @@ def first_copy(items: Sequence[Hashable]) -> int | None:
 
 
 def repetition_in(rounds: Sequence[Round], named: Mapping[int, Piece]) -> int | None:
-    """The token from which on the text of these rounds repeats itself; None if it does not."""
+    """Return the index of the token at which the text of these rounds begins to loop, or None."""
     return repeats_from(named.get(token, f"⟨{token}⟩") for round_ in rounds for token in round_.committed.tolist())
 
 
 def rounds_within(rounds: Sequence[Round], tokens: int) -> int:
-    """How many of the rounds end within the first ``tokens`` of the text."""
+    """Count the rounds that end within the first ``tokens`` of the text."""
     return sum(end <= tokens for end in accumulate(len(round_.acceptance.keep) for round_ in rounds))

@@ -1,7 +1,7 @@
-"""What-if: replay every method at every budget over a known text, and time the rounds by the cost curve.
+"""What-if: replays every method at every budget over a known text, and times the rounds by the cost curve.
 
-The text does not depend on the tree (if sampled, because a draw belongs to a position), so the lengths are those of a
-real run. Speed comes from the measured cost curve, and is labelled predicted.
+The text does not depend on the tree, because a sampled token's draw belongs to its position. So the lengths are those
+of a real run. Speeds come from the measured cost curve, and are labelled predicted.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class KnownText:
     _largest: dict[tuple[str, Builder, int], DraftTree] = field(default_factory=dict, init=False)
 
     def accepted_nodes(self, position: int, tree: DraftTree) -> Integers:
-        """Return the nodes that this position would accept, (a,) int32: the longest path that matches the text."""
+        """Return the longest path of a tree that matches the text at this position, (a,) int32."""
         index = position + depths(tree.parents)
         inside = index < len(self.token_ids)
         tokens = self.token_ids[np.where(inside, index, position)]
@@ -64,7 +64,7 @@ class KnownText:
 
 
 def known_text(trace: Trace, max_nodes: int = 0) -> KnownText:
-    """Return a recorded run's text and what its drafters proposed; RequestError if no other tree can be tried on it."""
+    """Return the text and drafts of a recorded run; RequestError if no other tree can be tried on it."""
     header, rounds = trace.header, trace.rounds
     method = METHODS.get(header.request.method)
     if method and not method.follows_text:
@@ -115,7 +115,7 @@ def read_known_text(request: Request, token_ids: Sequence[int], target: Target) 
 
 @dataclass(frozen=True, eq=False)
 class Step:
-    """One round of a replay. ``drafter_count`` drafters drafted; their trees were built for ``built`` nodes."""
+    """One round of a replay: ``drafter_count`` drafters drafted trees of ``built`` nodes."""
 
     position: int
     drafter_count: int
@@ -125,8 +125,7 @@ class Step:
 
 
 class Replay:
-    """Replays a setting's method, split and drafters over a known text, at any budget. RequestError if the method does
-    not follow the text."""
+    """Replays a setting over a known text, at any budget. RequestError if its method does not follow the text."""
 
     def __init__(self, setting: Setting, known: KnownText) -> None:
         self._row = row = method_named(setting.method)
@@ -168,7 +167,7 @@ class Replay:
 
 @dataclass(frozen=True)
 class Forecast:
-    """What one setting would do on the known text; it names no drafters, because they are the rig's."""
+    """What one setting would do on the known text. It names no drafters: they are the rig's."""
 
     setting: Setting
     lengths: tuple[int, ...]  # tokens committed by each round, root included
@@ -210,8 +209,8 @@ def forecasts(setting: Setting, budgets: Sequence[int], known: KnownText, curve:
 
 @dataclass(frozen=True)
 class Gain:
-    """The mean value of a setting's n-th best drafted node (index n − 1), in tokens, over its rounds. The best budget
-    is the n at which it equals the cost of a row."""
+    """The mean value of a setting's n-th best node (index n − 1), in tokens. The best budget is the n at which it
+    equals the cost of a row."""
 
     setting: Setting
     expected: tuple[float, ...]  # mean path probability under the drafter
@@ -233,8 +232,8 @@ def gain(setting: Setting, known: KnownText) -> Gain:
 
 @dataclass(frozen=True)
 class WhatIf:
-    """The forecasts of all settings for one text, by method, then by budget. ``departures``: at how many positions a
-    plain pass over the text chooses another token (rounding; 0 in float32)."""
+    """The forecasts of all settings for one text, by method, then by budget. ``departures``: positions at which a plain
+    pass over the text chooses another token (rounding; 0 in float32)."""
 
     prompt: str
     rig: str
@@ -254,7 +253,7 @@ class WhatIf:
 
     @property
     def withheld(self) -> str:
-        """A sentence that says why no speed is predicted from the cost curve; empty if one is, or without a curve."""
+        """Why no speed is predicted from the cost curve; "" if one is, or without a curve."""
         return self.cost.disorder if self.cost else ""
 
     @property

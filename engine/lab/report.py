@@ -23,11 +23,11 @@ Record = dict[str, Any]
 
 
 def report(stored: StoredSweep, measured: Sequence[CellResult], cost: CostCurve | None = None) -> Record:
-    """The report of a sweep as JSON values.
+    """Return the report of a sweep as JSON values.
 
-    ``recommended`` is the lossless row of the largest median tokens/s with the command line that runs it, or None;
-    ``ridge`` has that row for each number of requests at once, and ``load`` says at which budgets drafting pays. With
-    the ``cost`` of a round, rows of one request alone have ``modelled_break_even`` beside the measured one.
+    ``recommended`` is the fastest lossless row with the command line that runs it, or None; ``ridge`` has that row for
+    each concurrency, and ``load`` says at which budgets drafting pays. With the ``cost`` of a round, rows of one
+    request have ``modelled_break_even``.
     """
     plan = stored.plan
     summary = summarise(plan.settings, measured)
@@ -84,7 +84,7 @@ def _flat(name: str, estimate: Estimate | None) -> Record:
 
 
 def run_command(plan: SweepPlan, setting: Setting) -> str:
-    """The command line that runs a setting on the first prompt; for several requests at once, one that measures it."""
+    """Return the command line that runs a setting on the first prompt, or measures it at its concurrency."""
     if setting.concurrency > 1:
         return sweep_command(replace(plan, settings=(setting.baseline, setting)))
     words = ["python", "-m", "engine", "generate", "--rig", plan.rig, "--dtype", plan.dtype, "--method",
@@ -95,7 +95,7 @@ def run_command(plan: SweepPlan, setting: Setting) -> str:
 
 
 def sweep_command(plan: SweepPlan) -> str:
-    """The command line that runs the sweep again; its settings are the product of its methods and budgets."""
+    """Return the command line that runs the sweep again: the product of its methods and budgets."""
     methods = dict.fromkeys(setting.method for setting in plan.settings)
     budgets = dict.fromkeys(setting.nodes for setting in plan.settings if setting.drafts)
     splits = {setting.split for setting in plan.settings}
@@ -115,7 +115,7 @@ def _sampling(setting: Setting) -> list[str]:
 
 
 def table_csv(sweep_record: Record) -> str:
-    """The table as CSV, a line per setting, each with its conditions and the sweep's command line."""
+    """Return the table as CSV, a line per setting, each with its conditions and the sweep's command line."""
     versions = " ".join(f"{name} {version}" for name, version in sweep_record["versions"].items())
     about = {name: sweep_record[name] for name in ("rig", "hardware", "dtype", "prompt_set", "prompts", "repeats",
                                            "max_tokens", "seed", "started", "complete")}
@@ -128,7 +128,7 @@ FIGURES = ("tau", "tokens_per_second", "total_tokens_per_second", "tokens", "rou
 
 
 def runs_csv(plan: SweepPlan, measured: Sequence[CellResult]) -> str:
-    """Every run as CSV, a line per cell: the data that the table is made from. One that failed has no figures."""
+    """Return every run as CSV, a line per cell; one that failed has no figures."""
     return _csv([{
         **_named(result.cell.setting), "prompt": result.cell.prompt,
         "category": plan.prompts[result.cell.prompt].category, "repeat": result.cell.repeat,

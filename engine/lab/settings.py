@@ -52,7 +52,7 @@ class Setting:
 
     @property
     def baseline(self) -> Setting:
-        """The setting that its speed is compared with: plain decoding of as many requests, with the same sampling."""
+        """The setting to compare its speed with: plain decoding of as many requests, with the same sampling."""
         return replace(self, method=BASELINE, budget=0, split="total", drafters=(), pace=FIXED)
 
     @property
@@ -93,8 +93,8 @@ class Task:
 
 @dataclass(frozen=True)
 class SweepPlan:
-    """What a sweep measures: every prompt × setting × repeat once, in an order given by ``seed``. Repeat r samples with
-    seed + r."""
+    """What a sweep measures: every prompt × setting × repeat, in an order given by ``seed``. Repeat r samples with seed
+    + r."""
 
     prompts: tuple[Prompt, ...]
     settings: tuple[Setting, ...]
@@ -119,8 +119,8 @@ class SweepPlan:
                                "seed": self.seed + cell.repeat, **setting})
 
     def task(self, cell: Cell) -> Task:
-        """Return a cell's task. The prompts that follow it in the set, cyclically, run beside it, so that every prompt
-        runs beside the others equally often."""
+        """Return a cell's task. The prompts after it, cyclically, run beside it: each prompt is beside others equally
+        often."""
         concurrency = cell.setting.concurrency
         following = range(1, 1 + TURNS_PER_REQUEST * concurrency) if concurrency > 1 else ()
         others = [replace(cell, prompt=(cell.prompt + steps) % len(self.prompts)) for steps in following]
@@ -150,8 +150,8 @@ class CellResult:
 def measuring_order(plan: SweepPlan) -> list[Cell]:
     """Order the cells in randomised blocks: a block holds every setting of one prompt and repeat, shuffled.
 
-    Compared runs are therefore close in time, and drift affects all settings equally. Every prompt comes once before
-    any comes again, so that a sweep stopped early is still balanced.
+    So compared runs are close in time, and drift affects all settings equally. Every prompt comes once before any comes
+    again, so a sweep that is stopped early is balanced.
     """
     random = Random(plan.seed)
     ordered = []
@@ -162,7 +162,7 @@ def measuring_order(plan: SweepPlan) -> list[Cell]:
 
 
 def block_of(cell: Cell) -> tuple[int, int]:
-    """Return the block of a cell. Its cells are compared with each other, so one device measures them all."""
+    """Return the block of a cell. One device measures a block, because its cells are compared with each other."""
     return cell.prompt, cell.repeat
 
 
@@ -197,9 +197,11 @@ GREEDY = Sampling()
 def settings(methods: Iterable[str], budgets: Iterable[int | str] = TRIED_BUDGETS, split: str = "total",
              drafters: tuple[str, ...] = (), sampling: Sampling = GREEDY,
              concurrency: Iterable[int] = (1,)) -> tuple[Setting, ...]:
-    """Return the baseline, then every method at every budget, for every concurrency. The baseline of one request at a
-    time is always included, because all texts are compared with its texts. ``split`` and ``drafters`` apply to methods
-    that have a choice of them. RequestError for an invalid value."""
+    """Return the baseline, then every method at every budget, for every concurrency.
+
+    The baseline of one request is always included, because all texts are compared with it. ``split`` and ``drafters``
+    apply to methods that have a choice of them. RequestError for an invalid value.
+    """
     for name, value in asdict(sampling).items():
         check_option(name, value)
     counts = sorted({check_int("The number of requests at once", count, 1, MAX_CONCURRENCY) for count in concurrency})

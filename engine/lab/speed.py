@@ -1,4 +1,4 @@
-"""A measured speed beside plain decoding's, as every view, table and file prints it."""
+"""Formats measured speeds, and compares them with plain decoding's, for every view, table and file."""
 
 from __future__ import annotations
 
@@ -18,29 +18,29 @@ def significant(value: float, digits: int) -> str:
 
 
 def rate_text(rate: float) -> str:
-    """Tokens per second."""
+    """Format tokens per second."""
     return significant(rate, RATE_DIGITS)
 
 
 def ratio_text(ratio: float) -> str:
-    """A ratio of speeds: one decimal from 2 on, two below, two significant digits below a tenth."""
+    """Format a ratio of speeds: one decimal from 2 on, two below, two significant digits below a tenth."""
     if ratio < 0.1:
         return significant(ratio, 2)
     return f"{ratio:.1f}" if round(ratio, 2) >= 2 else f"{ratio:.2f}"
 
 
 def seconds_text(tokens: int, rate: str) -> str:
-    """Format the seconds that ``tokens`` take at a printed rate, with one significant digit more than the rate."""
+    """Format the seconds that ``tokens`` take at a printed rate, with one digit more than the rate."""
     return significant(tokens / float(rate), RATE_DIGITS + 1)
 
 
 @dataclass(frozen=True)
 class SpeedRecord:
-    """A speed and plain decoding's, in tokens per second, and their ratio with the ``range`` that holds it at 95 %, all
-    as printed: ``speed`` ÷ ``plain_speed`` = ``times``. ``standing`` is one of the constants above.
+    """The speeds of a run and of plain decoding in tokens per second, as printed: ``speed`` ÷ ``plain_speed`` =
+    ``times``.
 
-    If ``withheld`` says why no speed-up is reported, only ``speed`` is printed, by the run's own clock; ``again``
-    is whether measuring again may help.
+    ``range`` holds the ratio at 95 %; ``standing`` is one of the constants above. If ``withheld`` says why no speed-up
+    is reported, only ``speed`` is set, by the run's own clock; ``again``: measuring again may help.
     """
 
     speed: str = ""
@@ -54,12 +54,12 @@ class SpeedRecord:
 
 
 def speed_record(speed: float, plain_speed: float, low: float | None = None, high: float | None = None) -> SpeedRecord:
-    """The record of two speeds; ``low`` and ``high`` bound their ratio, if enough was measured for that."""
+    """Return the record of two speeds; ``low`` and ``high`` bound their ratio, if enough was measured for that."""
     printed, plain = rate_text(speed), rate_text(plain_speed)
     ratio = float(printed) / float(plain)
     times = f"{ratio_text(ratio)}×"
     if low is None or high is None:
         return SpeedRecord(printed, plain, ratio, times)
-    least, most = ratio_text(min(low, ratio)), ratio_text(max(high, ratio))
-    standing = FASTER if float(least) > 1 else SLOWER if float(most) < 1 else SIMILAR
-    return SpeedRecord(printed, plain, ratio, times, f"{least} to {most}", standing)
+    minimum, maximum = ratio_text(min(low, ratio)), ratio_text(max(high, ratio))
+    standing = FASTER if float(minimum) > 1 else SLOWER if float(maximum) < 1 else SIMILAR
+    return SpeedRecord(printed, plain, ratio, times, f"{minimum} to {maximum}", standing)

@@ -1,4 +1,4 @@
-"""Intervals of shares, means and medians; and of readings: histogram, acceptance by depth and rank, calibration."""
+"""Intervals of shares, means and medians; histogram, acceptance by depth and rank, and calibration of readings."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Figures = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Measured:
-    """A share or a mean over ``count`` rows or rounds, and the interval that holds the true one at 95 %."""
+    """A share or a mean over ``count`` rows or rounds, with its 95 % interval."""
 
     value: float
     low: float
@@ -43,7 +43,7 @@ def share_of(hits: int, count: int) -> Measured:
 
 
 def mean_of(values: Sequence[float]) -> Measured:
-    """Return a mean with its bootstrap interval, or, above ``MAX_RESAMPLED`` values, with the normal one."""
+    """Return a mean with its bootstrap interval, or the normal one above ``MAX_RESAMPLED`` values."""
     low, high = (_normal_interval(values) if len(values) > MAX_RESAMPLED else
                  bootstrap_interval(values, lambda sums: sums / len(values)))
     return Measured(fmean(values), low, high, len(values))
@@ -65,8 +65,8 @@ def bootstrap_interval(values: ArrayLike, figure: Callable[[Figures], Figures]) 
 
 @dataclass(frozen=True)
 class Estimate:
-    """A median over prompts. ``low`` and ``high`` bound the true one at 95 %, and are None with too few prompts;
-    ``minimum`` and ``maximum`` are of the values seen."""
+    """A median over prompts. ``low`` and ``high`` bound the true one at 95 % (None with too few prompts); ``minimum``
+    and ``maximum`` are of the values seen."""
 
     median: float
     low: float | None
@@ -94,7 +94,7 @@ def estimate(values: Sequence[float]) -> Estimate:
 
 
 def interval_rank(count: int) -> int:
-    """Return the largest rank k whose interval has the confidence; 0 if none has (fewer than 6 values)."""
+    """Return the largest rank k whose interval has the confidence; 0 below 6 values."""
     outside, rank = 0.0, 0
     while rank < count // 2:
         outside += 2 * comb(count, rank) / 2**count
@@ -112,7 +112,7 @@ def histogram(readings: Sequence[Reading]) -> tuple[int, ...]:
 @dataclass(frozen=True)
 class DepthRank:
     """Acceptance at one depth (from 1) and rank (from 0). ``reached``: rounds that accepted the depth above;
-    ``proposed``: how many of their trees had a token of this rank; ``accepted``: how many of these were accepted."""
+    ``proposed``: their trees with a token of this rank; ``accepted``: how many of these were accepted."""
 
     depth: int
     rank: int
@@ -140,7 +140,7 @@ def acceptance(readings: Sequence[Reading]) -> tuple[DepthRank, ...]:
 
 @dataclass(frozen=True)
 class CalibrationBin:
-    """Rounds of similar expected length: mean expected and realised lengths, and the realised one's 95 % interval (None
+    """Rounds of similar expected length: mean expected and realised lengths, and the 95 % interval of the latter (None
     for a single round)."""
 
     expected: float
@@ -152,8 +152,8 @@ class CalibrationBin:
 
 @dataclass(frozen=True)
 class Calibration:
-    """Calibration of a drafter. ``excess``: mean expected over mean realised number of accepted draft tokens; above 1
-    it is over-confident, None if nothing was accepted."""
+    """Calibration of a drafter. ``excess``: expected over realised accepted draft tokens; above 1 it is over-confident,
+    None if nothing was accepted."""
 
     bins: tuple[CalibrationBin, ...]
     expected: float
@@ -179,8 +179,7 @@ def calibration(readings: Sequence[Reading], max_bins: int = 10) -> Calibration 
 
 
 def calibration_pairs(reading: Reading) -> list[tuple[float, int]]:
-    """Return expected and realised lengths of the rounds that drafted, were not cut by the end of the text, and have
-    recorded probabilities."""
+    """Return expected and realised lengths of the rounds that drafted, were not cut short, and have probabilities."""
     last = len(reading.lengths) - reading.cut
     rounds = zip(reading.expected[:last], reading.lengths[:last], reading.rows[:last], strict=True)
     return [(expected, length) for expected, length, rows in rounds if rows > 1 and not isnan(expected)]

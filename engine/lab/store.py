@@ -1,8 +1,8 @@
-"""Results in one SQLite file: the plan of every sweep and the result of each of its cells, as JSON text.
+"""Stores the plan of every sweep and the result of each of its cells in one SQLite file, as JSON text.
 
-A result is written in one transaction, so a process that is killed loses only the cell that it was measuring; the first
-result of a cell stands. With a write-ahead log, readers can read while the one writer, who holds the lock, writes;
-``synchronous = FULL`` keeps committed results through a power cut.
+A result is one transaction, so a process that is killed loses only the cell in progress. The first result of a cell
+stands. With a write-ahead log, readers can read while the one writer, who holds the lock, writes; ``synchronous =
+FULL`` keeps committed results through a power cut.
 """
 
 from __future__ import annotations
@@ -34,8 +34,7 @@ SCHEMA = (
     "BEGIN IMMEDIATE",
     "CREATE TABLE sweep (number INTEGER PRIMARY KEY AUTOINCREMENT, started TEXT NOT NULL, plan TEXT NOT NULL, "
     "conditions TEXT NOT NULL)",
-    # ``setting`` counts into the plan's settings, ``place`` is the cell's turn; one of ``reading`` and ``failure``
-    # is there when the cell is done
+    # ``setting``: index in the plan's settings; ``place``: the cell's turn; a finished cell has a reading or a failure
     "CREATE TABLE cell (sweep INTEGER NOT NULL, prompt INTEGER NOT NULL, setting INTEGER NOT NULL, "
     "repeat INTEGER NOT NULL, place INTEGER NOT NULL, reading TEXT, failure TEXT, hardware TEXT, finished TEXT, "
     "PRIMARY KEY (sweep, prompt, setting, repeat)) WITHOUT ROWID",
@@ -43,8 +42,7 @@ SCHEMA = (
     f"PRAGMA user_version = {VERSION}",
 )
 PENDING = "reading IS NULL AND failure IS NULL"
-# of fields that were renamed since
-OLDER_NAMES = {"heads": "drafters", "together": "concurrency", "domain": "category"}
+OLDER_NAMES = {"heads": "drafters", "together": "concurrency", "domain": "category"}  # of fields in older files
 PLAN, CONDITIONS, READING = TypeAdapter(SweepPlan), TypeAdapter(Conditions), TypeAdapter(Reading)
 FREE = "what was measured is kept: free some space on its disk and resume"
 WAIT = "another program uses it: wait until that is done"
@@ -53,27 +51,26 @@ WAY_OUT = {  # of SQLite's errors
 
 
 def json_of(record: SweepPlan | Conditions | Reading) -> str:
-    """A record as it is stored."""
+    """Encode a record as it is stored."""
     return json.dumps(asdict(record), ensure_ascii=True, separators=(",", ":"), allow_nan=False)
 
 
 def plan_of(text: str) -> SweepPlan:
-    """A stored plan, of this version or an older one."""
+    """Decode a stored plan, of this version or an older one."""
     return PLAN.validate_python(json.loads(text, object_hook=lambda fields: {
         OLDER_NAMES.get(name, name): value for name, value in fields.items()}))
 
 
 def files_of(path: Path) -> list[Path]:
-    """A results file with those that SQLite and ``take_lock`` keep beside it, links followed."""
+    """Return a results file and the files that SQLite and ``take_lock`` keep beside it, links followed."""
     real = os.path.realpath(path)
     return [Path(f"{real}{end}") for end in ("", "-wal", "-shm", "-journal")] + [Path(os.path.realpath(f"{path}.lock"))]
 
 
 def take_lock(path: Path) -> IO[bytes]:
-    """Take the right to write a results file, until the returned file is closed or this process ends.
+    """Take the right to write a results file; closing the returned file gives it up. ResultsError if it is taken.
 
-    The lock is a file beside it, since SQLite's own locks are lost when a process opens and closes the results file.
-    ResultsError if another process holds it, or if it cannot be made.
+    The lock is a separate file, because SQLite's own locks are lost when a process opens and closes the results file.
     """
     try:
         if path.exists() and (kind := kind_of(path.stat().st_mode)):
@@ -104,7 +101,7 @@ class StoredSweep:
 
 
 class Results:
-    """A results file, opened for reading from any thread, even while another process writes it.
+    """A results file, open for reading. Any thread may use it, even while another process writes it.
 
     Every method raises ResultsError if the file is not a results file or is damaged.
     """
@@ -127,7 +124,7 @@ class Results:
                 raise
 
     def _identify(self) -> None:
-        """ResultsError if this is not a results file that can be read here."""
+        """Raise ResultsError if this is not a results file that can be read here."""
         application, version, tables = self._header()
         if application != APPLICATION:
             seen = "a SQLite file of another program" if tables or application or version else "empty"
@@ -148,14 +145,14 @@ class Results:
                     for number, started, plan, conditions, done in rows]
 
     def sweep(self, number: int) -> StoredSweep:
-        """The sweep of that number; ResultsError if there is none."""
+        """Return the sweep of that number; ResultsError if there is none."""
         for stored in self.sweeps():
             if stored.number == number:
                 return stored
         raise ResultsError(f"There is no sweep {number} in {self.path.name}.")
 
     def measured(self, number: int) -> list[CellResult]:
-        """The results of the cells that are done, in the order in which they were measured."""
+        """Return the results of the finished cells, in the order in which they were measured."""
         settings = self.sweep(number).plan.settings
         rows = self._all("SELECT prompt, setting, repeat, reading, failure, hardware FROM cell WHERE sweep = ? "
                          f"AND NOT ({PENDING}) ORDER BY finished, place", number)
@@ -198,7 +195,7 @@ class Results:
 
 
 class Store(Results):
-    """A results file to write, created if it does not exist. Only one at a time may be open; a second is refused."""
+    """A results file to write, created if it does not exist. Only one can be open at a time."""
 
     def __init__(self, path: Path) -> None:
         self._lock = take_lock(path)
@@ -218,7 +215,7 @@ class Store(Results):
         self._all("PRAGMA synchronous = FULL")
 
     def begin(self, plan: SweepPlan, conditions: Conditions) -> int:
-        """Add a sweep with all its cells still to be measured, and return its number."""
+        """Add a sweep whose cells are all pending, and return its number."""
         with self._transaction():
             number = self._connection.execute(
                 "INSERT INTO sweep (started, plan, conditions) VALUES (?, ?, ?)",
@@ -231,7 +228,7 @@ class Store(Results):
         return int(number or 0)
 
     def record(self, stored: StoredSweep, result: CellResult) -> bool:
-        """Write a cell's result; False, and nothing written, if the cell is already done or does not exist."""
+        """Write a cell's result. Return False, and write nothing, if the cell is done already or does not exist."""
         settings, cell = stored.plan.settings, result.cell
         if cell.setting not in settings:
             return False
@@ -255,11 +252,11 @@ class Store(Results):
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:
-        """Write all or nothing. The first change begins it (``isolation_level``)."""
+        """Write all changes of the block or none. The first change begins it (``isolation_level``)."""
         with self._turn, self._errors_in_words(), self._connection:
             yield
 
 
 def now() -> str:
-    """The current time in UTC as ISO text, to the microsecond, so that text sorts by time."""
+    """Return the current time in UTC as ISO text, to the microsecond, so that text sorts by time."""
     return datetime.now(UTC).isoformat(timespec="microseconds")

@@ -1,8 +1,8 @@
 """The table of a sweep: each setting's median τ, tokens/s, speed-up and break-even over the prompts.
 
-A prompt counts once, by the median over its repeats. Speed-up and break-even compare with the baseline on the same
-prompt, in the same repeat, on the same hardware and with as many requests at once, so that what slows both cancels out.
-Texts are compared with those of the baseline with one request at a time.
+A prompt counts once, by the median over its repeats. Speed-up and break-even compare with the baseline of the same
+prompt, repeat, hardware and concurrency, so that what slows both cancels out. Texts are compared with those of the
+baseline with one request.
 """
 
 from __future__ import annotations
@@ -29,11 +29,10 @@ Runs = Mapping[tuple[int, int, str], Reading]  # by prompt, repeat and hardware
 class Row:
     """One setting's row. Estimates are over prompts; they are None without a baseline, or if ``withheld`` says why.
 
-    ``tokens_per_second`` is one request's, ``total`` that of all requests at once. ``speedup`` is the quotient of two
-    such medians, this row's and plain decoding's; its interval comes from the ratios of single runs. ``break_even`` is
-    the τ from which the setting pays: a round's time in plain rounds. ``pooled_tau`` is all tokens over all rounds. Of
-    ``compared`` runs, ``same_text`` wrote the baseline's text. ``repeating`` runs wrote a text that repeats itself,
-    which counts as a whole.
+    ``tokens_per_second`` is one request's, ``total`` that of all concurrent requests. ``speedup`` is the quotient of
+    two such medians, this row's and plain decoding's; its interval comes from single runs. ``break_even`` is the τ from
+    which the setting pays: a round's time in plain rounds. ``pooled_tau`` is all tokens over all rounds. ``same_text``
+    of ``compared`` runs wrote the baseline's text. ``repeating`` runs wrote a text that loops; it counts in full.
     """
 
     setting: Setting
@@ -54,7 +53,7 @@ class Row:
 
     @property
     def record(self) -> SpeedRecord:
-        """``total`` beside plain decoding's, as every table prints it."""
+        """Its ``total`` and plain decoding's, as every table prints them."""
         if self.withheld or self.speedup is None:
             return SpeedRecord(rate_text(self.total.median), withheld=self.withheld)
         ratio = self.speedup
@@ -69,14 +68,13 @@ class Summary:
 
     @property
     def counts(self) -> tuple[int, ...]:
-        """The numbers of requests at once that have a row besides plain decoding's, ascending; all if none has."""
+        """The concurrencies that have a row besides plain decoding, ascending; all of them if none has."""
         drafted = {row.setting.concurrency for row in self.rows if row.setting.drafts}
         return tuple(sorted(drafted or {row.setting.concurrency for row in self.rows}))
 
     @property
     def best(self) -> Row | None:
-        """The lossless row of the largest median total tokens/s with the fewest requests at once, the smaller budget
-        among equals; None without one."""
+        """The fastest lossless row at the lowest concurrency, the smaller budget among equals; None without one."""
         sound = [row for row in self.rows
                  if row.setting.concurrency == self.counts[0] and METHODS[row.setting.method].lossless]
         return max(sound, key=lambda row: (row.total.median, -row.setting.budget), default=None)
@@ -86,7 +84,7 @@ class Summary:
 
 
 def summarise(settings: Iterable[Setting], measured: Sequence[CellResult]) -> Summary:
-    """The table of the cells measured so far; a setting without a run has no row."""
+    """Return the table of the cells measured so far; a setting without a run has no row."""
     readings: dict[Setting, dict[tuple[int, int, str], Reading]] = defaultdict(dict)
     for result in measured:
         if result.reading and result.reading.lengths:
@@ -98,7 +96,7 @@ def summarise(settings: Iterable[Setting], measured: Sequence[CellResult]) -> Su
 
 
 def by_category(plan: SweepPlan, measured: Sequence[CellResult]) -> dict[str, list[CellResult]]:
-    """The results by the category of their prompt, for those that name one."""
+    """Group the results by the category of their prompt, if it names one."""
     found: dict[str, list[CellResult]] = {category: [] for category in plan.categories}
     for result in measured:
         if category := plan.prompts[result.cell.prompt].category:
@@ -107,7 +105,8 @@ def by_category(plan: SweepPlan, measured: Sequence[CellResult]) -> dict[str, li
 
 
 def _row(setting: Setting, asked: int, runs: Runs, plain: Runs, alone: Runs) -> Row:
-    """A setting's row. ``plain`` are the baseline's runs with as many requests at once, ``alone`` those with one."""
+    """Return a setting's row. ``plain``: the baseline's runs at the same concurrency, ``alone``: those of one
+    request."""
     tau = _over_prompts((run[0], reading.tau) for run, reading in runs.items())
     total = _over_prompts((run[0], reading.total_tokens_per_second) for run, reading in runs.items())
     pairs = [(run[0], reading, plain[run]) for run, reading in runs.items() if run in plain]
@@ -143,12 +142,12 @@ def _over_prompts(values: Iterable[tuple[int, float]]) -> Estimate:
 
 
 def curves(summary: Summary) -> tuple[Setting, ...]:
-    """The curves of the drafting methods, as ``Setting.curve`` names them."""
+    """Return the curves of the drafting methods, as ``Setting.curve`` names them."""
     return tuple(dict.fromkeys(row.setting.curve for row in summary.rows if row.setting.drafts))
 
 
 def concurrency_words(summary: Summary, curve: Setting) -> list[str]:
-    """A sentence for each number of requests at once: a curve's fastest budget, and at which budgets drafting pays."""
+    """Say for each concurrency which budget of a curve is fastest, and at which budgets drafting pays."""
     sentences = []
     for count in sorted({row.setting.concurrency for row in summary.rows if row.setting.curve == curve}):
         rows = [row for row in summary.at(count).rows if row.setting.curve in (curve, curve.baseline)]
@@ -157,7 +156,7 @@ def concurrency_words(summary: Summary, curve: Setting) -> list[str]:
 
 
 def _verdict(rows: Sequence[Row]) -> str:
-    """What the rows of one number of requests show, plain decoding's among them."""
+    """Say what the rows of one concurrency show, plain decoding's among them."""
     drafted = [row for row in rows if row.setting.drafts]
     compared = [row for row in drafted if row.speedup]
     if not compared:
@@ -176,8 +175,8 @@ def _verdict(rows: Sequence[Row]) -> str:
 
 
 def modelled_break_evens(measured: Iterable[CellResult], cost: CostCurve | None) -> dict[Setting, float]:
-    """The τ from which each setting of one request at a time pays by the cost of its rounds: medians over runs. Those
-    that choose their own budget have none."""
+    """Return the τ from which each setting of one request pays by the cost of its rounds: medians over runs. Settings
+    at ``auto`` have none."""
     ratios: dict[Setting, list[float]] = defaultdict(list)
     for result in measured:
         setting, reading = result.cell.setting, result.reading

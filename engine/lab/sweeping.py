@@ -1,6 +1,6 @@
-"""Run a stored sweep, or a race, on workers. Another thread can stop either after the run in progress.
+"""Runs a stored sweep, or a race, on workers. Another thread can stop either after the run in progress.
 
-A race is several settings on one prompt, measured interleaved, to be replayed side by side in sync.
+A race measures several settings on one prompt, interleaved, to replay them side by side.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class Measurer(Protocol):
 
 
 class Laboratory(Measurer, Protocol):
-    """Measures one run at a time, and waits while another one holds the rig. CanopyError: it cannot serve a request."""
+    """Measures one run at a time, once the rig is free. CanopyError if it cannot serve a request."""
 
     def measure(self, request: PromptRequest) -> Reading:
         """Run a request to its end, and return the reading."""
@@ -73,14 +73,14 @@ class Workers(Measurer, Protocol):
     """Measures tasks: in this process, or by workers elsewhere (``engine/measure/ray_workers.py``)."""
 
     def work(self, tasks: Sequence[Task], stop: Event) -> Iterator[CellResult]:
-        """Measure every task once, beginning nothing new once ``stop`` is set, and yield each result at once.
+        """Measure every task once, until ``stop`` is set, and yield each result at once.
 
         The result of a task that cannot be served is a sentence. Tasks of one block (``block_of``) go to one device.
         """
 
 
 class LocalWorkers:
-    """The only worker is this process, which measures one task after the other."""
+    """One worker: this process, which measures one task after another."""
 
     def __init__(self, laboratory: Laboratory) -> None:
         self.laboratory, self.conditions = laboratory, laboratory.conditions
@@ -98,9 +98,9 @@ WARMING_TOKENS = 8  # enough to touch every buffer of a setting once
 
 
 def warm(laboratory: Laboratory, tasks: Sequence[Task], stop: Event) -> bool:
-    """Run every setting once for a few tokens, so that no first use is measured; return False if stopped on the way.
+    """Run every setting once for a few tokens, so that no first use is measured; return False if stopped.
 
-    A setting that cannot be served is passed over; its own cell will report it.
+    A setting that cannot be served is skipped; its own cell will report it.
     """
     def short(request: PromptRequest) -> PromptRequest:
         return replace(request, max_tokens=min(request.max_tokens, WARMING_TOKENS))
@@ -140,8 +140,8 @@ class SweepProgress:
 def run_sweep(store: Store, number: int, workers: Workers, stop: Event) -> Iterator[SweepProgress]:
     """Measure the pending cells of a sweep. Every result is in the store before its progress is yielded.
 
-    RequestError if the workers cannot measure the sweep, or if their rig, hardware or versions differ from those of the
-    results so far. ResultsError if a result cannot be written; earlier results stay.
+    RequestError if the workers cannot measure it, or differ in rig, hardware or versions from the results so far.
+    ResultsError if a result cannot be written; earlier results stay.
     """
     stored = store.sweep(number)
     check(stored.plan, workers.methods, workers.drafters)
@@ -172,9 +172,9 @@ MIN_REPEATS = 3  # of a race; with fewer a median has no spread
 
 @dataclass(frozen=True)
 class Track:
-    """One setting of a race: ``shown`` is the repeat of median duration, with its cumulative ``seconds`` and ``tokens``
-    by round; ``row`` has the statistics over repeats, ``difference`` is the first from plain decoding's text. The other
-    fields are empty if ``failure`` says why it could not run."""
+    """One setting of a race. ``shown`` is the repeat of median duration, with cumulative ``seconds`` and ``tokens`` by
+    round; ``row`` has the statistics over repeats; ``difference`` is the first from plain decoding's text. All are
+    empty if ``failure`` says why it could not run."""
 
     setting: Setting
     shown: Reading | None = None
@@ -205,8 +205,7 @@ def race_plan(plan: SweepPlan) -> SweepPlan:
 
 
 def run_race(laboratory: Laboratory, plan: SweepPlan, stop: Event) -> Iterator[CellResult]:
-    """Run every repeat of every setting, interleaved, one at a time. All repeats use the plan's seed, so they write the
-    same text and differ only in time."""
+    """Run every repeat of every setting, interleaved. Repeats use one seed, so they differ only in time."""
     check(plan, laboratory.methods, laboratory.drafters)
     tasks = [Task(cell, plan.request(replace(cell, repeat=0))) for cell in measuring_order(plan)]
     return LocalWorkers(laboratory).work(tasks, stop)
