@@ -1,6 +1,6 @@
 // The KV cache around a round: its slots after the verify pass, and after all rows but the kept ones were dropped.
 
-import { box, clip, group, joinPaths, MONO, path, put, render, short, text, textWidth } from "../shared/ink.js";
+import { box, clip, group, joinPaths, MONO, path, put, render, text, textWidth } from "../shared/ink.js";
 import { DrawnPanel, placeIn } from "./panel.js";
 import { counted } from "../shared/round.js";
 import { define } from "../shared/define.js";
@@ -132,7 +132,7 @@ class CachePanel extends DrawnPanel {
     return round.keep.map((node, place) => {
       const x = this.keptMiddle(place) + (narrow ? 3.5 : 0);
       const y = low.y + low.height / 2 + (narrow ? 0 : 4);
-      const words = cell < 9 ? "" : short(round.show(round.tokens[node]), (narrow ? low.height : cell) - 4, TOKEN_FONT);
+      const words = cell < 9 ? "" : clip(round.show(round.tokens[node]), (narrow ? low.height : cell) - 4, TOKEN_FONT);
       return text("is-mid", words, x, y, { transform: narrow ? `rotate(-90 ${x.toFixed(1)} ${y.toFixed(1)})` : null });
     });
   }

@@ -2,7 +2,7 @@
 
 /** @import { Hit, MarginalsPanel } from "./marginals.js" */
 
-import { nats, ORIGIN, probability, short, MONO } from "../shared/ink.js";
+import { clip, MONO, nats, ORIGIN, probability } from "../shared/ink.js";
 
 const SLOT = { minWidth: 46, cellShare: 0.64, minRow: 14, maxRow: 28, top: 40, foot: 16 };
 const MIN_SHOWN = 3; // candidates of a column; more are shown only if they have MIN_MASS
@@ -207,7 +207,7 @@ export class LatticeDrawing {
     if (drafted) sheet.box(x, y + 1, width, height - 2, "--panel", 0, kept ? 1.8 : 0.9);
     const tone = sheet.shade.inverts(origin, alpha) ? "--panel" : drafted ? "--ink" : "--quiet";
     const tick = kept && candidate !== root && width > 34 ? 9 : 0;
-    sheet.text(short(round.show(candidate.token), width - 5 - tick, font), x + 3, y + height / 2 + 3.5, tone, "start", font);
+    sheet.text(clip(round.show(candidate.token), width - 5 - tick, font), x + 3, y + height / 2 + 3.5, tone, "start", font);
     if (tick) sheet.text("✓", x + width - 2, y + height / 2 + 3.5, tone, "end", `700 10px ${MONO}`);
   }
 

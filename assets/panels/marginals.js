@@ -3,7 +3,7 @@
 /** @import { Candidate, Change } from "./lattice.js" */
 
 import { box, clip, group, joinPaths, MONO, nats, ORIGIN, path, probability, put, render } from "../shared/ink.js";
-import { short, svg, text, textWidth } from "../shared/ink.js";
+import { svg, text, textWidth } from "../shared/ink.js";
 import { entropyOf, LatticeDrawing, minLatticeWidth, preferredNode } from "./lattice.js";
 import { DrawnPanel, placeIn, DeferredDrawing } from "./panel.js";
 import { onTheme, Shade } from "../shared/pen.js";
@@ -247,7 +247,7 @@ export class MarginalsPanel extends DrawnPanel {
     const font = this.row < 13 ? `9px ${MONO}` : TOKEN_FONT;
     const line = y + height / 2 + 3.5;
     this.box(x + 0.5, y + 0.5, width - 1, height - 1, ORIGIN[ORIGINS[drafter]], alpha);
-    const words = room > 9 ? short(round.show(id), room, font) : "";
+    const words = room > 9 ? clip(round.show(id), room, font) : "";
     if (words) this.text(words, x + 4, line, tone, "start", font);
     if (kept) this.text("✓", x + width - 3, line, inverse ? "--panel" : "--ink", "end", `700 10.5px ${MONO}`);
     this.hits.push({ ...guess, lines: () => [round.show(id), `drafter ${drafter + 1}, depth ${depth + 1}, rank ${rank + 1}: probability ${probability(chance)}`,
@@ -306,7 +306,7 @@ export class MarginalsPanel extends DrawnPanel {
         { stroke: colour, "stroke-width": 0.8 + 3 * own, "stroke-opacity": 0.25 + 0.75 * own }),
       path("cp-change-cell", bar(hit.width)),
       path("", bar(hit.width * own), { fill: colour, "fill-opacity": 0.55 }), ...mark,
-      text("", short(this.round.show(to.token), hit.width - 5, `10px ${MONO}`), hit.x + 3, y + 3.5)];
+      text("", clip(this.round.show(to.token), hit.width - 5, `10px ${MONO}`), hit.x + 3, y + 3.5)];
   }
 
   onKey(/** @type {KeyboardEvent} */ event) {

@@ -4,7 +4,7 @@
 /** @import { LabelForm } from "./layout.js" */
 /** @import { TreePanel } from "./tree.js" */
 
-import { clip, describe, group, joinPaths, MONO, path, put, render, short, opacityOf, svg, text, textWidth } from "../shared/ink.js";
+import { clip, describe, group, joinPaths, MONO, path, put, render, opacityOf, svg, text, textWidth } from "../shared/ink.js";
 import { DeferredDrawing } from "./panel.js";
 
 const ITEMS_PER_FRAME = 128
@@ -260,7 +260,7 @@ export class TreeMarks {
     const whole = round.show(this.panel.tokenOf(node));
     const wide = textWidth(whole, font);
     const { y, room } = places.find((place) => place.room >= wide) ?? places.reduce((one, other) => (other.room > one.room ? other : one));
-    const words = short(whole, room, font);
+    const words = clip(whole, room, font);
     if (!words) return [];
     const half = textWidth(words, font) / 2;
     lines.add(x + half, y, half, line / 2);

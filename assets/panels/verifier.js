@@ -1,6 +1,6 @@
 // The verifier's walk as steps, read from a round, and the panel that shows them.
 
-import { button, html, MONO, nats, probability, short } from "../shared/ink.js";
+import { button, clip, html, MONO, nats, probability } from "../shared/ink.js";
 import { Panel, DeferredDrawing } from "./panel.js";
 import { picture } from "../shared/picture.js";
 import { define } from "../shared/define.js";
@@ -158,7 +158,7 @@ class VerifierPanel extends Panel {
   addAlternatives(step, row) {
     const box = html("div", "cp-others", row, "or ");
     for (const { token, p } of step.others) {
-      const words = `${short(this.round.show(token), 90, `11px ${MONO}`)} ${probability(p)}`;
+      const words = `${clip(this.round.show(token), 90, `11px ${MONO}`)} ${probability(p)}`;
       const ends = this.stage.ends(token);
       const title = ends ? "With this token the text would end here" : "Force the text up to here with this token, and let the target go on: a new run";
       const item = button(box, words, title, () => this.stage.emit("alternative", { node: step.node, token }));
@@ -172,7 +172,7 @@ class VerifierPanel extends Panel {
     const look = `${kept ? "is-kept" : match ? "is-twin" : ""} ${trial ? "is-tried" : ""} o-${this.round.origin(node)}`;
     const card = html("span", { class: `cp-offer ${look}`, title: offerWords(child) });
     card.dataset.node = String(node);
-    html("span", "cp-offer-token", card, short(this.round.show(token), 68, `11px ${MONO}`));
+    html("span", "cp-offer-token", card, clip(this.round.show(token), 68, `11px ${MONO}`));
     if (kept) html("span", "cp-offer-tick", card, "✓");
     if (trial && !trial.passed) html("span", "cp-offer-cross", card, "✗");
     const namedFigure = (/** @type {string} */ name, /** @type {number} */ value) => {

@@ -141,21 +141,15 @@ export function joinPaths(marks) {
  *  @param {number | string} x @param {number | string} y @param {number | string} width @param {number | string} height */
 export const box = (x, y, width, height) => `M${x},${y}h${width}v${height}h-${width}z`;
 
-// The pen of a new canvas; every browser has the 2D kind.
-export function newCanvas() {
-  return /** @type {CanvasRenderingContext2D} */ (document.createElement("canvas").getContext("2d"));
-}
-
-/** @type {CanvasRenderingContext2D | undefined} */
-let ruler; // made at first use
-
+/** @type {CanvasRenderingContext2D | null} */
+let ruler = null; // made at first use; every browser has the 2D kind
 /** @param {string} text @param {string} font */
 export function textWidth(text, font) {
   const key = font + "|" + text;
   let width = widths.get(key);
   if (width === undefined) {
     if (widths.size > 20000) widths.clear();
-    ruler ??= newCanvas();
+    ruler ??= /** @type {CanvasRenderingContext2D} */ (document.createElement("canvas").getContext("2d"));
     ruler.font = font;
     width = ruler.measureText(text).width;
     widths.set(key, width);
@@ -163,11 +157,14 @@ export function textWidth(text, font) {
   return width;
 }
 
-/** The longest prefix of `text`, in graphemes, that fits into `room` pixels; empty if not even one does.
+/** The longest prefix of `text`, in graphemes, that fits into `room` pixels; empty if not even one does. If it is too long, the
+ *  mark of a leading space goes first: the word matters more.
  *  @param {string} text @param {number} room @param {string} font */
 export function clip(text, room, font) {
   if (textWidth(text, font) <= room) return text;
-  const parts = Array.from(graphemes.segment(text), (part) => part.segment);
+  const word = text.replace(/^␣(?=[^␣])/, "");
+  if (textWidth(word, font) <= room) return word;
+  const parts = Array.from(graphemes.segment(word), (part) => part.segment);
   let low = 0;
   let high = parts.length - 1;
   while (low < high) {
@@ -176,13 +173,6 @@ export function clip(text, room, font) {
     else high = middle - 1;
   }
   return low > 0 ? parts.slice(0, low).join("") + "…" : "";
-}
-
-/** As `clip`, but a leading space mark is dropped first: if room is short, the word matters more than the space.
- *  @param {string} text @param {number} room @param {string} font */
-export function short(text, room, font) {
-  if (textWidth(text, font) <= room) return text;
-  return clip(text.replace(/^␣(?=[^␣])/, ""), room, font);
 }
 
 export function probability(/** @type {number} */ value) {

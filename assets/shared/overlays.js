@@ -4,7 +4,7 @@ import { button, html } from "./ink.js";
 
 /** @typedef {{ heading: string } | { label: string, note?: string, act: () => unknown }} MenuEntry */
 
-// A button that opens a list under it, a popover: arrows move, Enter chooses, Esc or a click elsewhere closes.
+// A button that opens a list, a popover that the style sheet places: arrows move, Enter chooses, Esc or a click elsewhere closes.
 export class Menu {
   /** `fill` gives the entries when the list opens.
    *  @param {Element} parent @param {string} label @param {string} title @param {() => MenuEntry[]} fill */
@@ -15,22 +15,10 @@ export class Menu {
     this.list = html("div", { class: "cs-menu-list", role: "menu", popover: "auto" }, box);
     opener.popoverTargetElement = this.list;
     this.list.addEventListener("beforetoggle", ({ newState }) => {
-      if (newState !== "open") return;
-      this.list.replaceChildren(...fill().map((entry) => this.entry(entry)));
-      const { bottom, left, right } = opener.getBoundingClientRect();
-      const width = document.documentElement.clientWidth;
-      const edges = left + right < width ? { left: `${Math.max(8, left)}px`, right: "auto" } : { left: "auto", right: `${Math.max(8, width - right)}px` };
-      Object.assign(this.list.style, { top: `${bottom + 6}px`, ...edges });
+      if (newState === "open") this.list.replaceChildren(...fill().map((entry) => this.entry(entry)));
     });
-    this.list.addEventListener("toggle", ({ newState }) => newState === "open" && this.opened());
+    this.list.addEventListener("toggle", ({ newState }) => newState === "open" && this.items[0]?.focus({ preventScroll: true }));
     this.list.addEventListener("keydown", (event) => this.key(event));
-  }
-
-  // Not below the window's end, and with the first entry in focus.
-  opened() {
-    const { top, height } = this.list.getBoundingClientRect();
-    this.list.style.top = `${Math.max(8, Math.min(top, window.innerHeight - height - 8))}px`;
-    this.items[0]?.focus({ preventScroll: true });
   }
 
   get items() {

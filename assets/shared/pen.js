@@ -1,19 +1,10 @@
 // The page's colours as values: read from the CSS variables, so both themes come along.
 
-import { newCanvas, ORIGIN } from "./ink.js";
+import { ORIGIN } from "./ink.js";
 
 /** @param {Element} host @param {string} name */
 export function colourOf(host, name) {
   return getComputedStyle(host).getPropertyValue(name).trim();
-}
-
-// Red, green and blue of any CSS colour: a canvas turns it into #rrggbb.
-/** @param {string} value @param {CanvasRenderingContext2D} pen */
-function channels(value, pen) {
-  pen.fillStyle = "#000000";
-  pen.fillStyle = value;
-  const hex = /^#(..)(..)(..)$/.exec(String(pen.fillStyle));
-  return hex ? hex.slice(1).map((part) => parseInt(part, 16)) : [0, 0, 0];
 }
 
 function luminance(/** @type {number[]} */ rgb) {
@@ -27,8 +18,7 @@ function luminance(/** @type {number[]} */ rgb) {
 // Whether text on a tint of an origin's colour reads better in the panel's colour than in ink.
 export class Shade {
   constructor(/** @type {Element} */ host) {
-    const pen = newCanvas();
-    const read = (/** @type {string} */ name) => channels(colourOf(host, name), pen);
+    const read = (/** @type {string} */ name) => (colourOf(host, name).match(/\w\w/g) ?? []).map((part) => parseInt(part, 16)); // #rrggbb
     this.colours = { root: read(ORIGIN.root), drafter1: read(ORIGIN.drafter1), drafter2: read(ORIGIN.drafter2), both: read(ORIGIN.both) };
     this.panel = read("--panel");
     this.ink = luminance(read("--ink"));
