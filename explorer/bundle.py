@@ -15,8 +15,10 @@ from pathlib import Path
 ASSETS = Path(__file__).resolve().parent.parent / "assets"
 STAGE, LAB = "stage/mount.js", "lab/mount.js"  # entry points
 
-# whether the page begins with the film's first sentence: no view and no run is to be restored, and of Gradio's parts,
-# which a login does not have, one names a recording to open with
+# The film's first sentence, which stands in a page before its scripts. story.js reads it from there.
+FIRST_SENTENCE = '<p class="cs-first" hidden>A language model writes one token a pass.</p>'
+# whether the page begins with that sentence: no view and no run is to be restored, and of Gradio's parts, which a login
+# does not have, one names a recording to open with
 _FROM_START = """<script>document.documentElement.classList.toggle("cs-from-start",
     !location.hash && !location.search && !sessionStorage.getItem("canopy-reload")
     && (!window.gradio_config || (gradio_config.components ?? []).some(({ props }) => props.props?.opening))
@@ -71,7 +73,7 @@ def _document(title: str, lines: Iterable[bytes], code: str, head: str = "") -> 
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         f"<title>{escape(title, quote=False)}</title>\n{head}<style>{style('page.css')}</style></head>\n"
-        '<body class="canopy-replay"><main class="canopy-page"><div id="canopy-header"></div>'
+        f'<body class="canopy-replay">{FIRST_SENTENCE}<main class="canopy-page"><div id="canopy-header"></div>'
         '<div id="canopy-stage"></div></main>\n'
         f'<script type="application/x-ndjson" id="canopy-data">{data}</script>\n{code}</body></html>\n')
 

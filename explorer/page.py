@@ -23,7 +23,7 @@ from engine.requests.admission import MAX_PENDING_RUNS, Admission
 from engine.requests.rig_names import default_setting
 from explorer.browser_calls import bar_call, served
 from explorer.budgets import Budgets
-from explorer.bundle import ASSETS, LAB, STAGE, cover, script, style
+from explorer.bundle import ASSETS, FIRST_SENTENCE, LAB, STAGE, cover, script, style
 from explorer.comparison import Comparison
 from explorer.endpoints import Endpoints
 from explorer.follow import Follow
@@ -115,8 +115,8 @@ def guarded(page: gr.Blocks, routes: Sequence[Route], listening: Listening) -> F
 
 
 class Cover:
-    """Puts a style into the head of Gradio's page, to cover it until ours stands. What ``head`` names comes later, by
-    Gradio's scripts."""
+    """Puts a style and a sentence into Gradio's page, to cover it until ours stands. What ``head`` names comes later,
+    by Gradio's scripts."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -136,6 +136,7 @@ class Cover:
                 body += message.get("body", b"")
                 if not message.get("more_body"):
                     body = body.replace(b"</head>", f"{cover()}</head>".encode(), 1)
+                    body = body.replace(b"<gradio-app", f"{FIRST_SENTENCE}<gradio-app".encode(), 1)
                     MutableHeaders(scope=start)["content-length"] = str(len(body))
                     await send(start)
                     await send({"type": "http.response.body", "body": body})

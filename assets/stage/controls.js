@@ -166,7 +166,8 @@ export const controls = {
   // From the first page to this one: the prompt if one was typed, and what goes on.
   /** @param {string} prompt @param {string | null} goesOn */
   handOver(prompt, goesOn) {
-    storeHandover({ ...handed, run: null, prompt: prompt || handed.prompt, goesOn });
+    const over = { ...handed, run: null, prompt: prompt || handed.prompt, goesOn };
+    if (Object.values(over).some(Boolean)) storeHandover(over); // else this page begins from its first frame
     window.location.reload();
   },
 

@@ -5,7 +5,7 @@
 import { button, fitType, html, write } from "../shared/ink.js";
 import { TokenReader } from "../shared/round.js";
 
-const MIN_TYPE = 11; // pixels
+const MIN_TYPE = 13; // pixels
 const MAX_TYPE = 40;
 
 /** @typedef {{ text: string, origin?: Origin, pass: number }} TypedToken */

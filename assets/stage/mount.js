@@ -29,6 +29,7 @@ import { TextPanel } from "./text.js";
 import { Timeline } from "./timeline.js";
 import { Tour } from "./tour.js";
 
+const UNCOVER_MS = 400;
 const TEXT = {
   title: "Text", caption: "Coloured by who guessed.",
   legend: /** @type {LegendEntry[]} */ ([
@@ -105,8 +106,7 @@ async function begin(parts, opening, name) {
   const { stage, address, notices, film } = parts;
   const asked = Address.opened;
   const { kept } = controls;
-  const uncover = () => document.body.classList.add("cs-ready"); // at the latest when there is something to say
-  stage.on("state", () => stage.pending && uncover());
+  stage.on("state", () => stage.pending && uncover(stage)); // at the latest when there is something to say
   stage.settings = { method: asked.method ?? undefined, budget: asked.budget ?? undefined };
   stage.setMode(asked.mode);
   if (kept) stage.read(kept);
@@ -123,8 +123,18 @@ async function begin(parts, opening, name) {
   if (kept) notices.runAgain("The server answers again; this run broke off with it.");
   if (kept ? controls.goesOn === "card" : !embed(parts) && (!restored || controls.goesOn)) film.open(controls.goesOn);
   stage.emit("mode", { push: false });
-  uncover();
+  uncover(stage);
   parts.ready = true;
+}
+
+// Takes the cover away. The sentence on it moves to where the film says it.
+function uncover(/** @type {Stage} */ { reducedMotion }) {
+  const from = document.querySelector(".cs-first")?.getBoundingClientRect();
+  document.body.classList.add("cs-ready");
+  const headline = document.querySelector(".cs-headline");
+  if (reducedMotion || !from?.height || !headline) return;
+  const to = headline.getBoundingClientRect();
+  headline.animate({ translate: [`${from.x - to.x}px ${from.y - to.y}px`, "0 0"] }, { duration: UNCOVER_MS, easing: "ease-out" });
 }
 
 // In a frame of another page: `?panel=tree,mask` shows these panels alone, `&bare` nothing around them, `&round=5` that round.

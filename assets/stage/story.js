@@ -6,7 +6,7 @@ import { counted, DRAFTER_KINDS, figuresOf } from "../shared/round.js";
 import { reportedSums } from "./metrics.js";
 import { cutOf, waitingWords } from "./text.js";
 
-const READABLE = 20; // rounds of a live run that are told one by one
+const MAX_TOLD = 20; // rounds of a live run that are told one by one
 
 /** A sentence in parts, each with the class of its look. @typedef {[text: string, look?: string][]} Sentence */
 
@@ -21,7 +21,7 @@ const VERDICTS = {
  *  @param {Stage} stage @returns {{ headline: Sentence, more: string } | null} */
 function sceneWords({ scene, recordedRound: round, speedup, comparison, roundsBeforeRepetition, header, withheld }) {
   if (scene === "plain") {
-    return { headline: [["A language model writes one token a pass."]],
+    return { headline: [[document.querySelector(".cs-first")?.textContent ?? ""]],
       more: "A token is a word, or a piece of one. For each the model reads all of its weights: that is a pass." };
   }
   if (scene === "guess" && round) {
@@ -64,9 +64,9 @@ function wordsOf(stage) {
   }
   if (round.chunked) return chunkWords(stage, round, over);
   if (over) return outcome(stage);
-  if (stage.following && stage.current > READABLE) { // nobody reads a sentence a round any more
+  if (stage.following && stage.current > 0 && stage.rounds.length > MAX_TOLD) { // nobody reads a sentence a round any more
     const { tau, tokens, rounds } = figuresOf(stage.rounds.slice(0, stage.current + 1));
-    return { headline: [["A pass of the big model writes "], [tau.toFixed(1), "cs-count"], [" tokens."]], more: `So far ${tokens} tokens in ${rounds} passes.` };
+    return { headline: [[tau.toFixed(1), "cs-count"], [" tokens a pass so far."]], more: `${tokens} tokens in ${rounds} passes.` };
   }
   return { headline: kept("One pass of the big model just wrote ", round), more: explain(round) };
 }

@@ -77,6 +77,15 @@ def test_race_and_answer_fill_their_panels_and_are_whole(watched: Watched, addre
         })""", arg=boxes)
 
 
+def test_the_race_can_be_read_on_a_phone(watched: Watched, address: str) -> None:
+    watched.page.set_viewport_size({"width": 390, "height": 844})
+    page = watched.open(address)
+    page.evaluate("Canopy.parts.film.go('race')")
+    sizes = page.evaluate("""Array.from(document.querySelectorAll(".cs-duel :is(header, header *, .cs-track-text)"),
+        (part) => parseFloat(getComputedStyle(part).fontSize))""")
+    assert min(sizes) >= 13
+
+
 def test_it_is_left_by_key_and_button_and_played_again(moving: Any) -> None:
     assert moving.evaluate(SCENE) == "plain"
     moving.keyboard.press("Escape")

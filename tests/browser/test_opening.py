@@ -161,7 +161,7 @@ def test_a_named_origin_shows_it_in_a_frame_behind_a_proxy(browser: Browser) -> 
 
 def test_gradios_page_is_covered_until_the_first_view_stands(
         browser: Browser, watched: Watched, address: str, tmp_path: Path) -> None:
-    cover = "getComputedStyle(document.body, '::before').content"
+    cover, first = "getComputedStyle(document.body, '::before').content", "document.querySelector('.cs-first')"
     with browser.new_context(java_script_enabled=False) as still:
         page = still.new_page()
         page.goto(address)
@@ -171,12 +171,26 @@ def test_gradios_page_is_covered_until_the_first_view_stands(
         page.route("**/*.js", lambda route: route.abort())  # Gradio's, which make the page
         for view, says in (("", True), ("#mode=workbench", False)):
             page.goto(f"{address}{view}", wait_until="commit")
-            page.wait_for_function("document.body")
-            said = page.evaluate("getComputedStyle(document.body, '::after').content")
-            assert ("one token a pass" in said) is says, "the film's first sentence, before any script"
+            page.wait_for_function(first)
+            assert page.evaluate(f"{first}.checkVisibility()") is says, "the film's first sentence, before any script"
             page.goto("about:blank")
         with served("-m", "tests.browser.serve", PORT, "0", "--follow", str(tmp_path)) as url:
             page.goto(url, wait_until="commit")
-            page.wait_for_function("document.body")
-            assert page.evaluate("getComputedStyle(document.body, '::after').content") == "none", "no film is to come"
-    assert watched.open(address).evaluate(cover) == "none"
+            page.wait_for_function(first)
+            assert not page.evaluate(f"{first}.checkVisibility()"), "no film is to come"
+    watched.page.add_init_script("""(() => {
+        window.loaders = [];
+        window.covered = [];
+        const look = () => {
+            for (const loader of document.querySelectorAll(".loading")) loaders.push(loader.checkVisibility());
+            const first = document.querySelector(".cs-first");
+            if (first && !document.body.matches(".cs-ready")) covered.push(first.checkVisibility());
+        };
+        new MutationObserver(look).observe(document, { childList: true, subtree: true });
+    })()""")
+    page = watched.open(address)
+    assert page.evaluate(cover) == "none" and not page.evaluate(f"{first}.checkVisibility()")
+    page.evaluate("Canopy.parts.film.go('plain')")
+    assert page.locator(".cs-headline").inner_text() == page.evaluate(f"{first}.textContent")
+    assert page.evaluate("loaders.length && !loaders.includes(true)"), "Gradio's own is never seen"
+    assert page.evaluate("covered.every(Boolean)"), "the sentence stays until the view stands"

@@ -34,6 +34,14 @@ def test_it_ends_on_figures_that_divide_and_says_of_the_text_only_what_was_compa
     assert page.get_by_role("button", name="Watch both").is_hidden()
 
 
+def test_of_a_long_live_run_the_headline_says_the_mean_so_far(onlooker: Watched) -> None:
+    page = onlooker.show("#trace=wide&mode=story")
+    for index in (4, 5):
+        page.evaluate(f"{STAGE}.go({index}, {{ follow: true }})")
+        tokens = page.evaluate(f"{STAGE}.rounds.slice(0, {index + 1}).flatMap(({{ keep }}) => Array.from(keep)).length")
+        assert f"{tokens / (index + 1):.1f} " in page.locator(".cs-headline").inner_text()
+
+
 def test_the_caret_of_a_live_run_stands_where_its_shown_text_ends(onlooker: Watched) -> None:
     page = onlooker.show("#trace=welcome&mode=story&round=2")
     page.evaluate(f"{STAGE}.setState('running', '')")
