@@ -148,30 +148,30 @@ def library(opened: Path | None, rig: str) -> Library:
     return Library([*named, *shipped(ASSETS / "traces", rig)])
 
 
-def follow_of(wanted: argparse.Namespace) -> Follow | None:
+def follow_of(args: argparse.Namespace) -> Follow | None:
     """Return the file or folder to follow, if there is one."""
-    if not wanted.follow:
+    if not args.follow:
         return None
-    if wanted.trace is None:
+    if args.trace is None:
         raise TraceError("--follow has nothing to follow; name a trace file or a folder of them with --trace.")
-    return Follow(wanted.trace)
+    return Follow(args.trace)
 
 
-def shared_of(wanted: argparse.Namespace) -> SharedRuns | None:
+def shared_of(args: argparse.Namespace) -> SharedRuns | None:
     """The folder of shared runs, if there is to be one."""
-    return SharedRuns(wanted.shared) if wanted.shared else None
+    return SharedRuns(args.shared) if args.shared else None
 
 
-def may_choose(wanted: argparse.Namespace) -> bool:
+def may_choose(args: argparse.Namespace) -> bool:
     """Whether another rig may be chosen in the page: strangers do not get to fill the disk or to look for folders."""
-    if wanted.rig_choice:
-        return bool(wanted.rig_choice == "on")
-    return wanted.host in ("127.0.0.1", "localhost", "::1") or wanted.auth is not None
+    if args.rig_choice:
+        return bool(args.rig_choice == "on")
+    return args.host in ("127.0.0.1", "localhost", "::1") or args.auth is not None
 
 
-def why_closed(wanted: argparse.Namespace) -> str:
+def why_closed(args: argparse.Namespace) -> str:
     """Why people may not choose another rig in the page, in a sentence; empty if they may."""
-    if not may_choose(wanted):
+    if not may_choose(args):
         return "Another rig cannot be chosen here; whoever runs this page can start it with --rig-choice on."
     missing = [name for name in ("torch", "transformers") if find_spec(name) is None]
     return f"No rig can be loaded: the package {missing[0]} is not installed." if missing else ""
@@ -185,27 +185,27 @@ def keep_offline(rig: str, may_choose: bool) -> None:
         os.environ.update(HF_HUB_OFFLINE="1", TRANSFORMERS_OFFLINE="1")
 
 
-def first_page(wanted: argparse.Namespace, recordings: Library) -> str:
+def first_page(args: argparse.Namespace, recordings: Library) -> str:
     """Return the HTML served while the page is built. Without a recording if login is required or a file is
     followed."""
-    first = None if wanted.auth or wanted.follow else recordings.first()
+    first = None if args.auth or args.follow else recordings.first()
     lines = RunLog.recorded(first.name, first.trace, recordings.comparison(first.name)).all_lines() if first else ()
-    return opening_page(lines, wanted.root_path)
+    return opening_page(lines, args.root_path)
 
 
-def serve_page(wanted: argparse.Namespace, recordings: Library, listening: Listening) -> Starlette:
+def serve_page(args: argparse.Namespace, recordings: Library, listening: Listening) -> Starlette:
     """The page itself, inside its gate; this imports Gradio."""
-    app: Starlette = import_module("explorer.page").guarded(*build_page(wanted, recordings), listening)
+    app: Starlette = import_module("explorer.page").guarded(*build_page(args, recordings), listening)
     return app
 
 
-def build_page(wanted: argparse.Namespace, recordings: Library) -> tuple[gr.Blocks, list[Route]]:
+def build_page(args: argparse.Namespace, recordings: Library) -> tuple[gr.Blocks, list[Route]]:
     """Build the page. Recordings answer at first; the rig is loaded once the page is served."""
-    rig = CurrentRig(recorded_rig(recordings, LOADING), coming=loading(wanted.rig))
+    rig = CurrentRig(recorded_rig(recordings, LOADING), coming=loading(args.rig))
     admission = Admission()
-    choice = RigChoice(rig, admission, partial(open_rig, wanted.dtype, admission), why_closed(wanted), free_memory)
+    choice = RigChoice(rig, admission, partial(open_rig, args.dtype, admission), why_closed(args), free_memory)
     page, routes = import_module("explorer.page").build(
-        rig, recordings, choice, wanted.results, follow_of(wanted), shared_of(wanted))
+        rig, recordings, choice, args.results, follow_of(args), shared_of(args))
 
     async def load() -> None:
         choice.load_first(EMBEDDED_RIG, partial(recorded_rig, recordings))
@@ -218,20 +218,20 @@ def main() -> int:
     """Serve the page until it is interrupted."""
     configure_openmp()  # a rig that is loaded later imports torch
     try:
-        wanted = flags().understand(sys.argv[1:])
+        args = flags().understand(sys.argv[1:])
     except UsageError as error:
         print(error, file=sys.stderr)
         return USAGE_ERROR
     logging.basicConfig(format="%(message)s", level=logging.WARNING)
-    keep_offline(wanted.rig, may_choose(wanted))
-    listening = Listening(wanted.host, wanted.port, wanted.auth, wanted.allow_host, wanted.root_path,
-                          wanted.allow_frame)
+    keep_offline(args.rig, may_choose(args))
+    listening = Listening(args.host, args.port, args.auth, args.allow_host, args.root_path,
+                          args.allow_frame)
     try:
         signal.signal(signal.SIGINT, signal.default_int_handler)
-        follow_of(wanted)
-        shared_of(wanted)
-        recordings = library(None if wanted.follow else wanted.trace, wanted.rig)
-        serve_at_once(first_page(wanted, recordings), partial(serve_page, wanted, recordings, listening), listening)
+        follow_of(args)
+        shared_of(args)
+        recordings = library(None if args.follow else args.trace, args.rig)
+        serve_at_once(first_page(args, recordings), partial(serve_page, args, recordings, listening), listening)
     except CanopyError as error:
         print(error, file=sys.stderr)
         return FAILED

@@ -531,10 +531,10 @@ def _about(run: Mapping[str, Any], strict: bool) -> tuple[dict[str, Any], dict[s
     """Check the description of a run. Return its valid fields, and the reason for each one left out."""
     about, refusals = {}, {}
     for name, check in {**REQUEST, **HEADER, "drafters": check_drafters}.items():
-        given = run.get(name)
+        value = run.get(name)
         try:
-            if given is not None:
-                about[name] = check(_plain(given), name)
+            if value is not None:
+                about[name] = check(_plain(value), name)
         except Exception as error:
             if strict:
                 raise RecorderError(f"The {name} of the run is refused: {reason_of(error)}.") from error
@@ -592,8 +592,8 @@ def _lattice(draft: Mapping[str, Any]) -> dict[str, Any]:
     return lattice
 
 
-def _arrays(given: Mapping[str, Any], kinds: Mapping[str, str]) -> dict[str, Any]:
-    return {name: _array(name, given[name], kind) for name, kind in kinds.items() if given.get(name) is not None}
+def _arrays(fields: Mapping[str, Any], kinds: Mapping[str, str]) -> dict[str, Any]:
+    return {name: _array(name, fields[name], kind) for name, kind in kinds.items() if fields.get(name) is not None}
 
 
 def _single(name: str, value: Any) -> int:
@@ -673,9 +673,9 @@ def check_number(value: Any, name: str, minimum: float = 0.0, maximum: float = 1
     return float(value)
 
 
-def check_names(given: Mapping[str, Any], names: Any, what: str) -> None:
+def check_names(fields: Mapping[str, Any], names: Any, what: str) -> None:
     """Check that there are no names but these."""
-    if unknown := sorted(set(map(str, given)) - set(names)):
+    if unknown := sorted(set(map(str, fields)) - set(names)):
         raise RecorderError(f"{what} has no {quoted(unknown[0])}; it may have {', '.join(names)}")
 
 

@@ -34,9 +34,9 @@ def named_fields(value: Any) -> Mapping[str, Any]:
 
 def browser_call(name: str, ask: Callable[[Mapping[str, Any]], Any]) -> Call:
     """Wrap ``ask`` as the browser function ``name``; errors come back as {"error": message}."""
-    def answer(wanted: Any = None) -> Any:
+    def answer(query: Any = None) -> Any:
         try:
-            return ask(named_fields(wanted or {}))  # a call without an argument sends []
+            return ask(named_fields(query or {}))  # a call without an argument sends []
         except CanopyError as error:
             return {"error": str(error).encode("utf8", "backslashreplace").decode()}  # it may name a file
         except Exception as error:
@@ -66,21 +66,21 @@ def served(calls: Iterable[Call]) -> list[Call]:
 
     def limited(call: Call) -> Call:
         @wraps(call)
-        async def answer(wanted: Any = None) -> Response:
+        async def answer(query: Any = None) -> Response:
             async with room:
-                return await asyncio.to_thread(_response, call, wanted)
+                return await asyncio.to_thread(_response, call, query)
         return answer
 
     def prompt(call: Call) -> Call:
-        return wraps(call)(lambda wanted=None: _response(call, wanted))
+        return wraps(call)(lambda query=None: _response(call, query))
     return [limited(call) if call.__name__ in LONG else prompt(call) for call in calls]
 
 
-def _response(call: Call, wanted: Any) -> Response:
+def _response(call: Call, query: Any) -> Response:
     """The answer as JSON; bytes are JSON already."""
     from gradio.routes import ORJSONResponse  # noqa: PLC0415 - see the top
 
-    if not isinstance(value := call(wanted), bytes):
+    if not isinstance(value := call(query), bytes):
         written: Response = ORJSONResponse(value)
         return written
     return StreamingResponse(_steps(value), media_type="application/json", headers={"Content-Length": str(len(value))})

@@ -81,26 +81,26 @@ class Budgets:
     def functions(self) -> list[Call]:
         return [browser_call("budgets", self.curve), browser_call("round_at", self.round_at)]
 
-    def round_at(self, wanted: Mapping[str, Any]) -> bytes:
+    def round_at(self, query: Mapping[str, Any]) -> bytes:
         """Return a round at another budget, as a line: {"run", "round": from 0, "budget"}."""
-        drafts = Redrafting(trace := self._trace_of(str(wanted.get("run"))))
-        number = check_int("The round", wanted.get("round"), 0, len(trace.entries) - 1)
-        budget = check_option("budget", wanted.get("budget"))
+        drafts = Redrafting(trace := self._trace_of(str(query.get("run"))))
+        number = check_int("The round", query.get("round"), 0, len(trace.entries) - 1)
+        budget = check_option("budget", query.get("budget"))
         entry = trace.entries[number]
         if not entry.round.drafts:
             raise RequestError("This round drafted nothing, so there is nothing to build another tree from.")
         round_ = drafts.round_at(entry.round, budget)
         return encoded(Entry(replace(round_, candidates=()), {}, entry.elapsed_seconds))
 
-    def curve(self, wanted: Mapping[str, Any]) -> BudgetForecast:
+    def curve(self, query: Mapping[str, Any]) -> BudgetForecast:
         """Predict τ and speed of {"run", "live": whether it goes on} at every budget.
 
         Speeds follow from the measured cost of passes, scaled so that the curve goes through the run's own speed,
         measured beside plain decoding or over its rounds so far. No speed-up is predicted if the run's own is withheld,
         and no speed if the cost curve contradicts it."""
-        run = str(wanted.get("run"))
+        run = str(query.get("run"))
         trace = self._trace_of(run)
-        curve = self._curve(run, trace, bool(wanted.get("live")))
+        curve = self._curve(run, trace, bool(query.get("live")))
         view: BudgetForecast = {
             "budgets": list(curve.budgets), "rounds": len(curve.kept), "tau": None, "speed": None, "plain": 0.0,
             "withheld": "", "measured": measured_curve(trace.header, self._sweep_of(trace.header))}
@@ -152,7 +152,7 @@ class Budgets:
 
 def measured_curve(header: Header, sweep: SweepView) -> MeasuredCurve | None:
     """Return the part of a sweep with the run's method and sampling; None if that has fewer than two budgets."""
-    def wanted(row: Row) -> bool:
+    def comparable(row: Row) -> bool:
         setting, asked = row.setting, header.request
         return (setting.pace == FIXED and setting.drafters in ((), header.drafters)
                 and (setting.method, setting.split) == (asked.method, asked.split)
@@ -160,7 +160,7 @@ def measured_curve(header: Header, sweep: SweepView) -> MeasuredCurve | None:
                     asked.sampling.temperature, asked.sampling.top_k, asked.sampling.top_p))
 
     all_rows = sweep.summary.at(1).rows
-    rows = sorted((row for row in all_rows if wanted(row) and not row.withheld), key=lambda row: row.setting.budget)
+    rows = sorted((row for row in all_rows if comparable(row) and not row.withheld), key=lambda row: row.setting.budget)
     if len(rows) < 2 or sweep.stored is None:
         return None
     conditions = sweep.stored.conditions

@@ -47,10 +47,10 @@ class Comparison:
     def functions(self) -> list[Call]:
         return [browser_call("compare", self.compare), browser_call("compared", self._jobs.poll)]
 
-    def compare(self, wanted: Mapping[str, Any]) -> dict[str, Any]:
+    def compare(self, query: Mapping[str, Any]) -> dict[str, Any]:
         """Start a job that compares {"run"} with plain decoding; return {"job"}. Its result, a ``PlainComparison``,
         grows. Raises RequestError if another run waits, or if this one was made on another rig or machine."""
-        run = str(wanted.get("run"))
+        run = str(query.get("run"))
         trace = self._trace_of(run)
         self._refuse(run, trace)
         return {"job": self._jobs.start(lambda job: self._measure(run, trace, job))}

@@ -78,9 +78,9 @@ class Endpoints:
         compared = run.about.get("comparison") if run else self._library.comparison(name)
         return {} if compared is None or compared.state == "measuring" else encode_record(compared.speed)
 
-    def _open_file(self, given: Mapping[str, Any]) -> dict[str, Any]:
+    def _open_file(self, query: Mapping[str, Any]) -> dict[str, Any]:
         """Store a trace file as a run: {"name", and what ``Uploads.collect`` takes} gives {"run": its name}."""
-        name, file = str(given.get("name", "the file"))[:80], self._uploads.collect(given)
+        name, file = str(query.get("name", "the file"))[:80], self._uploads.collect(query)
         trace, run = loads(file, name), FILE_PREFIX + uuid4().hex[:12]
         if not trace.entries:
             raise TraceError(f"{name} has an end and no round; nothing of it can be shown.")
@@ -88,31 +88,31 @@ class Endpoints:
         gc.freeze()  # exempt the trace from garbage collection: scanning its millions of objects stalls every request
         return {"run": run}
 
-    def _export(self, given: Mapping[str, Any]) -> bytes:
+    def _export(self, query: Mapping[str, Any]) -> bytes:
         """Export a run: {"kind", "run", "round": from 0, and for a replay page "title", "comment" and "view"} gives
         {"name", "media", "data": base64} as JSON."""
-        number, (trace, comparison) = check_int("The round", given.get("round", 0), 0, MAX_TOKENS), self._worded(given)
-        run = RunLog.recorded(str(given.get("run")), trace, comparison)  # without the runs that shared its rounds
-        view = str(given.get("view") or "")[:MAX_ADDRESS_LENGTH]
-        return export(str(given.get("kind"))[:40], run, number, view).as_json()
+        number, (trace, comparison) = check_int("The round", query.get("round", 0), 0, MAX_TOKENS), self._worded(query)
+        run = RunLog.recorded(str(query.get("run")), trace, comparison)  # without the runs that shared its rounds
+        view = str(query.get("view") or "")[:MAX_ADDRESS_LENGTH]
+        return export(str(query.get("kind"))[:40], run, number, view).as_json()
 
-    def _share(self, given: Mapping[str, Any]) -> dict[str, Any]:
+    def _share(self, query: Mapping[str, Any]) -> dict[str, Any]:
         """Share a run: {"run", "title", "comment"} gives {"run": its name}. Anybody with the name may open and delete
         it."""
         if self._shared is None:
             raise RequestError("This server keeps no shared runs; whoever runs it can start it with --shared DIR.")
-        return {"run": self._shared.keep(*self._worded(given))}
+        return {"run": self._shared.keep(*self._worded(query))}
 
-    def _unshare(self, given: Mapping[str, Any]) -> dict[str, Any]:
+    def _unshare(self, query: Mapping[str, Any]) -> dict[str, Any]:
         """Delete a shared run: {"run"}."""
         if self._shared:
-            self._shared.delete(str(given.get("run")))
+            self._shared.delete(str(query.get("run")))
         return {}
 
-    def _worded(self, given: Mapping[str, Any]) -> tuple[Trace, PlainComparison | None]:
+    def _worded(self, query: Mapping[str, Any]) -> tuple[Trace, PlainComparison | None]:
         """Return a run with the title and comment that somebody gives it, and its comparison with plain decoding."""
-        name = str(given.get("run"))
-        return with_words(self.trace_of(name), given), self.run_of(name).about.get("comparison")
+        name = str(query.get("run"))
+        return with_words(self.trace_of(name), query), self.run_of(name).about.get("comparison")
 
     def publish(self) -> None:
         """Declare the named endpoints for other programs, while the page is being built."""
@@ -130,10 +130,10 @@ class Endpoints:
         [role, text] or {role, content}."""
         with _refusal():
             named = {"method": method or None, "budget": budget, "temperature": temperature}
-            given = {**self._runner.default_setting(),
+            fields = {**self._runner.default_setting(),
                      **{name: value for name, value in named.items() if value is not None},
                      **named_fields(options or {}), "prompt": prompt}
-            yield from self._summaries(prompt_request(given, page=True), asker())
+            yield from self._summaries(prompt_request(fields, page=True), asker())
 
     def _summaries(self, request: PromptRequest, who: Asker) -> Iterator[dict[str, Any]]:
         run = self._runner.start(request, who.address, who.cache)

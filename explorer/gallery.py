@@ -114,16 +114,16 @@ def main() -> int:
     parser.add_argument("traces", type=Path, help="a folder of trace files")
     parser.add_argument("site", type=Path, help="the folder to write to")
     parser.add_argument("--title", default="Runs of Canopy", help="the heading of the index")
-    choice = parser.parse_args()
-    if not choice.traces.is_dir():
-        parser.error(f"{choice.traces} is not a folder; name one with trace files (.jsonl or .jsonl.gz)")
+    args = parser.parse_args()
+    if not args.traces.is_dir():
+        parser.error(f"{args.traces} is not a folder; name one with trace files (.jsonl or .jsonl.gz)")
     try:
-        choice.site.mkdir(parents=True, exist_ok=True)
-        count = write_gallery(choice.traces, choice.site, choice.title)
+        args.site.mkdir(parents=True, exist_ok=True)
+        count = write_gallery(args.traces, args.site, args.title)
     except (CanopyError, OSError) as error:
         print(f"The gallery cannot be written: {error}", file=sys.stderr)
         return 1
-    print(f"{count} runs: {choice.site / 'index.html'}")
+    print(f"{count} runs: {args.site / 'index.html'}")
     return 0
 
 

@@ -107,14 +107,14 @@ class Jobs:
             self._kept.popitem(last=False)[1].stop.set()
         return name
 
-    def poll(self, wanted: Mapping[str, Any]) -> JobView:
+    def poll(self, query: Mapping[str, Any]) -> JobView:
         """Return a job's progress for {"job": id}; with "stop": true, stop it. Raises RequestError for an unknown
         id."""
-        job = self._kept.get(str(wanted.get("job")))
+        job = self._kept.get(str(query.get("job")))
         if job is None:
             raise RequestError("That measurement is gone: the server was restarted, or has made many others since; "
                                "begin it again.")
         job.polled_at = monotonic()
-        if wanted.get("stop"):
+        if query.get("stop"):
             job.stop.set()
         return job.view()

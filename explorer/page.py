@@ -238,13 +238,13 @@ def _update_bar(page: gr.Blocks, controls: Controls, stage: gr.HTML, rig: Curren
         methods = list(rig.source.methods)
         usual = default_setting(rig.instruments.opened_as) if (method, budget) == controls.opened_with else {}
         # a method that can be run stays: a recording may have filled in another by the time that this arrives
-        wanted = fitting(usual.get("method", method), methods)
-        kept = {} if wanted == method else {"value": wanted}
+        shown_method = fitting(usual.get("method", method), methods)
+        kept = {} if shown_method == method else {"value": shown_method}
         ours = methods != [SERVED]  # an attached server drafts as it was started
         steps, nodes, *others = (gr.update(interactive=ours) for _ in controls.drafting())
         nodes |= {"value": usual["budget"]} if usual.get("budget", budget) != budget else {}
         return [gr.Dropdown(choices=methods, **kept), gr.Dropdown(choices=titles(presets.for_rig(rig))),
-                drafters(wanted, names_of(chosen)), steps, nodes, *others]
+                drafters(shown_method, names_of(chosen)), steps, nodes, *others]
 
     def filled(name: str | None) -> list[Any]:
         """Fill the bar from a preset, and let go of it: Gradio sends the list's value whenever it loses the focus."""
@@ -267,12 +267,12 @@ def _update_bar(page: gr.Blocks, controls: Controls, stage: gr.HTML, rig: Curren
     restored = page.load(
         None, asked, [*asked, controls.steps], js="(...values) => Canopy.controls.restore(...values)", queue=False,
         api_visibility="private")
-    given, fitted_by = [controls.method, controls.budget, controls.drafters], [controls.method, controls.drafters]
+    inputs, fitted_by = [controls.method, controls.budget, controls.drafters], [controls.method, controls.drafters]
     shown = [controls.method, controls.preset, controls.drafters, *controls.drafting()]
     # what the rig starts with, which arrives late, must not replace the setting of a run that fills the bar
     asks = {"js": "(method, budget, drafters) => [method, Canopy.controls.filled ? null : budget, drafters]", **QUIET}
-    restored.then(bar_call(offered), given, shown, preprocess=False, **asks)
-    stage.rig(bar_call(offered), given, shown, preprocess=False, **asks)
+    restored.then(bar_call(offered), inputs, shown, preprocess=False, **asks)
+    stage.rig(bar_call(offered), inputs, shown, preprocess=False, **asks)
     chosen = controls.preset.input(
         bar_call(filled), controls.preset, outputs, preprocess=False,
         js="(name) => Canopy.controls.picked = [name]", **QUIET)

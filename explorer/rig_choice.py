@@ -118,11 +118,11 @@ class RigChoice:
             "coming": coming.name if coming else "", "failure": self._failure, "retry": self._unreachable_server,
             "loading": {"name": load.name, "message": load.message, "share": load.share} if load else None}
 
-    def choose(self, wanted: Mapping[str, Any]) -> RigState:
+    def choose(self, query: Mapping[str, Any]) -> RigState:
         """Begin to load {"rig": a name, a folder, or TARGET::DRAFTER}; RequestError if that cannot begin now."""
         if self._closed:
             raise RequestError(self._closed)
-        name = str(wanted.get("rig") or "").strip()
+        name = str(query.get("rig") or "").strip()
         if not 0 < len(name) <= MAX_NAME_LENGTH:
             raise RequestError("Name a rig: one from the list, a folder with a rig.json, or TARGET::DRAFTER, each a "
                                f"folder or a model id, in at most {MAX_NAME_LENGTH} characters.")

@@ -27,11 +27,11 @@ NAME = re.compile(r"shared-[0-9a-f]{32}")
 INVISIBLE = re.compile(r"[\x00-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2028\u2029\u2066-\u2069]+")  # or turning text
 
 
-def with_words(trace: Trace, given: Mapping[str, Any]) -> Trace:
+def with_words(trace: Trace, query: Mapping[str, Any]) -> Trace:
     """The trace with the ``title`` and ``comment`` that somebody gave it; RequestError if they are too long."""
     words = {}
     for name, maximum in MAX_LENGTHS.items():
-        text = str(given.get(name) or "")
+        text = str(query.get(name) or "")
         if len(text) > maximum:
             raise RequestError(f"The {name} {shown(text)} has {len(text):,} characters; it may have {maximum} at most.")
         words[name] = " ".join(INVISIBLE.sub(" ", text).split())

@@ -39,8 +39,8 @@ class TwoRuns(TypedDict):
 
 def two_runs_call(trace_of: Callable[[str], Trace]) -> Call:
     """The function of the browser that compares {"first": {"run"}, "second": {"run"}}."""
-    def compared(wanted: Mapping[str, Any]) -> TwoRuns:
-        first, second = (trace_of(str(named_fields(wanted.get(side)).get("run"))) for side in SIDES)
+    def compared(query: Mapping[str, Any]) -> TwoRuns:
+        first, second = (trace_of(str(named_fields(query.get(side)).get("run"))) for side in SIDES)
         return two_runs(first, second)
     return browser_call("two_runs", compared)
 

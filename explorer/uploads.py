@@ -21,12 +21,12 @@ class Uploads:
         self._lock = Lock()
         self._arriving = Latest[str, list[bytes]](MAX_INCOMPLETE_FILES)
 
-    def receive(self, wanted: Mapping[str, Any]) -> dict[str, Any]:
+    def receive(self, query: Mapping[str, Any]) -> dict[str, Any]:
         """Receive one piece: {"upload": empty for the first of a file, "data": base64} gives {"upload": the file's
         name}. Raises RequestError if it is damaged, too large, or of a file that was dropped."""
-        piece = _decoded(wanted)
+        piece = _decoded(query)
         with self._lock:
-            name = str(wanted.get("upload") or "")
+            name = str(query.get("upload") or "")
             if name and name not in self._arriving:
                 raise RequestError(DAMAGED)
             pieces = [*(self._arriving.pop(name) if name else ()), piece]
@@ -35,15 +35,15 @@ class Uploads:
             self._arriving[name] = pieces
         return {"upload": name}
 
-    def collect(self, given: Mapping[str, Any]) -> bytes:
+    def collect(self, query: Mapping[str, Any]) -> bytes:
         """Return the bytes of {"upload": a file that has arrived}, which is forgotten here, or of {"data": base64}, a
         file of one piece. Raises RequestError if there is none."""
-        if "upload" not in given:
-            data = _decoded(given)
+        if "upload" not in query:
+            data = _decoded(query)
             self._check(len(data))
             return data
         with self._lock:
-            if (pieces := self._arriving.pop(str(given["upload"]), None)) is None:
+            if (pieces := self._arriving.pop(str(query["upload"]), None)) is None:
                 raise RequestError(DAMAGED)
         return b"".join(pieces)
 
@@ -53,8 +53,8 @@ class Uploads:
                 f"The file is larger than {self._max_bytes // 2**20} MiB, which is the most that is taken.")
 
 
-def _decoded(given: Mapping[str, Any]) -> bytes:
+def _decoded(query: Mapping[str, Any]) -> bytes:
     try:
-        return base64.b64decode(str(given.get("data") or ""), validate=True)
+        return base64.b64decode(str(query.get("data") or ""), validate=True)
     except ValueError as error:
         raise RequestError(DAMAGED) from error

@@ -55,9 +55,9 @@ def main() -> int:
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rig", choices=tuple(STAGES), default="demo")
     parser.add_argument("--again", action="store_true", help="run stages whose results exist, too")
-    choice = parser.parse_args()
-    for result, module in STAGES[choice.rig]:
-        if result.exists() and not choice.again:
+    args = parser.parse_args()
+    for result, module in STAGES[args.rig]:
+        if result.exists() and not args.again:
             print(f"{result} exists", flush=True)
             continue
         print("python -m " + " ".join(module), flush=True)
@@ -65,7 +65,7 @@ def main() -> int:
         if status:
             print("A stage failed; what was finished is kept.", file=sys.stderr)
             return status
-    print(f"The rig {choice.rig} is made.")
+    print(f"The rig {args.rig} is made.")
     return 0
 
 

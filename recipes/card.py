@@ -124,19 +124,19 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rig", default="demo")
     parser.add_argument("--scores", type=Path, help="the output of recipes.evaluate, if it was run already")
-    choice = parser.parse_args()
-    folder = Path("assets") / choice.rig
+    args = parser.parse_args()
+    folder = Path("assets") / args.rig
     card = json.loads((folder / "rig.json").read_text(encoding="utf8"))
-    card["familiar_nats"] = round(familiar_nats(choice.rig), 3)
+    card["familiar_nats"] = round(familiar_nats(args.rig), 3)
     (folder / "rig.json").write_text(json.dumps(card, indent=1) + "\n", encoding="utf8")
-    output = choice.scores.read_text(encoding="utf8") if choice.scores else evaluated("--domains", *MAKERS)
+    output = args.scores.read_text(encoding="utf8") if args.scores else evaluated("--domains", *MAKERS)
     scores = last_line(output)
     reworded = last_line(evaluated("--reworded", "--domains", "math", "code", "explain"))
     target = read_facts(folder / "target")
     (folder / "README.md").write_text(CARD.format(
         good_at=card["good_at"], training=training_table(folder),
         scores=score_table(scores), reworded=score_table(reworded), worded=len(read_prompts(REWORDED)),
-        hardware=load_rig(choice.rig, "bfloat16").hardware, torch=target["torch"],
+        hardware=load_rig(args.rig, "bfloat16").hardware, torch=target["torch"],
         **{name: scores[name] for name in ("prompts", "dtype", "budget")}), encoding="utf8")
 
 

@@ -253,28 +253,28 @@ def main() -> None:
                         help=f"begin with the drafter in --rig, on the target's answers ({', '.join(OWN_TOKENS)})")
     parser.add_argument("--finish-tokens", type=int, help="tokens of the run's last part, or of going on")
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
-    choice = parser.parse_args()
-    if choice.go_on and choice.drafter not in OWN_TOKENS:
-        parser.error(f"the drafter {choice.drafter} does not go on; those that do are {', '.join(OWN_TOKENS)}")
+    args = parser.parse_args()
+    if args.go_on and args.drafter not in OWN_TOKENS:
+        parser.error(f"the drafter {args.drafter} does not go on; those that do are {', '.join(OWN_TOKENS)}")
     torch.manual_seed(0)
-    name = choice.drafter if choice.layout == "dflash" else f"{choice.drafter}2"
-    out = choice.rig / name
-    tokenizer = AutoTokenizer.from_pretrained(choice.rig / "target")
-    target = Qwen3ForCausalLM.from_pretrained(choice.rig / "target", dtype=torch.float32).to(choice.device)
-    usual = (OWN_TOKENS if choice.go_on else FINISH_TOKENS)[choice.drafter]
-    finish = usual if choice.finish_tokens is None else choice.finish_tokens
-    model, before = DFlashModel(drafter_config(target.config, tokenizer.mask_token_id, choice.layout)), None
-    if choice.go_on:
+    name = args.drafter if args.layout == "dflash" else f"{args.drafter}2"
+    out = args.rig / name
+    tokenizer = AutoTokenizer.from_pretrained(args.rig / "target")
+    target = Qwen3ForCausalLM.from_pretrained(args.rig / "target", dtype=torch.float32).to(args.device)
+    usual = (OWN_TOKENS if args.go_on else FINISH_TOKENS)[args.drafter]
+    finish = usual if args.finish_tokens is None else args.finish_tokens
+    model, before = DFlashModel(drafter_config(target.config, tokenizer.mask_token_id, args.layout)), None
+    if args.go_on:
         before = read_facts(out)
-        recipe = DrafterRecipe(drafter=choice.drafter, tokens=0, finish_tokens=finish, answers="target",
-                               layout=choice.layout)
+        recipe = DrafterRecipe(drafter=args.drafter, tokens=0, finish_tokens=finish, answers="target",
+                               layout=args.layout)
         model.load_state_dict(load_file(out / "model.safetensors"))
     else:
-        recipe = DrafterRecipe(drafter=choice.drafter, tokens=choice.tokens or DRAFTER_TOKENS[choice.drafter],
-                               finish_tokens=finish, layout=choice.layout)
+        recipe = DrafterRecipe(drafter=args.drafter, tokens=args.tokens or DRAFTER_TOKENS[args.drafter],
+                               finish_tokens=finish, layout=args.layout)
         nn.init.constant_(model.norm.weight, FIRST_SCALE)
-    model = model.to(choice.device)
-    run = Run(model, optimizers(model, recipe), choice.work / name)
+    model = model.to(args.device)
+    run = Run(model, optimizers(model, recipe), args.work / name)
     run.resume()
     loss = train(run, recipe, losses(model, recipe, Teacher(target), tokenizer), lambda: optimizers(model, recipe))
     export_drafter(run, recipe, out, loss, before)

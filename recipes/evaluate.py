@@ -74,9 +74,9 @@ CHECKS: Mapping[str, Callable[[str, str], bool] | None] = MappingProxyType(  # e
 WRITTEN = tuple(domain for domain, check in CHECKS.items() if check is function_runs)  # whose answers are run
 
 
-def answer(rig: Rig, item: Item, setting: Drafting, choice: argparse.Namespace) -> list[Round]:
+def answer(rig: Rig, item: Item, setting: Drafting, args: argparse.Namespace) -> list[Round]:
     """Answer one item, and return the rounds."""
-    ask = PromptRequest(item.prompt, method=setting.method, budget=choice.budget, max_tokens=choice.max_tokens,
+    ask = PromptRequest(item.prompt, method=setting.method, budget=args.budget, max_tokens=args.max_tokens,
                         split=setting.split, drafters=setting.drafters)
     with rig.interleaved([ask]) as (rounds,):
         return list(rounds)
@@ -99,16 +99,16 @@ def reworded_items(domain: str) -> list[Item]:
             for row in rows if row["category"] == domain]
 
 
-def domain_scores(rig: Rig, domain: str, choice: argparse.Namespace) -> dict[str, float]:
+def domain_scores(rig: Rig, domain: str, args: argparse.Namespace) -> dict[str, float]:
     """Right answers under autoregressive-equal text, τ per setting, and the drafters that routing picked."""
-    items = reworded_items(domain) if choice.reworded else unseen_items(domain, choice.prompts)
+    items = reworded_items(domain) if args.reworded else unseen_items(domain, args.prompts)
     scores: dict[str, float] = {}
     for setting in SETTINGS[domain]:
-        runs = [answer(rig, item, setting, choice) for item in tqdm(items, desc=f"{domain} {setting.name}")]
+        runs = [answer(rig, item, setting, args) for item in tqdm(items, desc=f"{domain} {setting.name}")]
         scores[setting.name] = round(mean_accepted(runs), 3)
         if "tokens" not in scores:
             check = CHECKS[domain]
-            if check and (choice.run_code or domain not in WRITTEN):
+            if check and (args.run_code or domain not in WRITTEN):
                 texts = [rig.texts.decode(committed_ids(rounds)) for rounds in runs]
                 right = [check(text, item.check) for text, item in zip(texts, items, strict=True)]
                 scores["right"] = float(np.mean(right))
@@ -134,21 +134,21 @@ def main() -> None:
                         "process without files, network or much memory, to count those that are right (always for the "
                         f"rig {EMBEDDED_RIG}, which learnt from generators of ours)")
     parser.add_argument("--json", action="store_true", help="print one JSON object as the last line")
-    choice = parser.parse_args()
-    if choice.reworded and "mixed" in choice.domains:
+    args = parser.parse_args()
+    if args.reworded and "mixed" in args.domains:
         parser.error("there are no reworded prompts of the domain mixed; choose --domains math code explain")
-    choice.run_code = choice.run_code or choice.rig == EMBEDDED_RIG
+    args.run_code = args.run_code or args.rig == EMBEDDED_RIG
     try:
-        rig = load_rig(choice.rig, choice.dtype)
-        scores = {domain: domain_scores(rig, domain, choice) for domain in choice.domains}
+        rig = load_rig(args.rig, args.dtype)
+        scores = {domain: domain_scores(rig, domain, args) for domain in args.domains}
     except CanopyError as error:
         raise SystemExit(str(error)) from error
     for domain, values in scores.items():
         print(domain + ": " + ", ".join(f"{name} {value:.3f}" for name, value in values.items()))
-    prompts = "reworded" if choice.reworded else choice.prompts
-    print(f"{prompts} prompts a domain, node budget {choice.budget}, {rig.target.dtype}.")
-    if choice.json:
-        print(json.dumps({"prompts": prompts, "budget": choice.budget, "dtype": rig.target.dtype, **scores}))
+    prompts = "reworded" if args.reworded else args.prompts
+    print(f"{prompts} prompts a domain, node budget {args.budget}, {rig.target.dtype}.")
+    if args.json:
+        print(json.dumps({"prompts": prompts, "budget": args.budget, "dtype": rig.target.dtype, **scores}))
 
 
 if __name__ == "__main__":

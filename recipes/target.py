@@ -127,22 +127,22 @@ def main() -> None:
     parser.add_argument("--finish-rate", type=float)
     parser.add_argument("--seed")
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
-    choice = parser.parse_args()
+    args = parser.parse_args()
     torch.manual_seed(0)
-    tokenizer = AutoTokenizer.from_pretrained(choice.out.parent / "target" if choice.small else choice.out)
-    given = {name: getattr(choice, name) for name in ("tokens", "finish_tokens", "finish_rate", "seed")}
-    recipe = replace(SMALL if choice.small else Recipe(), **{
+    tokenizer = AutoTokenizer.from_pretrained(args.out.parent / "target" if args.small else args.out)
+    given = {name: getattr(args, name) for name in ("tokens", "finish_tokens", "finish_rate", "seed")}
+    recipe = replace(SMALL if args.small else Recipe(), **{
         name: value for name, value in given.items() if value is not None})
-    config, before = (small_config if choice.small else target_config)(tokenizer), None
-    if choice.go_on:
-        before = read_facts(choice.out)
-        model = Qwen3ForCausalLM.from_pretrained(choice.out, config=config, dtype=torch.float32)
+    config, before = (small_config if args.small else target_config)(tokenizer), None
+    if args.go_on:
+        before = read_facts(args.out)
+        model = Qwen3ForCausalLM.from_pretrained(args.out, config=config, dtype=torch.float32)
     else:
         model = Qwen3ForCausalLM(config)
-    model = model.to(choice.device)
-    run = Run(model, optimizers(model, recipe), choice.work)
+    model = model.to(args.device)
+    run = Run(model, optimizers(model, recipe), args.work)
     run.resume()
-    export(run, recipe, choice.out, train(run, recipe, losses(run, recipe, tokenizer)), before)
+    export(run, recipe, args.out, train(run, recipe, losses(run, recipe, tokenizer)), before)
 
 
 if __name__ == "__main__":

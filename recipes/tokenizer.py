@@ -54,8 +54,8 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path("assets/demo/target"))
     parser.add_argument("--items", type=int, default=20_000)
     parser.add_argument("--seed", default="tokenizer")
-    choice = parser.parse_args()
-    train_tokenizer(choice.items, choice.seed).save_pretrained(choice.out)
+    args = parser.parse_args()
+    train_tokenizer(args.items, args.seed).save_pretrained(args.out)
 
 
 if __name__ == "__main__":

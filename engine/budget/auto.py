@@ -154,7 +154,7 @@ class AutoBudget(BudgetPolicy):
         self._low_ms = dict(zip(curve.rows, [*accumulate(reversed(curve.verify_low_ms), min)][::-1], strict=True))
         self.plain_ms = min(curve.plain_ms, self.pass_ms(1) + curve.overhead_ms)  # as undisturbed as the passes
         self._budgets = [size - 1 for size in curve.rows if size > 1]  # whose passes are measured
-        self._passes: dict[int, list[tuple[int, float]]] = {}  # see ``passes``
+        self._passes: dict[int, list[tuple[int, float]]] = {}  # see ``candidate_passes``
         max_draft_ms = (1 + FIRST_DRAFT_SLACK) * curve.draft_at(1)
         self._min_built = max([nodes for nodes in self._budgets
                                if nodes <= MAX_FIRST_NODES and curve.draft_at(nodes) <= max_draft_ms], default=1)
@@ -176,9 +176,9 @@ class AutoBudget(BudgetPolicy):
     def cut(self, policies: Sequence[AutoBudget], trees: Sequence[DraftTree], others: Sequence[DraftTree]
             ) -> list[DraftTree]:
         """See ``BudgetPolicy``: the most probable nodes of all trees, each tree in its own order."""
-        requests, given = len(policies) + len(others), len(policies) + sum(map(len, others))
+        requests, fixed_rows = len(policies) + len(others), len(policies) + sum(map(len, others))
         lead = max(policies, key=lambda policy: policy.curve.context)  # rows cost the most after the longest context
-        factor, passes = lead.history.factor, lead.passes(given)
+        factor, passes = lead.history.factor, lead.candidate_passes(fixed_rows)
         plain_ms = lead.plain_ms + lead.pass_ms(requests) - lead.pass_ms(1) + (requests - 1) * lead.curve.overhead_ms
         tokens_per_ms = max(requests / plain_ms,
                             sum(policy.tokens_per_ms for policy in policies) + len(others) / plain_ms)
@@ -263,15 +263,15 @@ class AutoBudget(BudgetPolicy):
         measured = self._low_ms.get(rows)
         return interpolate(self.curve.rows, list(self._low_ms.values()), rows) if measured is None else measured
 
-    def passes(self, given: int) -> list[tuple[int, float]]:
-        """The (nodes, milliseconds) to try beside ``given`` rows, ascending: no node, the measured sizes, and steps
-        beyond them."""
-        if given not in self._passes:
-            end = max(0, self.curve.rows[-1] - given)
-            sizes = [0, *(size - given for size in self.curve.rows if size > given),
+    def candidate_passes(self, fixed_rows: int) -> list[tuple[int, float]]:
+        """Return the (nodes, milliseconds) to try beside ``fixed_rows`` rows, ascending: no node, the measured sizes,
+        and steps beyond them."""
+        if fixed_rows not in self._passes:
+            end = max(0, self.curve.rows[-1] - fixed_rows)
+            sizes = [0, *(size - fixed_rows for size in self.curve.rows if size > fixed_rows),
                      *(end + step for step in RANK_STEPS)]
-            self._passes[given] = [(size, self.pass_ms(given + size)) for size in sizes]
-        return self._passes[given]
+            self._passes[fixed_rows] = [(size, self.pass_ms(fixed_rows + size)) for size in sizes]
+        return self._passes[fixed_rows]
 
     @property
     def tokens_per_ms(self) -> float:
@@ -283,7 +283,7 @@ def best_size(chances: Chances, passes: Sequence[tuple[int, float]], tokens_per_
 
     Args:
         chances: acceptance chances of all candidates, descending.
-        passes: see ``AutoBudget.passes``; those with more nodes than candidates are skipped.
+        passes: see ``AutoBudget.candidate_passes``; those with more nodes than candidates are skipped.
         tokens_per_ms: what a millisecond would yield elsewhere.
     """
     expected = [0.0, *accumulate(chances)]  # tokens, by the number of nodes

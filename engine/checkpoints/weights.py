@@ -49,15 +49,15 @@ def _refuse_quantised(folder: Path, methods: Sequence[object]) -> None:
                        "Canopy reads bfloat16, float16 and float32 weights, so name an unquantised checkpoint.")
 
 
-def load_weights(folder: Path, wanted: str = "") -> dict[str, Tensor]:
-    """The tensors of a folder by name, as they are stored, whose names begin with the regular expression ``wanted``;
+def load_weights(folder: Path, pattern: str = "") -> dict[str, Tensor]:
+    """The tensors of a folder by name, as they are stored, whose names begin with the regular expression ``pattern``;
     RigError if a file is missing, damaged or quantised."""
     check_floats(folder)
     weights: dict[str, Tensor] = {}
     for path in weight_files(folder):
         try:
             with safe_open(path, "pt") as tensors:
-                names = [name for name in tensors.keys() if re.match(wanted, name)]  # noqa: SIM118  # no mapping
+                names = [name for name in tensors.keys() if re.match(pattern, name)]  # noqa: SIM118  # no mapping
                 weights.update({name: tensors.get_tensor(name) for name in names})
         except (SafetensorError, OSError) as error:
             raise damaged(path, error) from error

@@ -18,8 +18,8 @@ def add(parser: argparse.ArgumentParser) -> None:
                         help="recorded runs, of any engine; several are taken as one")
 
 
-def run(choice: argparse.Namespace) -> Outcome:
-    runs = anatomy([load(path) for path in choice.trace])
+def run(args: argparse.Namespace) -> Outcome:
+    runs = anatomy([load(path) for path in args.trace])
     by_topic = sentences(runs)
     lines = [f"{runs.rounds} rounds of {runs.runs} runs; 95 % intervals: of shares by Wilson, of means by resampling "
              "rounds."]

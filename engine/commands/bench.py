@@ -89,35 +89,35 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(json=True)
 
 
-def run(choice: argparse.Namespace) -> Outcome:
-    if choice.counts:
-        return count_calls(choice)
-    plan = concurrent_plan(choice) if choice.concurrency else plan_of(choice)
-    rig = open_rig(choice.rig, choice.dtype)
-    plan = _served(plan, rig, choice)
+def run(args: argparse.Namespace) -> Outcome:
+    if args.counts:
+        return count_calls(args)
+    plan = concurrent_plan(args) if args.concurrency else plan_of(args)
+    rig = open_rig(args.rig, args.dtype)
+    plan = _served(plan, rig, args)
     tallies = {point: [Tally() for _ in range(plan.repeats)] for point in plan.settings}
     for point, cell, tally in measure_cells(rig, plan):
         tallies[point][cell.repeat].add(tally)
     result = {"hardware": rig.hardware, "dtype": rig.target.dtype, "torch": torch.__version__,
               "prompts": len(plan.prompts), "repeats": plan.repeats}
     rows = [row_of(point, repeats) for point, repeats in tallies.items()]
-    if choice.concurrency:
-        judged = [verdict for count in dict.fromkeys(choice.concurrency) for verdict in verdicts(count, tallies)]
+    if args.concurrency:
+        judged = [verdict for count in dict.fromkeys(args.concurrency) for verdict in verdicts(count, tallies)]
         return Outcome({**result, "concurrency": rows, "verdicts": judged}, table(rows, judged))
     points = against_plain(rows)
-    return Outcome({**result, "drafters": choice.drafters, "points": points}, table(points))
+    return Outcome({**result, "drafters": args.drafters, "points": points}, table(points))
 
 
-def count_calls(choice: argparse.Namespace) -> Outcome:
-    if choice.concurrency:
+def count_calls(args: argparse.Namespace) -> Outcome:
+    if args.concurrency:
         raise RequestError("With --counts, --concurrency would change nothing; leave it out.")
-    plan = plan_of(choice)
+    plan = plan_of(args)
     if any(point.pace == AUTO for point in plan.settings):
         raise RequestError(f"With --counts, a budget {AUTO} has no times to go by; name numbers of nodes.")
     rows = []
     with pretended_gpu() as counts:
-        rig = load_rig(choice.rig, choice.dtype, "cuda")
-        for point in _served(plan, rig, choice).settings:
+        rig = load_rig(args.rig, args.dtype, "cuda")
+        for point in _served(plan, rig, args).settings:
             request = plan.request(Cell(0, point))
             if point.way == PUBLISHED_LOOP:
                 calls = calls_per_round(counts, published_rounds(rig, request))
@@ -133,69 +133,69 @@ def count_calls(choice: argparse.Namespace) -> Outcome:
                 kind: round(sum(count for (_, one), count in calls.items() if one == kind), 2) for kind in KINDS}})
     columns = {"method": "method", "budget": "budget", "rec": "recording", "stage": "stage", "kernels": KERNEL,
                **{kind.replace("_", " "): kind for kind in KINDS[1:]}}
-    return Outcome({"rig": rig.name, "dtype": rig.target.dtype, "drafters": choice.drafters, "counts": rows},
+    return Outcome({"rig": rig.name, "dtype": rig.target.dtype, "drafters": args.drafters, "counts": rows},
                    aligned([[*columns], *([row[name] for name in columns.values()] for row in rows)]))
 
 
-def plan_of(choice: argparse.Namespace) -> BenchPlan:
+def plan_of(args: argparse.Namespace) -> BenchPlan:
     """The plan for one request after the other; the baseline has no budget."""
-    if choice.hard:
+    if args.hard:
         raise RequestError("--hard mixes prompts for --concurrency; name how many requests are answered at once.")
     points = []
-    for name in choice.methods or DEFAULT_METHODS:
-        method, ways = (PUBLISHED_METHOD, [PUBLISHED_LOOP]) if name == PUBLISHED_LOOP else (name, choice.recording)
+    for name in args.methods or DEFAULT_METHODS:
+        method, ways = (PUBLISHED_METHOD, [PUBLISHED_LOOP]) if name == PUBLISHED_LOOP else (name, args.recording)
         row = METHODS[method]
-        drafters = tuple(choice.drafters) if len(choice.drafters) == row.drafter_count else ()
-        budgets = (choice.budgets or BUDGETS) if row.drafter_count else [0]
+        drafters = tuple(args.drafters) if len(args.drafters) == row.drafter_count else ()
+        budgets = (args.budgets or BUDGETS) if row.drafter_count else [0]
         if name == PUBLISHED_LOOP:
             budgets = [budget for budget in budgets if budget != AUTO]
-            if choice.methods and not budgets:
+            if args.methods and not budgets:
                 raise RequestError(f"The published loop, {PUBLISHED_LOOP}, has no budget {AUTO}; name a number beside "
                                    "it.")
         for budget, pace in map(flags.nodes_and_pace, budgets):
-            points += [BenchPoint(method, budget, choice.split, drafters, pace=pace, way=way) for way in ways]
-    return _plan(choice, prompt_set(choice.prompts, choice.limit), points)
+            points += [BenchPoint(method, budget, args.split, drafters, pace=pace, way=way) for way in ways]
+    return _plan(args, prompt_set(args.prompts, args.limit), points)
 
 
-def concurrent_plan(choice: argparse.Namespace) -> BenchPlan:
+def concurrent_plan(args: argparse.Namespace) -> BenchPlan:
     """The plan for several requests at once: without drafts, and every method at every budget and pace."""
     unused = [flag for flag, named in (
-        ("--split", choice.split != "total"), ("--drafters", choice.drafters), ("--recording", ON in choice.recording))
+        ("--split", args.split != "total"), ("--drafters", args.drafters), ("--recording", ON in args.recording))
         if named]
     if unused:
         raise RequestError(f"With --concurrency, {' and '.join(unused)} would change nothing; leave that out.")
-    sets = [prompt_set(name) for name in (choice.prompts, choice.hard) if name]
-    prompts = [prompt for pair in zip(*sets, strict=False) for prompt in pair][:choice.limit]
-    most = max(choice.concurrency)
+    sets = [prompt_set(name) for name in (args.prompts, args.hard) if name]
+    prompts = [prompt for pair in zip(*sets, strict=False) for prompt in pair][:args.limit]
+    most = max(args.concurrency)
     if len(prompts) < most:
         raise RequestError(f"There are {len(prompts)} prompts for {most} requests at once; name a larger set, or raise "
                            "--limit.")
-    methods = choice.methods or DEFAULT_CONCURRENT
+    methods = args.methods or DEFAULT_CONCURRENT
     without = [name for name in methods if name == PUBLISHED_LOOP or METHODS[name].drafter_count == 0]
     if without:
         raise RequestError(f"With --concurrency, {', '.join(without)} is no choice: plain decoding is always measured, "
                            "and all else has to be a method that drafts.")
     points = []
     # auto is always measured
-    budgets = [budget for budget in choice.budgets or () if budget != AUTO] or CONCURRENT_BUDGETS
-    for count in choice.concurrency:
+    budgets = [budget for budget in args.budgets or () if budget != AUTO] or CONCURRENT_BUDGETS
+    for count in args.concurrency:
         points.append(BenchPoint(BASELINE, 0, concurrency=count, way=SAME))
         for method in methods:
             points += [BenchPoint(method, budget, concurrency=count, way=SAME)
                        for budget in budgets]
             points += [BenchPoint(method, MAX_AUTO_NODES, pace=AUTO, concurrency=count, way=way)
                        for way in (LONE, SHARED)]
-    return _plan(choice, prompts, points)
+    return _plan(args, prompts, points)
 
 
-def _plan(choice: argparse.Namespace, prompts: Sequence[Prompt], points: Sequence[BenchPoint]) -> BenchPlan:
+def _plan(args: argparse.Namespace, prompts: Sequence[Prompt], points: Sequence[BenchPoint]) -> BenchPlan:
     """Return the plan; a setting that is named twice is measured once."""
-    return BenchPlan(tuple(prompts), tuple(dict.fromkeys(points)), choice.repeats, choice.max_tokens)
+    return BenchPlan(tuple(prompts), tuple(dict.fromkeys(points)), args.repeats, args.max_tokens)
 
 
-def _served(plan: BenchPlan, rig: Rig, choice: argparse.Namespace) -> BenchPlan:
+def _served(plan: BenchPlan, rig: Rig, args: argparse.Namespace) -> BenchPlan:
     """The plan; if no method is named, its settings that the rig can run."""
-    return replace(plan, settings=tuple(point for point in plan.settings if choice.methods or can_run(rig, point)))
+    return replace(plan, settings=tuple(point for point in plan.settings if args.methods or can_run(rig, point)))
 
 
 def row_of(point: BenchPoint, tallies: Sequence[Tally]) -> Row:

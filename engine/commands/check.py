@@ -58,26 +58,26 @@ def texts(rig: Rig, requests: Sequence[PromptRequest], concurrency: int) -> list
     return [text_of(written) for written in rounds]
 
 
-def differences(rig: Rig, prompts: Sequence[str], choice: argparse.Namespace, concurrency: int
+def differences(rig: Rig, prompts: Sequence[str], args: argparse.Namespace, concurrency: int
                 ) -> Iterator[dict[str, object]]:
     """The texts that differ from the autoregressive ones, which are written one at a time: ``place`` is the first
     different token, ``why`` the verdict on it. The order is random, so that different methods, budgets and prompts run
     beside each other."""
-    sampling = flags.sampling_of(choice)
-    requests = [PromptRequest(prompt, method=method, budget=nodes, pace=pace, split=split, max_tokens=choice.max_tokens,
+    sampling = flags.sampling_of(args)
+    requests = [PromptRequest(prompt, method=method, budget=nodes, pace=pace, split=split, max_tokens=args.max_tokens,
                           sampling=sampling)
-            for prompt in prompts for method, split in lossless_points(rig.methods, choice.temperature)
-            for nodes, pace in map(flags.nodes_and_pace, choice.budgets)]
-    random.Random(choice.seed).shuffle(requests)
-    plain_requests = [PromptRequest(prompt, method=BASELINE, budget=0, max_tokens=choice.max_tokens, sampling=sampling)
+            for prompt in prompts for method, split in lossless_points(rig.methods, args.temperature)
+            for nodes, pace in map(flags.nodes_and_pace, args.budgets)]
+    random.Random(args.seed).shuffle(requests)
+    plain_requests = [PromptRequest(prompt, method=BASELINE, budget=0, max_tokens=args.max_tokens, sampling=sampling)
                       for prompt in prompts]
     plain = dict(zip(prompts, texts(rig, plain_requests, 1), strict=True))
     for request, text in zip(requests, texts(rig, requests, concurrency), strict=True):
         if text.token_ids != plain[request.prompt].token_ids:
-            comparison = compare_texts(text, plain[request.prompt], rig.prepare(request).request, choice.dtype)
+            comparison = compare_texts(text, plain[request.prompt], rig.prepare(request).request, args.dtype)
             yield {"prompt": request.prompt, "method": request.method, "split": request.split,
                    "budget": AUTO if request.pace == AUTO else request.budget, "place": comparison.same,
-                   "why": comparison.why(choice.temperature, choice.dtype), "concurrency": concurrency}
+                   "why": comparison.why(args.temperature, args.dtype), "concurrency": concurrency}
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -94,19 +94,19 @@ def add(parser: argparse.ArgumentParser) -> None:
     add_flags(parser, *SAMPLING)
 
 
-def run(choice: argparse.Namespace) -> Outcome:
-    prompts = [prompt.text for prompt in prompt_set(choice.prompts, choice.skip + choice.limit)[choice.skip:]]
+def run(args: argparse.Namespace) -> Outcome:
+    prompts = [prompt.text for prompt in prompt_set(args.prompts, args.skip + args.limit)[args.skip:]]
     if not prompts:
-        raise RequestError(f"{choice.prompts} holds no more than {choice.skip} prompts, and --skip leaves those out.")
-    rig = open_rig(choice.rig, choice.dtype)
+        raise RequestError(f"{args.prompts} holds no more than {args.skip} prompts, and --skip leaves those out.")
+    rig = open_rig(args.rig, args.dtype)
     differing: list[dict[str, object]] = []
-    for concurrency in choice.concurrency:
+    for concurrency in args.concurrency:
         for first in tqdm(range(0, len(prompts), concurrency), unit="prompts"):
-            differing += differences(rig, prompts[first:first + concurrency], choice, concurrency)
-    points = lossless_points(rig.methods, choice.temperature)
+            differing += differences(rig, prompts[first:first + concurrency], args, concurrency)
+    points = lossless_points(rig.methods, args.temperature)
     not_compared = [name for name, row in DRAFTING.items()
-                    if name in rig.methods and not equal_text(row, choice.temperature)]
-    count = len(prompts) * len(choice.budgets) * len(points) * len(choice.concurrency)
+                    if name in rig.methods and not equal_text(row, args.temperature)]
+    count = len(prompts) * len(args.budgets) * len(points) * len(args.concurrency)
     lines = [f"{row['method']} ({row['split']}) at budget {row['budget']}, {row['concurrency']} at once, departs at "
              f"token {row['place']}: {str(row['prompt'])[:60]!r}. {row['why']}" for row in differing[:MAX_NAMED]]
     lines.append(f"{count - len(differing)} of {count} texts equal autoregressive decoding.")
@@ -114,6 +114,6 @@ def run(choice: argparse.Namespace) -> Outcome:
         lines.append(f"Not compared above temperature 0: {', '.join(not_compared)}, exact in distribution, with draws "
                      "of its own.")
     result = {"texts": count, "equal": count - len(differing), "prompts": len(prompts), "methods": points,
-              "not_compared": not_compared, "budgets": choice.budgets, "concurrency": choice.concurrency,
+              "not_compared": not_compared, "budgets": args.budgets, "concurrency": args.concurrency,
               "differences": differing}
     return Outcome(result, "\n".join(lines), failed=bool(differing))

@@ -25,11 +25,11 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--without-dtype", action="store_true", help="do not load the rig in the other dtype as well")
 
 
-def run(choice: argparse.Namespace) -> Outcome:
-    prompts = [prompt.text for prompt in prompt_set(choice.prompts, choice.limit)]
-    rig = open_rig(choice.rig, choice.dtype)
+def run(args: argparse.Namespace) -> Outcome:
+    prompts = [prompt.text for prompt in prompt_set(args.prompts, args.limit)]
+    rig = open_rig(args.rig, args.dtype)
     other = next(name for name in DTYPES if name != rig.target.dtype)
-    findings = worst_first(diagnose(rig, prompts, None if choice.without_dtype else open_rig(choice.rig, other)))
+    findings = worst_first(diagnose(rig, prompts, None if args.without_dtype else open_rig(args.rig, other)))
     counts = Counter(finding.status for finding in findings)
     lines = [f"{finding.status:11}{finding.name:15}{finding.drafter:8}{finding.seen}" + (
         f"\n{'':34}→ {finding.advice}" if finding.advice else "") for finding in findings]

@@ -24,14 +24,14 @@ def show_step(message: str, share: float | None = None) -> None:
     print(message, flush=True)
 
 
-def run(choice: argparse.Namespace) -> Outcome:
-    parts = rig_parts(choice.rig, Opening(show_step))
+def run(args: argparse.Namespace) -> Outcome:
+    parts = rig_parts(args.rig, Opening(show_step))
     folder = parts.target
-    if choice.into and choice.into.resolve() != folder.resolve():
+    if args.into and args.into.resolve() != folder.resolve():
         try:
-            shutil.copytree(folder, choice.into, dirs_exist_ok=True)
+            shutil.copytree(folder, args.into, dirs_exist_ok=True)
         except OSError as error:
-            raise RigError(f"{choice.into} cannot be written ({error}); name another folder.") from error
-        folder = choice.into
+            raise RigError(f"{args.into} cannot be written ({error}); name another folder.") from error
+        folder = args.into
     return Outcome({"rig": parts.card.title, "target": str(folder)},
                    f"{parts.card.title} is ready: its target lies in {folder}.")

@@ -166,8 +166,8 @@ def add_flags(parser: ArgumentParser | _ArgumentGroup, *names: str, **changes: A
         parser.add_argument(flag, **{**FLAGS[flag], **changes})
 
 
-def sampling_of(choice: Namespace) -> Sampling:
-    return Sampling(**{field.name: getattr(choice, field.name) for field in fields(Sampling)})
+def sampling_of(args: Namespace) -> Sampling:
+    return Sampling(**{field.name: getattr(args, field.name) for field in fields(Sampling)})
 
 
 def nodes_and_pace(budget: int | str) -> tuple[int, str]:

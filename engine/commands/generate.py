@@ -37,21 +37,21 @@ def prompt(word: str) -> str:
     return flags.text(os.fsdecode(sys.stdin.buffer.read()) if word == "-" else word)
 
 
-def answer_of(rig: Rig, choice: argparse.Namespace) -> Answer:
-    given = {name: value for name, value in vars(choice).items() if name in OPTIONS and value is not None}
-    return rig.generate(**given)
+def answer_of(rig: Rig, args: argparse.Namespace) -> Answer:
+    options = {name: value for name, value in vars(args).items() if name in OPTIONS and value is not None}
+    return rig.generate(**options)
 
 
-def run(choice: argparse.Namespace) -> Outcome:
-    answer = answer_of(open_rig(choice.rig, choice.dtype), choice)
+def run(args: argparse.Namespace) -> Outcome:
+    answer = answer_of(open_rig(args.rig, args.dtype), args)
     rounds, printed = [], ""
     for round_ in answer:
         rounds.append(round_)
         text = answer.text.rstrip(PARTIAL)
         print(text[len(printed):], end="", flush=True)
         printed = text
-    if choice.trace:
-        dump(answer.trace, choice.trace)
+    if args.trace:
+        dump(answer.trace, args.trace)
     seconds = sum(sum(round_.seconds.values()) for round_ in rounds)
     result = {
         "text": answer.text, "token_ids": answer.token_ids, "tau": round(tau(rounds), 4),

@@ -41,11 +41,11 @@ def add(parser: argparse.ArgumentParser) -> None:
                         help="recorded runs: their drafts' best settings at these costs")
 
 
-def run(choice: argparse.Namespace) -> Outcome:
-    if reason := too_large_reason(choice.model, choice.device):
+def run(args: argparse.Namespace) -> Outcome:
+    if reason := too_large_reason(args.model, args.device):
         raise RequestError(f"{reason[:-1]}; choose a smaller model or a larger device.")
-    curves = {line: machine_curve(choice.model, choice.device, line, choice.context) for line in LINES}
-    runs = anatomy([load(path) for path in choice.trace])
+    curves = {line: machine_curve(args.model, args.device, line, args.context) for line in LINES}
+    runs = anatomy([load(path) for path in args.trace])
     result = {
         "curves": {line: asdict(curve) for line, curve in curves.items()},
         "rounds_ms": {line: {nodes: curve.round_ms(nodes + 1, nodes, min(nodes, 1)) for nodes in NODES}

@@ -109,8 +109,8 @@ def main(words: Sequence[str] | None = None) -> int:
             stream.reconfigure(errors="backslashreplace")  # for terminals whose encoding lacks τ
     try:
         name = top_parser().understand(words[:1]).verb
-        choice = verb_parser(name).understand(words[1:])
-        return run(verb_named(name), choice)
+        args = verb_parser(name).understand(words[1:])
+        return run(verb_named(name), args)
     except UsageError as error:
         return _fail(error, USAGE_ERROR)
     except CanopyError as error:
@@ -124,11 +124,11 @@ def main(words: Sequence[str] | None = None) -> int:
         return _fail(str(error) or "Interrupted.", INTERRUPTED)
 
 
-def run(verb: ModuleType, choice: argparse.Namespace) -> int:
+def run(verb: ModuleType, args: argparse.Namespace) -> int:
     """Run a verb, print its outcome, and return its exit status."""
-    outcome = verb.run(choice)
+    outcome = verb.run(args)
     print(outcome.text)
-    if choice.json:
+    if args.json:
         print(json.dumps(outcome.result))
     return FAILED if outcome.failed else DONE
 

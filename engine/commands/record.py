@@ -156,9 +156,9 @@ def time_in_turns(rig: Rig, traces: Sequence[Trace], lessons: Sequence[LessonPla
     return timed
 
 
-def run(choice: argparse.Namespace) -> Outcome:
-    lessons = read_lessons(choice.lessons or lessons_of(choice.rig))
-    rig, today = open_rig(choice.rig, choice.dtype), date.today().isoformat()
+def run(args: argparse.Namespace) -> Outcome:
+    lessons = read_lessons(args.lessons or lessons_of(args.rig))
+    rig, today = open_rig(args.rig, args.dtype), date.today().isoformat()
     for lesson in lessons:
         rig.drafters_for(lesson.request.method, lesson.request.drafters)  # refused before anything is recorded
     traces = {lesson.name: record(rig, lesson, today) for lesson in tqdm(lessons, unit="lesson")}
@@ -175,7 +175,7 @@ def run(choice: argparse.Namespace) -> Outcome:
         except RequestError as error:  # another machine's rounding may write another text
             faults.append(f"\n{error} Name another film_round.")
     for name, trace in traces.items():
-        dump(trace, (choice.out or TRACES) / f"{name}.jsonl.gz")
+        dump(trace, (args.out or TRACES) / f"{name}.jsonl.gz")
         rounds = trace.rounds
         rows.append({"name": name, "method": trace.header.request.method, "tau": round(tau(rounds), 4),
                      "rounds": len(rounds), "end": trace.end.reason, "budgets": len(trace.header.curve)})

@@ -63,11 +63,11 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(json=True)
 
 
-def plan_of(choice: argparse.Namespace) -> SweepPlan:
-    wanted = settings(choice.methods or DEFAULT_METHODS, choice.budgets, choice.split, tuple(choice.drafters),
-                      flags.sampling_of(choice), choice.concurrency)
-    return SweepPlan(prompt_set(choice.prompts, choice.limit), wanted, choice.repeats, choice.max_tokens, choice.seed,
-                     choice.rig, choice.dtype, choice.prompts)
+def plan_of(args: argparse.Namespace) -> SweepPlan:
+    compared_settings = settings(args.methods or DEFAULT_METHODS, args.budgets, args.split, tuple(args.drafters),
+                      flags.sampling_of(args), args.concurrency)
+    return SweepPlan(prompt_set(args.prompts, args.limit), compared_settings, args.repeats, args.max_tokens, args.seed,
+                     args.rig, args.dtype, args.prompts)
 
 
 def latest(path: Path) -> tuple[int, SweepPlan]:
@@ -78,26 +78,26 @@ def latest(path: Path) -> tuple[int, SweepPlan]:
     return sweeps[-1].number, sweeps[-1].plan
 
 
-def run(choice: argparse.Namespace) -> Outcome:
+def run(args: argparse.Namespace) -> Outcome:
     """Measure; parts of the report that are too long for a line are only in --report."""
     try:
-        record = sweep(choice)
+        record = sweep(args)
     except KeyboardInterrupt as error:
-        raise KeyboardInterrupt(f"Stopped. What was measured is in {choice.out}; --resume goes on.") from error
+        raise KeyboardInterrupt(f"Stopped. What was measured is in {args.out}; --resume goes on.") from error
     result = {name: value for name, value in record.items() if name not in DETAILS}
     return Outcome(result, table(record), failed=bool(record["failed"]))
 
 
-def sweep(choice: argparse.Namespace) -> Record:
-    must_differ(choice)
-    number, plan = latest(choice.out) if choice.resume else (0, plan_of(choice))
+def sweep(args: argparse.Namespace) -> Record:
+    must_differ(args)
+    number, plan = latest(args.out) if args.resume else (0, plan_of(args))
     opened = partial(laboratory, plan.rig, plan.dtype)
-    local = None if choice.ray else opened()
-    workers: Workers = LocalWorkers(local) if local else connect_workers(opened, choice.ray, choice.workers)
-    if not choice.methods and not choice.resume:
+    local = None if args.ray else opened()
+    workers: Workers = LocalWorkers(local) if local else connect_workers(opened, args.ray, args.workers)
+    if not args.methods and not args.resume:
         plan = replace(plan, settings=tuple(one for one in plan.settings if one.method in workers.methods))
     check(plan, workers.methods, workers.drafters)
-    with Store(choice.out) as store:
+    with Store(args.out) as store:
         number = number or store.begin(plan, workers.conditions)
         with tqdm(total=len(plan), initial=store.sweep(number).done, unit="run") as bar:
             for step in run_sweep(store, number, workers, Event()):
@@ -106,17 +106,17 @@ def sweep(choice: argparse.Namespace) -> Record:
         measured = store.measured(number)
         ran = next((result.cell for result in measured if result.reading), None)
         record = report(store.sweep(number), measured, local.cost(plan.request(ran)) if local and ran else None)
-    write(choice.csv, table_csv(record))
-    write(choice.runs_csv, runs_csv(plan, measured))
-    write(choice.report, json.dumps(record, ensure_ascii=False, indent=1))
+    write(args.csv, table_csv(record))
+    write(args.runs_csv, runs_csv(plan, measured))
+    write(args.report, json.dumps(record, ensure_ascii=False, indent=1))
     return record
 
 
-def must_differ(choice: argparse.Namespace) -> None:
+def must_differ(args: argparse.Namespace) -> None:
     """RequestError if a file to write is one that is read, belongs to the results file, or is to be written too."""
-    flag_of = dict.fromkeys(files_of(choice.out), "--out")
-    for flag, path in (("--prompts", file_of(choice.prompts)), ("--csv", choice.csv), ("--runs-csv", choice.runs_csv),
-                       ("--report", choice.report)):
+    flag_of = dict.fromkeys(files_of(args.out), "--out")
+    for flag, path in (("--prompts", file_of(args.prompts)), ("--csv", args.csv), ("--runs-csv", args.runs_csv),
+                       ("--report", args.report)):
         first = flag_of.setdefault(Path(os.path.realpath(path)), flag) if path else flag
         if first != flag:
             raise RequestError(f"{first} and {flag} name the same file, {path.name}, or one that belongs to it; name "

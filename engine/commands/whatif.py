@@ -38,21 +38,21 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--without-cost", action="store_true", help="measure no cost curve and predict no speed")
 
 
-def run(choice: argparse.Namespace) -> Outcome:
-    trace = load(choice.trace) if choice.trace else None
-    rig = open_rig(choice.rig, choice.dtype or (trace.header.dtype if trace else AUTO_DTYPE))
-    text = text_of_run(trace or _answered(rig, choice))
-    curve = None if choice.without_cost else rig.curve(text.context, text.request.sampling)
-    forecasts = what_if(rig, text, choice.budgets, choice.methods, curve)
+def run(args: argparse.Namespace) -> Outcome:
+    trace = load(args.trace) if args.trace else None
+    rig = open_rig(args.rig, args.dtype or (trace.header.dtype if trace else AUTO_DTYPE))
+    text = text_of_run(trace or _answered(rig, args))
+    curve = None if args.without_cost else rig.curve(text.context, text.request.sampling)
+    forecasts = what_if(rig, text, args.budgets, args.methods, curve)
     return Outcome(encoded(forecasts), table(forecasts))
 
 
-def _answered(rig: Rig, choice: argparse.Namespace) -> Trace:
+def _answered(rig: Rig, args: argparse.Namespace) -> Trace:
     method, budget = FIRST_RUN
     if 1 not in rig.card.defaults:
         raise RequestError(f"{rig.name} has no drafter, so there is nothing to replay.")
-    return gather(rig.run(PromptRequest(choice.prompt, method=method, budget=budget, max_tokens=choice.max_tokens,
-                                         sampling=flags.sampling_of(choice))))
+    return gather(rig.run(PromptRequest(args.prompt, method=method, budget=budget, max_tokens=args.max_tokens,
+                                         sampling=flags.sampling_of(args))))
 
 
 def encoded(forecasts: WhatIf) -> dict[str, Any]:

@@ -68,8 +68,8 @@ def check_options(options: RunOptions) -> None:
 
 def options_of(options: RunOptions) -> dict[str, Any]:
     """The options of a request by name."""
-    given = {field.name: getattr(options, field.name) for field in fields(options)} | asdict(options.sampling)
-    return {name: given[name] for name in OPTIONS if name in given}
+    values = {field.name: getattr(options, field.name) for field in fields(options)} | asdict(options.sampling)
+    return {name: values[name] for name in OPTIONS if name in values}
 
 
 def prompt_request(options: Mapping[str, Any], page: bool = False) -> PromptRequest:
@@ -77,17 +77,17 @@ def prompt_request(options: Mapping[str, Any], page: bool = False) -> PromptRequ
 
     Raises RequestError for the first unknown or invalid option.
     """
-    given = {OLDER.get(name, name): value for name, value in options.items()}
-    if unknown := given.keys() - {*OPTIONS, "sampling"}:
+    values = {OLDER.get(name, name): value for name, value in options.items()}
+    if unknown := values.keys() - {*OPTIONS, "sampling"}:
         raise RequestError(f"There is no option {shown(min(unknown))}; choose from {', '.join(OPTIONS)}.")
-    sampling = given.pop("sampling", Sampling())
+    sampling = values.pop("sampling", Sampling())
     if not isinstance(sampling, Sampling):
         raise RequestError(f"The sampling is {shown(sampling)}; it has to be a Sampling, or give "
                            f"{', '.join(asdict(Sampling()))} as options of their own.")
-    if given.get("budget") == AUTO:
-        given |= {"budget": MAX_AUTO_NODES, "pace": AUTO}
+    if values.get("budget") == AUTO:
+        values |= {"budget": MAX_AUTO_NODES, "pace": AUTO}
     checked = {name: check_option(name, value, page)
-               for name, value in {"prompt": None, **asdict(sampling), **given}.items()}
+               for name, value in {"prompt": None, **asdict(sampling), **values}.items()}
     return PromptRequest(sampling=Sampling(**{name: checked.pop(name) for name in asdict(sampling)}), **checked)
 
 

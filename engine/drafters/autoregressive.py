@@ -63,10 +63,10 @@ def _load(folder: Path, target: TorchTarget) -> AutoregressiveDrafter:
 
 def _same_tokens(folder: Path, target: Path) -> None:
     """RigError if a token has different ids in the two tokenizers, or an id different tokens."""
-    vocabulary, wanted = BoundedTexts(folder).vocabulary(), BoundedTexts(target).vocabulary()
-    token_of = {number: token for token, number in wanted.items()}
+    vocabulary, target_vocabulary = BoundedTexts(folder).vocabulary(), BoundedTexts(target).vocabulary()
+    token_of = {number: token for token, number in target_vocabulary.items()}
     for token, number in vocabulary.items():
-        if wanted.get(token, number) != number or token_of.get(number, token) != token:
+        if target_vocabulary.get(token, number) != number or token_of.get(number, token) != token:
             raise RigError(f"The drafter in {display_name(folder)} has another tokenizer than the target: its token "
                            f"{number} is {token!r}, the target's is {token_of.get(number)!r}; choose a drafter that "
                            "shares it.")

@@ -32,9 +32,9 @@ def tree_mask(*, mask_function: Any, attention_mask: Tensor, dtype: torch.dtype,
 
 def tree_mask_or(usual: Callable[..., Any]) -> Callable[..., Any]:
     """Return a builder of a tree's mask if ``attention_mask`` is that of ``tree_mask``, else of the usual mask."""
-    def build(**named: Any) -> Any:
-        given = named["attention_mask"]
-        return (tree_mask if given is not None and given.ndim == 3 else usual)(**named)
+    def build(**kwargs: Any) -> Any:
+        mask = kwargs["attention_mask"]
+        return (tree_mask if mask is not None and mask.ndim == 3 else usual)(**kwargs)
     return build
 
 

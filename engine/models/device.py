@@ -29,7 +29,7 @@ IDLE_SECONDS = 2.0  # without a pass, after which the second team ends
 IDLE_THRESHOLD = 0.25  # missing processors: threads sleep from ``BUSY_THRESHOLD`` on, and spin again below this
 PARALLEL_SIZE = 2**20  # numbers, enough for torch to add them with all its threads
 
-Given = ParamSpec("Given")
+Parameters = ParamSpec("Parameters")
 Result = TypeVar("Result")
 
 
@@ -50,14 +50,14 @@ def gpus_of(model: PreTrainedModel) -> int:
     return len(set(getattr(model, "hf_device_map", {"": 0}).values()))
 
 
-def in_inference_mode(call: Callable[Given, Result]) -> Callable[Given, Result]:
+def in_inference_mode(call: Callable[Parameters, Result]) -> Callable[Parameters, Result]:
     """Wrap a function so that it runs in inference mode."""
     @wraps(call)
-    def inside(*given: Given.args, **named: Given.kwargs) -> Result:
+    def inside(*args: Parameters.args, **kwargs: Parameters.kwargs) -> Result:
         if torch.is_inference_mode_enabled():
-            return call(*given, **named)
+            return call(*args, **kwargs)
         with torch.inference_mode():
-            return call(*given, **named)
+            return call(*args, **kwargs)
     return inside
 
 
@@ -96,7 +96,7 @@ class WaitingPolicy:
         self._next = now + POLL_SECONDS
         missing = self._others.missing(torch.get_num_threads())
         if self.asleep and self._second:
-            self._second.wanted.set() if missing >= IDLE_THRESHOLD else self._second.stop()
+            self._second.needed.set() if missing >= IDLE_THRESHOLD else self._second.stop()
         elif missing >= BUSY_THRESHOLD and torch.get_num_threads() > 1:
             self._second = OmpSpinSuppressor()
 
@@ -106,14 +106,14 @@ class OmpSpinSuppressor(TorchThread):
 
     def __init__(self) -> None:
         super().__init__("second team", self._hold_team, self.stop)
-        self.wanted, self._over = Event(), False
+        self.needed, self._over = Event(), False
         self.start()
 
     def stop(self) -> None:
         self._over = True
-        self.wanted.set()
+        self.needed.set()
 
     def _hold_team(self) -> None:
         torch.zeros(PARALLEL_SIZE).add_(1)
-        while self.wanted.wait(IDLE_SECONDS) and not self._over:
-            self.wanted.clear()
+        while self.needed.wait(IDLE_SECONDS) and not self._over:
+            self.needed.clear()

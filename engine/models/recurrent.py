@@ -33,14 +33,14 @@ class TreeMixer(nn.Module):
         super().__init__()
         self.mixer = mixer
 
-    def forward(self, *given: Any, **named: Any) -> Any:
-        cache = next((value for value in (*given, *named.values()) if isinstance(value, LayeredCache)), None)
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        cache = next((value for value in (*args, *kwargs.values()) if isinstance(value, LayeredCache)), None)
         if cache is None or cache.tree is None:
-            return self.mixer(*given, **named)
-        return self._in_tree(cache, cache.tree, given, named)
+            return self.mixer(*args, **kwargs)
+        return self._in_tree(cache, cache.tree, args, kwargs)
 
-    def _in_tree(self, cache: LayeredCache, tree: PassRows, given: Any, named: Any) -> Any:
-        cache.replays.append(partial(self._replay, cache, len(tree.parents), given, named))
+    def _in_tree(self, cache: LayeredCache, tree: PassRows, args: Any, kwargs: Any) -> Any:
+        cache.replays.append(partial(self._replay, cache, len(tree.parents), args, kwargs))
         layer, rows = self.mixer.layer_idx, len(tree.parents)
         committed = cache.layers[layer]
         outputs: list[Any] = []
@@ -50,7 +50,7 @@ class TreeMixer(nn.Module):
             for depth, level in enumerate(tree.levels):
                 if depth:
                     cache.layers[layer] = stepped = copy_states(stepped, numbers[tree.parents[level]])
-                outputs.append(self.mixer(*pick_rows(given, level, rows), **pick_rows(named, level, rows)))
+                outputs.append(self.mixer(*pick_rows(args, level, rows), **pick_rows(kwargs, level, rows)))
                 numbers[level] = torch.arange(len(level), device=level.device)
         finally:
             cache.layers[layer] = committed
@@ -59,9 +59,9 @@ class TreeMixer(nn.Module):
             return torch.cat(outputs)[order].transpose(0, 1)
         return (torch.cat([output[0] for output in outputs])[order].transpose(0, 1), *outputs[0][1:])
 
-    def _replay(self, cache: LayeredCache, count: int, given: Any, named: Any, rows: Tensor) -> None:
+    def _replay(self, cache: LayeredCache, count: int, args: Any, kwargs: Any, rows: Tensor) -> None:
         for index in rows.split(1):
-            self.mixer(*pick_rows(given, index, count), **pick_rows(named, index, count))
+            self.mixer(*pick_rows(args, index, count), **pick_rows(kwargs, index, count))
 
 
 class DeltaMixer(TreeMixer):
@@ -72,10 +72,10 @@ class DeltaMixer(TreeMixer):
     qᵢᵀ (Γᵢ S + Σⱼ Γᵢⱼ kⱼ uⱼ) with i among them, and the state behind row i is that bracket.
     """
 
-    def _in_tree(self, cache: LayeredCache, tree: PassRows, given: Any, named: Any) -> Any:
+    def _in_tree(self, cache: LayeredCache, tree: PassRows, args: Any, kwargs: Any) -> Any:
         assert tree.seen is not None
         mixer, held = self.mixer, cache.layers[self.mixer.layer_idx]
-        hidden = named.get("hidden_states", given[0] if given else None)
+        hidden = kwargs.get("hidden_states", args[0] if args else None)
         mixed, gate, rates = self._projected(hidden)
         rate, step = rates.chunk(2, -1)
         above = columns_above(held.conv_states[0].shape[-1], tree)

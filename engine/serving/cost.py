@@ -111,8 +111,8 @@ class CostBook:
         plain: list[StageTimes] = []
         order, repeats, began = random.Random(0), 0, perf_counter()
         while repeats < MIN_REPEATS or (repeats < MAX_REPEATS and perf_counter() - began < effort.seconds):
-            wanted = [size for size in sizes if size <= MAX_REPEATED_ROWS or repeats < MIN_REPEATS]
-            for size, spent in mock_rounds(target, self._drafter, case, order.sample(wanted, len(wanted))):
+            due = [size for size in sizes if size <= MAX_REPEATED_ROWS or repeats < MIN_REPEATS]
+            for size, spent in mock_rounds(target, self._drafter, case, order.sample(due, len(due))):
                 times[size].append(spent)
             plain += [spent for _, spent in mock_rounds(target, None, case, [1] * PLAIN_ROUNDS)]
             repeats += 1

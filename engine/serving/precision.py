@@ -52,13 +52,13 @@ MAX_PARAMETERS = 10**9  # parameters: reading a larger target twice would take l
 PassTimes = Mapping[int, float]  # milliseconds of a pass of the target by its rows
 
 
-def precision(wanted: str, folder: Path, device: torch.device, opening: Opening,
+def precision(requested: str, folder: Path, device: torch.device, opening: Opening,
               lengths: Mapping[int, float]) -> Precision:
-    """The dtype that the target in a folder runs in: the wanted one or, for "auto", the best for drafters of these
+    """The dtype that the target in a folder runs in: the requested one or, for "auto", the best for drafters of these
     acceptance ``lengths`` by nodes. Nothing is measured, and it is ``DEFAULT_DTYPE``, on a GPU, for large targets, and
     if copies in every dtype would not fit."""
-    if wanted != AUTO_DTYPE:
-        return Precision(wanted, f"{wanted} was asked for; {EXACTNESS[wanted]}.")
+    if requested != AUTO_DTYPE:
+        return Precision(requested, f"{requested} was asked for; {EXACTNESS[requested]}.")
     text = causal_config(folder).get_text_config()
     count = parameters(folder)
     small = device.type == "cpu" and count <= MAX_PARAMETERS

@@ -59,8 +59,8 @@ def update_owed(asking: Sequence[FairShare], inside: Collection[FairShare], cost
     """After a round, update the seconds owed to each run that asked for one; ``inside`` are the runs that took part."""
     seconds = cost.seconds(sum(run.rows for run in inside))
     for run in asking:
-        given = cost.seconds(run.rows) if run in inside else 0.0
-        run.owed = max(0.0, run.owed + seconds / len(asking) - given)
+        used_seconds = cost.seconds(run.rows) if run in inside else 0.0
+        run.owed = max(0.0, run.owed + seconds / len(asking) - used_seconds)
 
 
 class RunReader(FairShare):
@@ -89,17 +89,17 @@ class RunReader(FairShare):
         """Free the run's caches after the round in progress. Any thread may call it, the garbage collector's too."""
         self._inbox.put((self, LEAVE))
 
-    def _ask(self, wanted: Any) -> Any:
-        self._inbox.put((self, wanted))
-        given, error = self._outbox.get()
+    def _ask(self, message: Any) -> Any:
+        self._inbox.put((self, message))
+        result, error = self._outbox.get()
         if error is not None:
             raise error
-        return given
+        return result
 
-    def answer(self, given: Any, error: Exception | None = None) -> None:
+    def answer(self, result: Any, error: Exception | None = None) -> None:
         """Answer the reader, or raise the error in its thread. Only the scheduler's thread may call it."""
         self.pending, self.since, self.late = None, perf_counter(), False
-        self._outbox.put((given, error))
+        self._outbox.put((result, error))
 
     @property
     def wants_round(self) -> bool:
@@ -193,15 +193,15 @@ class Scheduler:
                     reader.late = True
             self._give_up_stalled()
 
-    def _take_in(self, reader: RunReader, wanted: Any) -> None:
-        if wanted is LEAVE:
+    def _take_in(self, reader: RunReader, message: Any) -> None:
+        if message is LEAVE:
             self._clear(reader)
         elif reader not in self._readers:
             return  # the run was given up, and its reader was told
-        elif wanted is ROUND and reader.opened and not reader.run.unfinished:
+        elif message is ROUND and reader.opened and not reader.run.unfinished:
             reader.answer(None)
         else:
-            reader.pending, reader.since, reader.late = wanted, perf_counter(), False
+            reader.pending, reader.since, reader.late = message, perf_counter(), False
 
     def _clear(self, reader: RunReader, failed: bool = False) -> None:
         reader.close(failed)

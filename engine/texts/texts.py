@@ -139,7 +139,7 @@ class TokenPieceCache(dict[int, Piece]):
 
     def pieces(self, token_ids: Iterable[int]) -> dict[int, Piece]:
         """Return what each token adds within a text, or its bytes if it alone is no whole characters."""
-        wanted = sorted(token_ids)
-        if missing := [token for token in wanted if token not in self]:
+        ordered = sorted(token_ids)
+        if missing := [token for token in ordered if token not in self]:
             self.update(zip(missing, self._texts.pieces(missing), strict=True))
-        return {token: self[token] for token in wanted}
+        return {token: self[token] for token in ordered}

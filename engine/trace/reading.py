@@ -224,9 +224,9 @@ def read_header(value: Mapping[str, Any]) -> Header:
     """A header; what a recorder may leave out is empty text, or 0."""
     blank = {"request": {}, "prompt": "", "drafters": [], "hardware": "", "dtype": "", "context_limit": 0, "pieces": {},
              "revisions": {}, "rig": value.get("engine", "")}
-    given = {**blank, **_current_names(value)}
-    check_names(given, HEADER_FIELDS, "the header")
-    return Header(**{name: HEADER_FIELDS[name](part, name) for name, part in given.items()})
+    fields = {**blank, **_current_names(value)}
+    check_names(fields, HEADER_FIELDS, "the header")
+    return Header(**{name: HEADER_FIELDS[name](part, name) for name, part in fields.items()})
 
 
 def read_end(value: Mapping[str, Any]) -> End:
@@ -273,13 +273,13 @@ def _alternatives(value: Any, kept: int) -> Alternatives:
     return Alternatives(**arrays)
 
 
-def _current_names(given: Mapping[str, Any]) -> dict[str, Any]:
-    return {OLDER_NAMES.get(name, name): value for name, value in given.items()}
+def _current_names(fields: Mapping[str, Any]) -> dict[str, Any]:
+    return {OLDER_NAMES.get(name, name): value for name, value in fields.items()}
 
 
 def _arrays(value: Any, kinds: Mapping[str, str], what: str) -> dict[str, Any]:
-    given = _current_names(check_object(value, what))
-    return {name: packed_array(given[name], name, kind) for name, kind in kinds.items() if name in given}
+    fields = _current_names(check_object(value, what))
+    return {name: packed_array(fields[name], name, kind) for name, kind in kinds.items() if name in fields}
 
 
 def _tree(arrays: Mapping[str, Any]) -> DraftTree:
@@ -332,11 +332,11 @@ def packed_array(value: Any, name: str, *dtypes: str) -> Any:
 
 def read_pieces(value: Any, name: str = "pieces") -> dict[int, Piece]:
     """Tokens' texts by their ids, or by their positions."""
-    given = check_object(value, name)
-    if len(given) > MAX_PIECES:
-        raise ValueError(f"the text of {len(given):,} tokens; {MAX_PIECES:,} are allowed")
+    texts = check_object(value, name)
+    if len(texts) > MAX_PIECES:
+        raise ValueError(f"the text of {len(texts):,} tokens; {MAX_PIECES:,} are allowed")
     pieces: dict[int, Piece] = {}
-    for token, part in given.items():
+    for token, part in texts.items():
         if not (token.isascii() and token.isdigit() and len(token) <= 10):
             raise ValueError(f"a piece of the token {quoted(token)}; an id is allowed")
         shown = check_piece(part)
@@ -347,23 +347,24 @@ def read_pieces(value: Any, name: str = "pieces") -> dict[int, Piece]:
 def read_request(value: Any, name: str) -> Request:
     """A request. The method may have any name, since rounds are shown by their contents."""
     default = Request(())
-    given = {"method": "unknown", "prompt_ids": [], "budget": 0, "max_tokens": 0, "sampling": {}, "stop_ids": [],
+    fields = {"method": "unknown", "prompt_ids": [], "budget": 0, "max_tokens": 0, "sampling": {}, "stop_ids": [],
              "split": default.split, "pace": default.pace, **check_object(value, name)}
-    check_names(given, REQUEST_FIELDS, "the request")
+    check_names(fields, REQUEST_FIELDS, "the request")
     for ids in ("prompt_ids", "stop_ids"):
-        given[ids] = (packed_array(given[ids], ids, *ID_DTYPES) if isinstance(given[ids], dict)
-                      else check_list(given[ids], ids))
-    checked = {part: check(given[part], part) for part, check in REQUEST_FIELDS.items()}
+        fields[ids] = (packed_array(fields[ids], ids, *ID_DTYPES) if isinstance(fields[ids], dict)
+                      else check_list(fields[ids], ids))
+    checked = {part: check(fields[part], part) for part, check in REQUEST_FIELDS.items()}
     return Request(**{**checked, "prompt_ids": tuple(checked["prompt_ids"].tolist()),
                       "stop_ids": frozenset(checked["stop_ids"].tolist()), "sampling": Sampling(**checked["sampling"])})
 
 
 def read_revisions(value: Any, name: str) -> dict[str, str]:
     """Versions by the name of what they belong to."""
-    given = check_object(value, name)
-    if len(given) > MAX_REVISIONS:
-        raise ValueError(f"{len(given):,} revisions; {MAX_REVISIONS} are allowed")
-    return {check_note(part, "name of a revision"): check_note(version, "revision") for part, version in given.items()}
+    revisions = check_object(value, name)
+    if len(revisions) > MAX_REVISIONS:
+        raise ValueError(f"{len(revisions):,} revisions; {MAX_REVISIONS} are allowed")
+    return {check_note(part, "name of a revision"): check_note(version, "revision")
+            for part, version in revisions.items()}
 
 
 def read_curve(value: Any, name: str) -> tuple[MeasuredBudget, ...]:

@@ -146,9 +146,9 @@ class Lab:
         """plotly.js as base64 of its gzip: 2 MB that a browser asks for when it first opens the lab."""
         return base64.b64encode(gzip.compress(get_plotlyjs().encode(), mtime=0)).decode()
 
-    def progress(self, wanted: Mapping[str, Any]) -> SweepProgress:
+    def progress(self, query: Mapping[str, Any]) -> SweepProgress:
         """The progress of a sweep: {"sweep": its number, or None for the one that the page shows}."""
-        return self.sweeps.progress_view(wanted.get("sweep"))
+        return self.sweeps.progress_view(query.get("sweep"))
 
     def start(self, form: Mapping[str, Any]) -> dict[str, int]:
         instruments = self._rig.instruments
@@ -156,10 +156,10 @@ class Lab:
             raise RequestError(instruments.reason)
         return {"sweep": self.sweeps.start(forms.sweep_plan_from(form, self._sets, instruments))}
 
-    def control(self, wanted: Mapping[str, Any]) -> dict[str, int]:
+    def control(self, query: Mapping[str, Any]) -> dict[str, int]:
         """Pause, resume or stop a sweep: {"do", "sweep"}."""
         ends = {"pause": "paused", "stop": "stopped"}
-        do, stored = str(wanted.get("do")), self.sweeps.select(wanted.get("sweep"))
+        do, stored = str(query.get("do")), self.sweeps.select(query.get("sweep"))
         if stored is None:
             raise RequestError(NOTHING)
         number = stored.number
@@ -171,9 +171,9 @@ class Lab:
             raise RequestError(f"A sweep cannot {do[:20]!r}; it can pause, resume, stop.")
         return {}
 
-    def delete(self, wanted: Mapping[str, Any]) -> dict[str, int]:
+    def delete(self, query: Mapping[str, Any]) -> dict[str, int]:
         """Forget a sweep and its results: {"sweep"}. If that is gone, no other one takes its place."""
-        number = wanted.get("sweep")
+        number = query.get("sweep")
         if not isinstance(number, int):
             raise RequestError("No measurement was named, so none is deleted.")
         if is_recorded(number):
@@ -186,14 +186,14 @@ class Lab:
         chosen = self._sets.add(upload)
         return {"chosen": chosen, "sets": self._sets.view()}
 
-    def curves(self, wanted: Mapping[str, Any]) -> LabCurves:
+    def curves(self, query: Mapping[str, Any]) -> LabCurves:
         """Return curves and table of ``concurrency`` requests at once over a ``category``'s prompts, and what a pass
         costs: {"sweep", "what_if": a run's id, "line": which curve of it, "concurrency", "category"}. Predictions hold
         for one request on the loaded rig, and are left out beside another rig's sweep."""
-        shown, run, asked = self.sweeps.view(wanted.get("sweep")), wanted.get("what_if"), wanted.get("concurrency")
+        shown, run, asked = self.sweeps.view(query.get("sweep")), query.get("what_if"), query.get("concurrency")
         stored, measured, summary = shown.stored, shown.measured, shown.summary
         categories = stored.plan.categories if stored else []
-        category = str(wanted.get("category")) if wanted.get("category") in categories else ""
+        category = str(query.get("category")) if query.get("category") in categories else ""
         counts = summary.counts
         concurrency = asked if asked in counts else min(counts, default=1)
         kinds = {}
@@ -207,7 +207,7 @@ class Lab:
         forecast = self.forecast(run)
         plain = next((row.total.median for row in summary.rows if row.setting == row.setting.baseline), 0.0)
         withheld = str(self._speed_of(str(run)).get("withheld", "")) if forecast else ""
-        predicted, points = prediction.predicted_curves(forecast, str(wanted.get("line")), plain, withheld)
+        predicted, points = prediction.predicted_curves(forecast, str(query.get("line")), plain, withheld)
         cost = forecast.cost if forecast and beside and not shown.recorded else None
         return {"curves": {**curves_view(summary, points if beside else []), "predicted": predicted},
                 "cost": prediction.cost_view(forecast, predicted["line"]),
@@ -217,38 +217,38 @@ class Lab:
                 "command": run_command(stored.plan, summary.best.setting) if stored and summary.best else "",
                 "seconds_per_run": None if shown.other_rig or shown.recorded else seconds_per_run(shown.measured)}
 
-    def concurrency(self, wanted: Mapping[str, Any]) -> LabConcurrency:
+    def concurrency(self, query: Mapping[str, Any]) -> LabConcurrency:
         """Return the figures of several requests at once: {"sweep", "line": of which method, "concurrency": the chosen
         number of requests}. If the shipped sweep is of single requests, "recorded" names the one shown instead."""
-        shown, concurrency = self.sweeps.view(wanted.get("sweep"), concurrent=True), wanted.get("concurrency")
+        shown, concurrency = self.sweeps.view(query.get("sweep"), concurrent=True), query.get("concurrency")
         view = concurrency_view(
-            shown.summary, shown.stored.plan.settings if shown.stored else (), line=str(wanted.get("line")),
+            shown.summary, shown.stored.plan.settings if shown.stored else (), line=str(query.get("line")),
             concurrency=concurrency if isinstance(concurrency, int) else 1)
         return {**view, "recorded": shown.recorded}
 
-    def acceptance(self, wanted: Mapping[str, Any]) -> AcceptanceView:
+    def acceptance(self, query: Mapping[str, Any]) -> AcceptanceView:
         """Figures of rounds: all of a run {"run"}, or those of {"sweep", "nodes", "line": of which curve}."""
-        if "run" in wanted:
-            return run_view(self._trace_of(str(wanted["run"])))
-        shown = self.sweeps.view(wanted.get("sweep"))
+        if "run" in query:
+            return run_view(self._trace_of(str(query["run"])))
+        shown = self.sweeps.view(query.get("sweep"))
         if shown.stored is None:
             raise RequestError(NOTHING)
-        return acceptance_view(rounds_at(shown.measured, str(wanted.get("nodes")), str(wanted.get("line"))))
+        return acceptance_view(rounds_at(shown.measured, str(query.get("nodes")), str(query.get("line"))))
 
-    def elsewhere(self, wanted: Mapping[str, Any]) -> prediction.ElsewhereView:
+    def elsewhere(self, query: Mapping[str, Any]) -> prediction.ElsewhereView:
         """A run {"run"} as predicted on another machine {"model", "device"}, with flags to paste."""
-        forecast = self.forecast(wanted.get("run"))
-        return prediction.elsewhere_view(self._trace_of(str(wanted.get("run"))), forecast.cost if forecast else None,
-                                         str(wanted.get("model")), str(wanted.get("device")))
+        forecast = self.forecast(query.get("run"))
+        return prediction.elsewhere_view(self._trace_of(str(query.get("run"))), forecast.cost if forecast else None,
+                                         str(query.get("model")), str(query.get("device")))
 
-    def report(self, wanted: Mapping[str, Any]) -> bytes:
+    def report(self, query: Mapping[str, Any]) -> bytes:
         """A measurement as a file: {"sweep", "kind": html, csv or runs} gives {"name", "media", "data": base64} as
         JSON."""
-        return saved(str(wanted.get("kind")), self.sweeps.view(wanted.get("sweep"))).as_json()
+        return saved(str(query.get("kind")), self.sweeps.view(query.get("sweep"))).as_json()
 
-    def what_if(self, wanted: Mapping[str, Any]) -> Begun:
+    def what_if(self, query: Mapping[str, Any]) -> Begun:
         """Begin to predict every setting from a run, {"run"}. The result names the forecast for curves and cost."""
-        name = str(wanted.get("run"))
+        name = str(query.get("run"))
         trace = self._trace_of(name)
 
         def work(job: Job) -> Replayed:
@@ -285,10 +285,10 @@ class Lab:
             self._watch = Watch(server)
         return counters_view(self._watch)
 
-    def server_concurrency(self, wanted: Mapping[str, Any]) -> Begun:
+    def server_concurrency(self, query: Mapping[str, Any]) -> Begun:
         """Begin to measure the attached server's speed by requests at once over the prompts of {"set"}."""
         server = self._server()
-        prompts = [prompt.text for prompt in self._sets.named(str(wanted.get("set")))[:MAX_SERVER_PROMPTS]]
+        prompts = [prompt.text for prompt in self._sets.named(str(query.get("set")))[:MAX_SERVER_PROMPTS]]
         return {"job": self._jobs.start(lambda job: measure_concurrency(server, prompts, job))}
 
     def _server(self) -> Server:

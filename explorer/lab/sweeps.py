@@ -197,20 +197,20 @@ class Sweeps:
     def _all(self) -> list[StoredSweep]:
         return [*(recorded.stored for recorded in self.recorded), *self.list_sweeps()]
 
-    def select(self, wanted: object) -> StoredSweep | None:
-        """Return the wanted sweep, else the running one, else the loaded rig's latest (shipped ones are oldest)."""
-        known = {stored.number: stored for stored in self._all()}
-        loaded = [number for number, stored in known.items() if not self.of_another_rig(stored)]
-        numbers = [wanted, self.active, max(loaded, default=None)]
-        return next((known[number] for number in numbers if isinstance(number, int) and number in known), None)
+    def select(self, requested: object) -> StoredSweep | None:
+        """Return the requested sweep, else the running one, else the loaded rig's latest (shipped ones are oldest)."""
+        by_number = {stored.number: stored for stored in self._all()}
+        loaded = [number for number, stored in by_number.items() if not self.of_another_rig(stored)]
+        numbers = [requested, self.active, max(loaded, default=None)]
+        return next((by_number[number] for number in numbers if isinstance(number, int) and number in by_number), None)
 
     def of_another_rig(self, stored: StoredSweep) -> bool:
         return bool(stored.conditions.rig != self._rig.instruments.laboratory.conditions.rig)
 
-    def view(self, wanted: object, concurrent: bool = False) -> SweepView:
+    def view(self, requested: object, concurrent: bool = False) -> SweepView:
         """Return the selected sweep with its results. With ``concurrent``, a shipped sweep of single requests is
         replaced by the rig's shipped sweep of concurrent ones."""
-        stored = self.select(wanted)
+        stored = self.select(requested)
         if stored is None:
             return SweepView()
         if concurrent and is_recorded(stored.number) and _concurrency(stored) == 1:
@@ -240,8 +240,8 @@ class Sweeps:
             measured: list[CellResult] = results.measured(number)
         return measured
 
-    def progress_view(self, wanted: object) -> SweepProgress:
-        stored = self.select(wanted)
+    def progress_view(self, requested: object) -> SweepProgress:
+        stored = self.select(requested)
         sweeps = [*reversed(self.list_sweeps()[-MAX_LISTED:]), *(recorded.stored for recorded in self.recorded)]
         listed = [self._line(sweep) for sweep in sweeps]
         if stored is None:

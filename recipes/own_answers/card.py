@@ -103,8 +103,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rig", default="smollm2")
     parser.add_argument("--folder", type=Path, default=Path("assets/smollm2"))
-    choice = parser.parse_args()
-    (choice.folder / "README.md").write_text(card(choice.rig, choice.folder), encoding="utf8")
+    args = parser.parse_args()
+    (args.folder / "README.md").write_text(card(args.rig, args.folder), encoding="utf8")
 
 
 if __name__ == "__main__":

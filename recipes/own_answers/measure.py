@@ -79,11 +79,11 @@ def main() -> None:
     parser.add_argument("--rig", default="smollm2")
     parser.add_argument("--nodes", type=int, nargs="+", default=[64])
     parser.add_argument("--limit", type=int, help="conversations (default: all that are held out)")
-    choice = parser.parse_args()
-    drafter, end_id = phrase_drafter(choice.drafter), end_of(choice.rig)
-    shard = open_shard(work_folder(choice.rig) / HELD_OUT)
-    for nodes in choice.nodes:
-        score = scores(drafter, shard, shard.talks[:choice.limit], nodes, end_id)
+    args = parser.parse_args()
+    drafter, end_id = phrase_drafter(args.drafter), end_of(args.rig)
+    shard = open_shard(work_folder(args.rig) / HELD_OUT)
+    for nodes in args.nodes:
+        score = scores(drafter, shard, shard.talks[:args.limit], nodes, end_id)
         print(f"chain {score.chain:.3f}, tree of {nodes} {score.tree:.3f}, ratio {score.tree / score.chain:.2f}, "
               f"{score.rounds} rounds", flush=True)
 

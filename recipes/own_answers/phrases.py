@@ -180,16 +180,16 @@ def main() -> None:
     parser.add_argument("--drafter", choices=tuple(WANTED), default="phrases")
     parser.add_argument("--rig", default="smollm2")
     parser.add_argument("--out", type=Path, help="a folder (default: the rig's own)")
-    choice = parser.parse_args()
-    wanted, folder = WANTED[choice.drafter], work_folder(choice.rig) / "features"
+    args = parser.parse_args()
+    wanted, folder = WANTED[args.drafter], work_folder(args.rig) / "features"
     shards = [open_shard(path) for path in sorted(folder.iterdir()) if path.suffix != ".part"]
     orders = orders_of(shards, wanted)
     if not orders:
-        parser.error(f"no answer of {choice.rig} is one that {choice.drafter} counts; let it write more of them")
-    out = choice.out or RIGS_FOLDER / choice.rig / choice.drafter
+        parser.error(f"no answer of {args.rig} is one that {args.drafter} counts; let it write more of them")
+    out = args.out or RIGS_FOLDER / args.rig / args.drafter
     counts = {"answer_tokens": answer_tokens(shards, wanted), "contexts": [len(order.keys) for order in orders],
               "cells": [len(order.tokens) for order in orders]}
-    export(orders, out, int(read_config(target_folder(choice.rig))["vocab_size"]), counts)
+    export(orders, out, int(read_config(target_folder(args.rig))["vocab_size"]), counts)
     print(f"{out}: {counts}, {(out / 'model.safetensors').stat().st_size / 2**20:.1f} MiB")
 
 

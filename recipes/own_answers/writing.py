@@ -163,16 +163,16 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rig", default="smollm2")
     parser.add_argument("--tokens", type=int, default=3_000_000, help="tokens of answers in all")
-    choice = parser.parse_args()
-    writer = Writer(choice.rig)
+    args = parser.parse_args()
+    writer = Writer(args.rig)
     writer.hold_out()
     for path in sorted(writer.answers.glob("*.npz")):
         writer.read_again(path.stem)
     try:
-        write(writer, choice.tokens)
+        write(writer, args.tokens)
     except RequestError as error:
-        raise SystemExit(f"{error} So far there are {writer.tokens()} of {choice.tokens} tokens.") from error
-    enough(choice.rig).touch()
+        raise SystemExit(f"{error} So far there are {writer.tokens()} of {args.tokens} tokens.") from error
+    enough(args.rig).touch()
 
 
 def write(writer: Writer, tokens: int) -> None:

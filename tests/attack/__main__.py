@@ -44,13 +44,13 @@ def main() -> int:
     parser.add_argument("--cases", type=int, metavar="N", help=f"of each area (default: {usual}), shared by the seeds")
     parser.add_argument("--minutes", type=float, default=40.0, help="for all together (default: 40)")
     parser.add_argument("--at-once", type=int, default=2, metavar="N", help="processes (default: 2, one for a core)")
-    choice = parser.parse_args()
-    print(f"Seeds: {', '.join(map(str, choice.seeds))}", flush=True)
-    until = monotonic() + 60 * choice.minutes
-    with ThreadPoolExecutor(max(1, choice.at_once)) as processes:
+    args = parser.parse_args()
+    print(f"Seeds: {', '.join(map(str, args.seeds))}", flush=True)
+    until = monotonic() + 60 * args.minutes
+    with ThreadPoolExecutor(max(1, args.at_once)) as processes:
         results = [
-            processes.submit(attacked, area, seed, ceil((choice.cases or AREAS[area][0]) / len(choice.seeds)), until)
-            for area in choice.areas for seed in choice.seeds]
+            processes.submit(attacked, area, seed, ceil((args.cases or AREAS[area][0]) / len(args.seeds)), until)
+            for area in args.areas for seed in args.seeds]
     return int(not all(result.result() for result in results))
 
 

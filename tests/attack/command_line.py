@@ -89,27 +89,27 @@ def live() -> Rig:
     return load_rig("demo", "bfloat16")
 
 
-def before_a_model(verb: ModuleType, choice: argparse.Namespace) -> int:
+def before_a_model(verb: ModuleType, args: argparse.Namespace) -> int:
     """Do what the verb does before a model runs."""
     name = verb.__name__.rpartition(".")[2]
-    if name != "sweep" and getattr(choice, "rig", "demo") not in SOUND_RIGS:  # anatomy needs none
-        load_rig(choice.rig, "bfloat16")
+    if name != "sweep" and getattr(args, "rig", "demo") not in SOUND_RIGS:  # anatomy needs none
+        load_rig(args.rig, "bfloat16")
     match name:
         case "sweep":
-            plan = sweep.latest(choice.out)[1] if choice.resume else sweep.plan_of(choice)
+            plan = sweep.latest(args.out)[1] if args.resume else sweep.plan_of(args)
             check(plan, live().methods, tuple(live().drafters))
         case "bench":
-            plan = bench.plan_of(choice)
+            plan = bench.plan_of(args)
             for cell in list(measuring_order(plan))[:len(plan.settings)]:
                 live().prepare(plan.request(cell))
         case "generate":
-            generate.answer_of(live(), choice).close()
-        case "whatif" if choice.trace:
-            text_of_run(load(choice.trace))
+            generate.answer_of(live(), args).close()
+        case "whatif" if args.trace:
+            text_of_run(load(args.trace))
         case "check" | "doctor":
-            prompt_set(choice.prompts, choice.limit)
+            prompt_set(args.prompts, args.limit)
         case "record":
-            read_lessons(choice.lessons or lessons_of(choice.rig))
+            read_lessons(args.lessons or lessons_of(args.rig))
     return 0
 
 
@@ -161,10 +161,10 @@ class Attack(Area):
 def start_page(words: list[str]) -> int:
     """What the page does with its words before it is served: the exit status; a refusal is printed."""
     try:
-        wanted = app.flags().understand(words)
-        hosts_of(wanted.host, wanted.allow_host)
-        app.follow_of(wanted)
-        app.why_closed(wanted)
+        args = app.flags().understand(words)
+        hosts_of(args.host, args.allow_host)
+        app.follow_of(args)
+        app.why_closed(args)
     except CanopyError as error:
         print(error, file=sys.stderr)
         return USAGE_ERROR if isinstance(error, UsageError) else 1

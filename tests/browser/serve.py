@@ -69,30 +69,30 @@ def main() -> None:
     parser.add_argument("--until", type=Path, help="the first second's page, until this file exists")
     parser.add_argument("--root-path", default="", help="the path that a proxy serves the page below")
     parser.add_argument("--allow-frame", action="append", default=[], help="an origin that may frame the page")
-    asked = parser.parse_args()
+    args = parser.parse_args()
     os.environ["GRADIO_ANALYTICS_ENABLED"] = "False"
-    listening = Listening(port=asked.port, root_path=asked.root_path, frames=asked.allow_frame)
+    listening = Listening(port=args.port, root_path=args.root_path, frames=args.allow_frame)
     with tempfile.TemporaryDirectory() as folder:
-        if not asked.follow:
-            record(Path(folder), welcome_alone=bool(asked.results))
-        recordings = Library([] if asked.follow else shipped(Path(folder)))
+        if not args.follow:
+            record(Path(folder), welcome_alone=bool(args.results))
+        recordings = Library([] if args.follow else shipped(Path(folder)))
 
         def build() -> Starlette:
-            while asked.until and not asked.until.exists():
+            while args.until and not args.until.exists():
                 time.sleep(0.1)
             from explorer import page
-            instruments = ScriptedInstruments(asked.seconds / 10)
-            instruments.reason = "" if asked.results else "Nothing is measured here."
-            source = Timed(asked.seconds, log=asked.log)
-            follow, results = Follow(asked.follow) if asked.follow else None, asked.results or page.RESULTS
+            instruments = ScriptedInstruments(args.seconds / 10)
+            instruments.reason = "" if args.results else "Nothing is measured here."
+            source = Timed(args.seconds, log=args.log)
+            follow, results = Follow(args.follow) if args.follow else None, args.results or page.RESULTS
             shared = SharedRuns(Path(folder, "shared"))
             built = page.build(answering(source, instruments), recordings, None, results, follow, shared)
             return page.guarded(*built, listening)
 
-        if asked.until:
+        if args.until:
             first = recordings.first()
             run = RunLog.recorded(first.name, first.trace, recordings.comparison(first.name)) if first else None
-            serve_at_once(opening_page(run.all_lines() if run else (), asked.root_path), build, listening)
+            serve_at_once(opening_page(run.all_lines() if run else (), args.root_path), build, listening)
         else:
             listener(build(), listening).run(open_sockets(listening))
 

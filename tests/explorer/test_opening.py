@@ -28,10 +28,10 @@ FIRST_SECONDS = 1.5  # of processor time to the first page, 0.6 on the machine t
 FIRST, REAL = """
 import sys, time
 import app, explorer.opening
-wanted = app.flags().parse_args([])
+args = app.flags().parse_args([])
 recordings = app.library(None, "demo")
-page = app.first_page(wanted, recordings)
-app.keep_offline(wanted.rig, True)
+page = app.first_page(args, recordings)
+app.keep_offline(args.rig, True)
 assert recordings.first().trace.header.prompt[:40] in page
 print(time.process_time(), *[name for name in sys.argv[1:] if name in sys.modules])
 """, """
@@ -56,8 +56,8 @@ def test_the_first_page_is_there_before_whatever_is_slow_and_the_real_one_is_bui
 
 
 def test_flags() -> None:
-    wanted = app.flags().parse_args([])
-    assert (wanted.host, wanted.port, wanted.rig, wanted.auth, wanted.trace) == (
+    args = app.flags().parse_args([])
+    assert (args.host, args.port, args.rig, args.auth, args.trace) == (
         "127.0.0.1", 7860, DEFAULT_RIG, None, None)
     assert app.flags().parse_args(["--auth", "ada:pass:word"]).auth == ("ada", "pass:word")
     for typed, path in (("/canopy", "/canopy"), ("team/canopy/", "/team/canopy"), ("/", "")):
@@ -119,9 +119,9 @@ def test_the_real_page_takes_the_place_of_the_first_and_answers_who_waited() -> 
 
 
 def test_before_a_login_neither_recordings_nor_paths_are_shown() -> None:
-    wanted = app.flags().parse_args(["--rig", "/weights-of-ada/target::ngram", "--auth", "ada:lovelace"])
+    args = app.flags().parse_args(["--rig", "/weights-of-ada/target::ngram", "--auth", "ada:lovelace"])
     recordings = app.library(None, "demo")
-    page, first = app.first_page(wanted, recordings), recordings.first()
+    page, first = app.first_page(args, recordings), recordings.first()
     assert "weights-of-ada" not in page and first and first.trace.header.prompt[:40] not in page
 
 

@@ -173,8 +173,8 @@ def drafter_config(folder: Path, block_size: int | None = None) -> Qwen3Config:
     values = _plain(folder, read_config(folder))
     kind = next(kind for kind in FAMILIES if kind in architectures(values))
     family, inside = FAMILIES[kind], values.get("dflash_config") or {}
-    given = {name: value for name, value in {**values, **inside}.items() if value is not None}
-    options = checked(folder, family, given | ({"block_size": block_size} if block_size else {})).model_dump()
+    configured = {name: value for name, value in {**values, **inside}.items() if value is not None}
+    options = checked(folder, family, configured | ({"block_size": block_size} if block_size else {})).model_dump()
     unplaced = without_place(values, Qwen3Config, SILENT | family.model_fields.keys()) | {
         name: value for name, value in inside.items() if name not in {*family.model_fields, CAUSAL}}
     note = ignored_note(folder, {

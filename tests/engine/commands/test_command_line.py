@@ -117,8 +117,8 @@ def test_a_check_says_why_a_text_differs(monkeypatch: pytest.MonkeyPatch) -> Non
     plain, other = WrittenText((5, 6, 7), (0.1, 0.0004, 0.1), 8), WrittenText((5, 6, 9), (0.1, 0.0005, 0.1), 8)
     monkeypatch.setattr(check, "texts", lambda _rig, asks, *_: [
         plain if ask.method == "autoregressive" else other for ask in asks])
-    choice = parser.parse_args(["--rig", "demo", "--prompts", "bench", "--budgets", "16"])
-    differences = list(check.differences(rig, ["Count."], choice, 1))
+    args = parser.parse_args(["--rig", "demo", "--prompts", "bench", "--budgets", "16"])
+    differences = list(check.differences(rig, ["Count."], args, 1))
     assert len(differences) == len(check.lossless_points(rig.methods)) and {row["place"] for row in differences} == {2}
     why = str(differences[0]["why"])
     assert "1.0005" in why and NEAR_TIE in why and "float32" in why

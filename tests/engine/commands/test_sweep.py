@@ -168,8 +168,8 @@ def test_the_command_of_a_sweep_asks_for_the_same_sweep(plan: SweepPlan) -> None
 def test_the_recommended_command_of_a_report_asks_for_its_setting(alone: Record) -> None:
     words = shlex.split(alone["recommended"]["command"])
     assert words[:3] == ["python", "-m", "engine"] and alone["command"] == sweep_command(ALONE)
-    choice = verb_parser(words[3]).parse_args(words[4:])
-    assert (choice.method, choice.budget, choice.prompt) == (
+    args = verb_parser(words[3]).parse_args(words[4:])
+    assert (args.method, args.budget, args.prompt) == (
         alone["recommended"]["method"], alone["recommended"]["budget"], ALONE.prompts[0].text)
 
 
