@@ -100,7 +100,8 @@ class BatchPanel extends DrawnPanel {
     });
     render(this.drawing, [path("cp-mask-ground", box(left, top, side, side)),
       group(joinPaths(this.blocks.flatMap((block) => this.cellsOf(block))), "cp-mask-cells"), group(frames)]);
-    put(this.canvas, { "aria-label": this.words() });
+    const each = this.blocks.map((block) => `${nameOf(block)}: ${wordsFor(block)}`).join("; ");
+    put(this.canvas, { "aria-label": `Pass of round ${this.round.index + 1}: ${this.rows} rows of ${this.blocks.length} runs. ${each}` });
   }
 
   cellsOf(/** @type {PlacedBlock} */ block) {
@@ -113,11 +114,6 @@ class BatchPanel extends DrawnPanel {
       }
     }
     return cells;
-  }
-
-  words() {
-    const each = this.blocks.map((block) => `${nameOf(block)}: ${wordsFor(block)}`).join("; ");
-    return `Pass of round ${this.round.index + 1}: ${this.rows} rows of ${this.blocks.length} runs. ${each}`;
   }
 
   drawList(/** @type {number} */ runs) {

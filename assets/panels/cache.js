@@ -82,7 +82,10 @@ class CachePanel extends DrawnPanel {
     render(this.drawing, [group(this.slots()), group(this.moves(), "cp-moved"), group(this.tokens()), group(this.numbers()),
       group(this.words(height))]);
     this.select(this.stage.selection);
-    if (fresh && this.stage.animate && !this.stage.reducedMotion) this.slide();
+    if (!fresh || !this.stage.animate || this.stage.reducedMotion) return;
+    this.drawing.querySelector(".cp-moved").animate(
+      [{ opacity: 0, transform: `translateY(${TOP.y - this.low.y}px)` }, { opacity: 1, transform: "none" }],
+      { duration: 160, delay: 240, fill: "backwards", easing: "ease-out" });
   }
 
   slots() {
@@ -174,12 +177,6 @@ class CachePanel extends DrawnPanel {
       ...[TOP, low].map((strip) => text("cp-slot-prefix is-mid", `prefix ${round.start}`, LEFT + PREFIX / 2, strip.y + strip.height / 2 + 3.5)),
       text("cp-strip-size", summary, LEFT, y),
       ...(y + LOW.bonus < height ? [text("cp-strip-size", `◆ ${bonus} ${next}`, LEFT, y + LOW.bonus)] : [])];
-  }
-
-  slide() {
-    this.drawing.querySelector(".cp-moved").animate(
-      [{ opacity: 0, transform: `translateY(${TOP.y - this.low.y}px)` }, { opacity: 1, transform: "none" }],
-      { duration: 160, delay: 240, fill: "backwards", easing: "ease-out" });
   }
 
   pointedAt(/** @type {MouseEvent} */ event) {

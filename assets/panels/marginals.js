@@ -106,7 +106,12 @@ export class MarginalsPanel extends DrawnPanel {
     this.edges = "";
     this.marks = { lines: [], boxes: [], texts: [] };
     const wide = (this.width - GUTTER.gap * (drafts.length + 1)) / drafts.length;
-    drafts.forEach((draft, drafter) => this.drawDrafter(draft, drafter, GUTTER.gap + drafter * (wide + GUTTER.gap), wide));
+    drafts.forEach((draft, drafter) => {
+      const left = GUTTER.gap + drafter * (wide + GUTTER.gap);
+      this.drawTitle(drafter, left, wide);
+      if (draft.follow) new LatticeDrawing(this, draft, drafter, ORIGINS[drafter]).paint(left, wide, this.height);
+      else this.drawHeatMap(draft, drafter, left, wide);
+    });
     const { lines, boxes, texts } = this.marks;
     const seen = texts.filter(([, { y }]) => Number(y) < this.visibleBottom);
     this.marks.texts = texts.filter(([, { y }]) => Number(y) >= this.visibleBottom);
@@ -154,13 +159,6 @@ export class MarginalsPanel extends DrawnPanel {
   /** @param {string} d @param {string} colour @param {number} alpha @param {number} width */
   line(d, colour, alpha, width) {
     this.marks.lines.push(path("", d, { stroke: `var(${colour})`, "stroke-opacity": alpha, "stroke-width": width }));
-  }
-
-  /** @param {Draft} draft @param {number} drafter @param {number} left @param {number} wide */
-  drawDrafter(draft, drafter, left, wide) {
-    this.drawTitle(drafter, left, wide);
-    if (draft.follow) new LatticeDrawing(this, draft, drafter, ORIGINS[drafter]).paint(left, wide, this.height);
-    else this.drawHeatMap(draft, drafter, left, wide);
   }
 
   /** @param {number} drafter @param {number} left @param {number} wide */

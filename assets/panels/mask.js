@@ -84,13 +84,11 @@ class MaskPanel extends DrawnPanel {
   constructor(host, stage) {
     super(host, stage, "mask", { role: "img" });
     this.bar = html("div", "cp-tools", host);
-    this.orderButton = button(this.bar, "depth-first", "Order the rows depth-first instead of as in the pass", () => this.toggle());
+    this.orderButton = button(this.bar, "depth-first", "Order the rows depth-first instead of as in the pass", () => {
+      this.byDepth = !this.byDepth;
+      this.resize();
+    });
     this.listen();
-  }
-
-  toggle() {
-    this.byDepth = !this.byDepth;
-    this.resize();
   }
 
   draw(/** @type {Round | null} */ round) {

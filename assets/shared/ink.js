@@ -219,16 +219,12 @@ export function describe(round, node) {
   return `${where}, probability ${chance}, ${round.fate[node]}, from ${ORIGIN_NAME[round.origin(node)]}`;
 }
 
-/** A button's visible text is part of its accessible name, so that voice control works with what is on the screen.
- *  @param {string} label @param {string} title */
-function nameOf(label, title) {
-  const isMissing = /\p{L}/u.test(label) && !title.toLowerCase().includes(label.toLowerCase());
-  return isMissing ? `${label}: ${title}` : title;
-}
-
-/** @param {Element | null} parent @param {string} label @param {string} title @param {(button: HTMLButtonElement) => unknown} act */
+/** A button named by its title. Its visible text is part of the name, so that voice control works with what is on the screen.
+ *  @param {Element | null} parent @param {string} label @param {string} title @param {(button: HTMLButtonElement) => unknown} act */
 export function button(parent, label, title, act, look = "") {
-  const item = html("button", { class: `cp-button ${look}`, type: "button", title, "aria-label": nameOf(label, title) }, parent, label);
+  const isMissing = /\p{L}/u.test(label) && !title.toLowerCase().includes(label.toLowerCase());
+  const name = isMissing ? `${label}: ${title}` : title;
+  const item = html("button", { class: `cp-button ${look}`, type: "button", title, "aria-label": name }, parent, label);
   item.addEventListener("click", (event) => {
     event.stopPropagation();
     act(item);

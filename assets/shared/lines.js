@@ -26,12 +26,16 @@ export const knownRun = (name = "") => (/** @type {AbortSignal} */ signal) => li
 
 /** @param {string} name @param {AbortSignal} signal @param {RequestInit} [begin] @returns {AsyncGenerator<StreamLine[]>} */
 async function* linesOf(name, signal, begin) {
-  const had = { run: name, named: "", count: 0, ended: false };
+  const had = { run: name, named: "", count: 0, ended: false }; // `count`: of lines other than state and about
   for (let tries = 0; tries <= TRIES; tries++) {
     try {
       for await (const lines of arriving(await answered(had, had.run ? { signal } : { ...begin, signal }))) {
         tries = 0;
-        for (const line of lines) note(line, had);
+        for (const line of lines) {
+          had.ended = "state" in line && ENDED.includes(line.state);
+          if ("state" in line) had.named = line.run;
+          else if (!("about" in line)) had.count++;
+        }
         if (begin) had.run = had.named;
         yield lines;
       }
@@ -44,21 +48,11 @@ async function* linesOf(name, signal, begin) {
   throw new Error("The connection was lost.");
 }
 
-/** @typedef {{ run: string, named: string, count: number, ended: boolean }} Had */
-
 /** Requests the lines after the last one received.
- *  @param {Had} had @param {RequestInit} asked */
+ *  @param {{ run: string, count: number }} had @param {RequestInit} asked */
 async function answered({ run, count }, asked) {
   const answer = await fetch(routeTo(`canopy/runs${run && `/${encodeURIComponent(run)}?from=${count}`}`), asked);
   return answer.ok ? answer : new Response(`${JSON.stringify({ state: "error", run, message: (await answer.json()).detail })}\n`);
-}
-
-/** Counts a line; state and about lines are not counted.
- *  @param {StreamLine} line @param {Had} had */
-function note(line, had) {
-  had.ended = "state" in line && ENDED.includes(line.state);
-  if ("state" in line) had.named = line.run;
-  else if (!("about" in line)) had.count++;
 }
 
 // Yields the parsed lines of a response, in batches.

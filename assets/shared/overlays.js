@@ -56,13 +56,10 @@ export class Sheet {
   constructor(/** @type {string} */ label, look = "") {
     this.box = html("dialog", { class: `cs-sheet ${look}`, "aria-label": label, closedby: "any" }, document.body);
     this.shut = button(this.box, "×", "Close (Esc)", () => this.box.close(), "cs-close");
-    this.box.addEventListener("click", (event) => this.beside(event) && this.box.close()); // not every browser knows closedby
-  }
-
-  // The sheet's own padding counts as the sheet, though a click there has the same target as one beside it.
-  beside(/** @type {MouseEvent} */ { target, clientX: x, clientY: y }) {
-    const { left, right, top, bottom } = this.box.getBoundingClientRect();
-    return target === this.box && (x < left || x > right || y < top || y > bottom);
+    this.box.addEventListener("click", ({ target, clientX: x, clientY: y }) => { // not every browser knows closedby
+      const { left, right, top, bottom } = this.box.getBoundingClientRect(); // a click into the padding has the same target
+      if (target === this.box && (x < left || x > right || y < top || y > bottom)) this.box.close();
+    });
   }
 
   // `first` gets the focus; without it the button that closes the sheet.

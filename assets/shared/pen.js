@@ -15,30 +15,26 @@ function luminance(/** @type {number[]} */ rgb) {
   return 0.2126 * red + 0.7152 * green + 0.0722 * blue;
 }
 
-// Whether text on a tint of an origin's colour reads better in the panel's colour than in ink.
+// Decides whether text on a tint of an origin's colour has more contrast in the panel's colour than in ink.
 export class Shade {
   constructor(/** @type {Element} */ host) {
     const read = (/** @type {string} */ name) => (colourOf(host, name).match(/\w\w/g) ?? []).map((part) => parseInt(part, 16)); // #rrggbb
     this.colours = { root: read(ORIGIN.root), drafter1: read(ORIGIN.drafter1), drafter2: read(ORIGIN.drafter2), both: read(ORIGIN.both) };
     this.panel = read("--panel");
     this.ink = luminance(read("--ink"));
-    this.inverted = /** @type {Map<string, boolean>} */ (new Map()); // found so far
+    this.inverted = /** @type {Map<string, boolean>} */ (new Map()); // a cache
   }
 
   /** @param {Origin} origin @param {number} alpha */
   inverts(origin, alpha) {
     const key = `${origin} ${alpha.toFixed(2)}`;
-    const found = this.inverted.get(key) ?? this.contrasts(origin, alpha);
-    this.inverted.set(key, found);
-    return found;
-  }
-
-  /** @param {Origin} origin @param {number} alpha */
-  contrasts(origin, alpha) {
-    const mixed = this.colours[origin].map((part, place) => part * alpha + this.panel[place] * (1 - alpha));
-    const contrast = (/** @type {number} */ one, /** @type {number} */ other) => (Math.max(one, other) + 0.05) / (Math.min(one, other) + 0.05);
-    const ground = luminance(mixed);
-    return contrast(luminance(this.panel), ground) > contrast(this.ink, ground);
+    const cached = this.inverted.get(key);
+    if (cached !== undefined) return cached;
+    const tint = luminance(this.colours[origin].map((part, place) => part * alpha + this.panel[place] * (1 - alpha)));
+    const contrast = (/** @type {number} */ one) => (Math.max(one, tint) + 0.05) / (Math.min(one, tint) + 0.05);
+    const inverts = contrast(luminance(this.panel)) > contrast(this.ink);
+    this.inverted.set(key, inverts);
+    return inverts;
   }
 }
 

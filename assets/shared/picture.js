@@ -51,25 +51,14 @@ const SIDES = /** @type {const} */ (["Top", "Right", "Bottom", "Left"]);
 const LEFT_OUT = "script, style, template, button, input"; // a picture has nothing to press
 const graphemes = new Intl.Segmenter(undefined, { granularity: "grapheme" });
 
-/** @param {CSSStyleDeclaration} style @param {typeof SIDES[number]} side */
-function edge(style, side) {
-  const wide = style[`border${side}Style`] === "none" ? 0 : parseFloat(style[`border${side}Width`]) || 0;
-  return { wide, colour: style[`border${side}Color`], dashed: style[`border${side}Style`] === "dashed" };
-}
-
 function seen(/** @type {string} */ colour) {
   return Boolean(colour) && colour !== "transparent" && !/^(rgba\(.*,|color\(.*\/) ?0\)$/.test(colour);
 }
 
-/** @param {Element} element @param {CSSStyleDeclaration} style @param {SVGElement} into */
-function ground(element, style, into) {
-  // what stands in lines of text has a box in each of them
-  for (const box of style.display === "inline" ? element.getClientRects() : [element.getBoundingClientRect()]) filled(box, style, into);
-}
-
 /** @param {DOMRect} box @param {CSSStyleDeclaration} style @param {SVGElement} into */
 function filled(box, style, into) {
-  const edges = SIDES.map((side) => edge(style, side));
+  const edges = SIDES.map((side) => ({ colour: style[`border${side}Color`], dashed: style[`border${side}Style`] === "dashed",
+    wide: style[`border${side}Style`] === "none" ? 0 : parseFloat(style[`border${side}Width`]) || 0 }));
   const [first] = edges;
   const even = edges.every(({ wide, colour }) => wide === first.wide && colour === first.colour) && seen(first.colour);
   const line = even ? first.wide : 0;
@@ -152,7 +141,9 @@ function isLeftOut(element, style, whole) {
 function add(element, into, whole) {
   const style = getComputedStyle(element);
   if (isLeftOut(element, style, whole)) return;
-  if (style.visibility === "visible") ground(element, style, into);
+  if (style.visibility === "visible") { // an inline element has a box in each of its lines
+    for (const box of style.display === "inline" ? element.getClientRects() : [element.getBoundingClientRect()]) filled(box, style, into);
+  }
   if (element instanceof SVGElement) drawing(element, into);
   else {
     const inside = whole ? into : windowOf(element, style, into);

@@ -144,19 +144,14 @@ function secondsOf({ seconds, index }, elapsed, before) {
   return { loop: (elapsed - before.elapsed) / (index - before.index) };
 }
 
-/** What was asked of which rig; the budget is null if another engine did not report it.
+/** Flattens a header and adds the options of its run; the budget is null if another engine did not report it.
  *  @param {lines.Header} header @returns {Header} */
-function readHeader({ request, ...header }) {
-  const { sampling, ...asked } = request;
+function readHeader({ request: { prompt_ids, stop_ids, sampling, ...request }, ...header }) {
+  const { prompt, drafters, turns, thinking, forced } = header;
   const sample = header.every > 1 ? `, one round in ${header.every}` : "";
   const note = header.engine ? `${header.note} Recorded in ${header.engine}${sample}.`.trim() : header.note;
-  return { ...header, ...asked, ...sampling, note, budget: header.engine && !request.budget ? null : request.budget,
-    options: optionsOf(request, header) };
-}
-
-/** The options that a run was asked with. @param {lines.Request} request @param {Omit<lines.Header, "request">} header @returns {lines.Options} */
-function optionsOf({ prompt_ids, stop_ids, sampling, ...request }, { prompt, drafters, turns, thinking, forced }) {
-  return { ...request, ...sampling, prompt, drafters, turns, thinking, forced: forcedOf({ prompt_ids, forced }) };
+  return { ...header, ...request, ...sampling, prompt_ids, stop_ids, note, budget: header.engine && !request.budget ? null : request.budget,
+    options: { ...request, ...sampling, prompt, drafters, turns, thinking, forced: forcedOf({ prompt_ids, forced }) } };
 }
 
 // A run, built up line by line.

@@ -117,16 +117,12 @@ export class Frames {
     const waiting = Array.from(this.entries.values()).filter((entry) => entry.stale && this.shown(entry));
     const end = performance.now() + FRAME_MS;
     for (const entry of waiting) {
-      this.drawPanel(entry);
+      entry.stale = false;
+      this.guard(entry.frame, () => entry.panel.draw(this.round));
       if (performance.now() > end) break;
     }
     this.drawing = waiting.some(({ stale }) => stale);
     if (this.drawing || this.behind) this.later();
-  }
-
-  drawPanel(/** @type {Entry} */ entry) {
-    entry.stale = false;
-    this.guard(entry.frame, () => entry.panel.draw(this.round));
   }
 
   /** One panel that fails says so in its place and leaves the others alone. @param {HTMLElement} frame @param {() => void} act */

@@ -39,7 +39,7 @@ export class Keys {
       { key: "ArrowDown", shown: "↓", does: "to its child, the accepted one first", act: () => this.descend() },
       { key: "[", shown: "[", does: "play slower", act: () => player.faster(-1) },
       { key: "]", shown: "]", does: "play faster", act: () => player.faster(1) },
-      { key: "f", shown: "f", does: "fit the tree into its panel", act: () => this.fit() },
+      { key: "f", shown: "f", does: "fit the tree into its panel", act: () => parts.frames.entries.get("tree")?.panel.fit?.() },
       { key: "/", shown: "/", does: "search the run for a token", act: () => parts.search.open() },
       ...(conversation ? [{ key: "c", shown: "c", does: "continue with the next turn (workbench)", act: () => conversation.continueConversation() }] : []),
       ...(document.body.classList.contains("cs-presenting") ? ["1", "2", "3"].map((key, place) => (
@@ -82,10 +82,6 @@ export class Keys {
     if (node !== undefined && node !== stage.pinned) stage.pin(node);
   }
 
-  fit() {
-    for (const { panel } of this.parts.frames.entries.values()) panel?.fit?.();
-  }
-
   leave() {
     const { search, frames, notices, stage, timeline, tour, film } = this.parts;
     const sheet = Array.from(document.querySelectorAll("dialog[open]")).at(-1); // the one on top
@@ -101,12 +97,9 @@ function taken(/** @type {KeyboardEvent} */ { key, target }) {
   const within = (/** @type {string} */ selector) => target.closest(selector);
   const field = within("input, textarea, select, [contenteditable=true], [role=listbox]");
   if (field) return !(key === "Escape" && field.closest(".cs-search, #canopy-more"));
-  return (key === " " && within("button, [role=button], summary")) || (SCROLLS.includes(key) && scrolling(target));
-}
-
-function scrolling(/** @type {Element} */ element) {
-  const region = element.closest(".cs-text, .cp-scroll, .cp-marginals, .cp-cache, .cs-track-text");
-  return region !== null && region.scrollHeight > region.clientHeight + 1;
+  if (key === " ") return within("button, [role=button], summary");
+  const region = SCROLLS.includes(key) && within(".cs-text, .cp-scroll, .cp-marginals, .cp-cache, .cs-track-text");
+  return region && region.scrollHeight > region.clientHeight + 1;
 }
 
 /** The keys and terms of the page, on a sheet. @param {Key[]} table */

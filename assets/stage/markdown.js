@@ -47,7 +47,8 @@ function blocks(lines, parent, write, depth = 0) {
       const code = take((line) => !line.text.trimStart().startsWith(fence));
       at++;
       const box = html("code", "", html("pre", { tabIndex: 0, role: "group", "aria-label": "Code" }, parent)); // it scrolls
-      if (code.length) write(box, code[0].from, endOf(code));
+      const last = code.at(-1);
+      if (last) write(box, code[0].from, last.from + last.text.length);
     } else if (HEADING.test(text)) {
       const [mark, signs] = /** @type {RegExpExecArray} */ (HEADING.exec(text));
       inline(cut(lines[at++], mark.length), html("p", `cs-heading is-${signs.length}`, parent), write);
@@ -65,8 +66,6 @@ function blocks(lines, parent, write, depth = 0) {
     }
   }
 }
-
-const endOf = (/** @type {Line[]} */ lines) => lines[lines.length - 1].from + lines[lines.length - 1].text.length;
 
 /** A line without its first signs. @param {Line} line @param {number} signs */
 const cut = ({ text, from }, signs) => ({ text: text.slice(signs), from: from + signs });

@@ -245,10 +245,12 @@ export class TextPanel {
     const missing = this.stage.run.missing(index);
     const cut = missing ? this.reader.end() : ""; // what began before a gap does not go on behind it
     for (const [place, node] of round.keep.entries()) {
-      const token = html("span", `cs-token o-${round.origin(node)}`, part, this.text(round, round.tokens[node], round.start + place));
+      const id = round.tokens[node];
+      const text = this.stage.run.pieces.has(id) ? this.reader.read(id, round.start + place) : round.show(id);
+      const token = html("span", `cs-token o-${round.origin(node)}`, part, text);
       token.dataset.node = String(node);
       token.dataset.place = String(this.tokens++);
-      if (/^\s+$/.test(round.text(round.tokens[node])) && token.textContent?.includes("\n")) token.classList.add("is-break");
+      if (/^\s+$/.test(round.text(id)) && token.textContent?.includes("\n")) token.classList.add("is-break");
     }
     part.firstElementChild?.classList.add("is-first");
     if (missing) {
@@ -258,11 +260,6 @@ export class TextPanel {
     }
     part.title = `Round ${round.index + 1}: ${round.keep.length} tokens from one pass`;
     return part;
-  }
-
-  /** @param {Round} round @param {number} id @param {number} position */
-  text(round, id, position) {
-    return this.stage.run.pieces.has(id) ? this.reader.read(id, position) : round.show(id);
   }
 
   // Only the parts between the round shown before and the one shown now change.

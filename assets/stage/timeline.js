@@ -65,7 +65,12 @@ export class Timeline {
       player.pause();
       stage.go(stage.rounds.length - 1, { follow: true, animate: true });
     }, "cs-newest");
-    this.clock = button(row, "by time", "Rounds as wide as the engine time that they took", () => this.turn(), "cs-by-time");
+    this.clock = button(row, "by time", "Rounds as wide as the engine time that they took", () => {
+      this.axis.byTime = !this.axis.byTime;
+      this.axis.part = null;
+      this.clock.ariaPressed = String(this.axis.byTime);
+      this.plan();
+    }, "cs-by-time");
     this.search = html("span", "cs-search", row);
     this.totals = html("div", { class: "cs-totals", role: "status", "aria-label": "Figures of the selected rounds" }, this.box);
     const key = html("div", { class: "cs-stage-key", title: "The parts of each bar: the share of the round's engine time that each stage took." }, row);
@@ -142,14 +147,6 @@ export class Timeline {
     this.plan();
   }
 
-  // From an axis of rounds to one of time, and back.
-  turn() {
-    this.axis.byTime = !this.axis.byTime;
-    this.axis.part = null;
-    this.clock.ariaPressed = String(this.axis.byTime);
-    this.plan();
-  }
-
   /** Selects the rounds between two; none if `one` is null. @param {number | null} one @param {number} other */
   select(one, other) {
     this.selected = one === null ? null : [Math.min(one, other), Math.max(one, other)];
@@ -188,9 +185,10 @@ export class Timeline {
     if (place === null) return;
     const round = this.stage.rounds[place];
     const spent = (1000 * round.spent).toFixed(1);
+    const largest = Object.keys(round.seconds).sort((one, other) => round.seconds[other] - round.seconds[one])[0] ?? "nothing";
     this.tip.textContent = round.chunked
       ? `chunk ${round.index + 1}: ${round.keep.length} tokens, ${spent} ms after the one before`
-      : `round ${round.index + 1}: ${round.keep.length} tokens kept of ${round.n} rows verified, ${spent} ms, most of it ${largest(round.seconds)}`;
+      : `round ${round.index + 1}: ${round.keep.length} tokens kept of ${round.n} rows verified, ${spent} ms, most of it ${largest}`;
     if (this.stage.repetition && place >= this.stage.repetition.round) this.tip.append("; the text repeats itself");
     const missing = this.stage.run.missing(place);
     if (missing) this.tip.append(`. Before it, ${missingWords(missing).toLowerCase()}`);
@@ -327,8 +325,4 @@ function draw(button, name) {
 function sharesOf(/** @type {Round} */ { seconds, spent }) {
   if (!spent) return [{ name: "loop", share: 1 }];
   return STAGES.filter((name) => seconds[name]).map((name) => ({ name, share: seconds[name] / spent }));
-}
-
-function largest(/** @type {Record<string, number>} */ seconds) {
-  return Object.keys(seconds).sort((one, other) => seconds[other] - seconds[one])[0] ?? "nothing";
 }
