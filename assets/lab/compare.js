@@ -22,16 +22,11 @@ const SIDES = ["first", "second", "third", "fourth"];
 const FIGURES = [
   { name: "tokens per round", value: ({ figuresBeforeRepetition }) => figuresBeforeRepetition.tau, text: ({ figuresBeforeRepetition }) => figuresBeforeRepetition.tau.toFixed(2) },
   { name: "tokens/s", value: ({ speedup }) => (speedup ? Number(speedup.speed) : null), text: ({ speed }) => speed.text || "–" },
-  { name: "plain decoding", value: ({ speedup }) => (speedup ? speedup.ratio : null), text: timesOf },
+  { name: "plain decoding", value: ({ speedup }) => (speedup ? speedup.ratio : null),
+    text: ({ speedup, header, withheld }) => speedup?.times ?? (header?.drafters.length === 0 ? "1×" : withheld ? "withheld" : "not measured") },
   { name: "rounds", value: () => null, text: ({ rounds }) => String(rounds.length) },
   { name: "tokens", value: () => null, text: ({ figures }) => String(figures.tokens) },
 ];
-
-function timesOf(/** @type {Shown} */ { speedup, header, withheld }) {
-  if (speedup) return speedup.times;
-  if (header?.drafters.length === 0) return "1×";
-  return withheld ? "withheld" : "not measured";
-}
 
 /** Whether one run is what the other was measured beside: plain decoding of the same prompt. @param {Stage} plain @param {Stage} other */
 const isPlainOf = (plain, { speedup, header }) => Boolean(speedup) && plain.header?.drafters.length === 0 && comparable(plain.header, header);
@@ -95,15 +90,6 @@ class Side {
   name(machine) {
     const { header } = this.stage;
     if (header) this.title.title = write(this.title, [header.title || header.prompt, machine ? "" : machineOf(header)].filter(Boolean).join(" · ")).textContent ?? "";
-  }
-
-  get shown() {
-    return Boolean(this.ends);
-  }
-
-  // How many tokens the text has.
-  get length() {
-    return this.ends?.at(-1) ?? 0;
   }
 
   /** Its figures beside the other runs', compared if all are of one prompt on one machine. Beside a run that was measured in
@@ -173,14 +159,14 @@ export class Compare {
   }
 
   changed() {
-    const shown = this.sides.filter((side) => side.shown);
+    const shown = this.sides.filter((side) => side.ends);
     const values = new Map(shown.map((side) => [side, side.values(shown.filter((other) => other !== side))]));
     for (const [side, own] of values) side.tell(own, [...values.values()].filter((other) => other !== own));
     const { prompt, machine } = common(shown);
     for (const side of shown) side.name(Boolean(machine));
     write(this.common, [machine, prompt].filter(Boolean).join(" · "));
     this.grid.classList.toggle("lab-one-prompt", Boolean(prompt));
-    this.slider.max = String(Math.max(0, ...shown.map((side) => side.length - 1)));
+    this.slider.max = String(Math.max(0, ...shown.map(({ ends }) => (ends?.at(-1) ?? 1) - 1)));
     write(this.status, shown.length > 1 ? this.relation(shown) : "Choose two runs that the server still holds.");
     this.go(Math.min(Number(this.slider.value), Number(this.slider.max)));
     this.hold(shown);
@@ -260,7 +246,7 @@ export class Compare {
 
   go(/** @type {number} */ token) {
     this.slider.value = String(token);
-    for (const side of this.sides) if (side.shown) side.go(token);
+    for (const side of this.sides) if (side.ends) side.go(token);
     write(this.place, `token ${token + 1} of ${Number(this.slider.max) + 1}`);
   }
 }

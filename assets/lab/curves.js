@@ -102,15 +102,10 @@ export class Curves {
     this.origin = html("p", "lab-recorded");
     this.doubt = html("p", { class: "lab-notice", hidden: true });
     this.plot.body.before(this.origin, this.doubt);
-    this.plot.onPoint = (point) => this.chosen(point);
+    this.plot.onPoint = ({ customdata: [budget, method, , pace] = [] }) => { // its setting goes into the page's controls
+      if (Number.isInteger(budget) && !lab.progress.other_rig) lab.apply({ method, budget, pace });
+    };
     this.stage.on("value settings begin", throttled(() => lab.shown && this.draw(), 250));
-  }
-
-  /** A click on a point puts its setting into the page's controls. @param {{ customdata?: [number, string, unknown, string] }} point */
-  chosen({ customdata }) {
-    if (!customdata) return;
-    const [budget, method, , pace] = customdata;
-    if (Number.isInteger(budget) && !this.lab.progress.other_rig) this.lab.apply({ method, budget, pace });
   }
 
   draw() {

@@ -68,21 +68,16 @@ export class Load extends Tool {
     this.table.fill(rows.map((row) => {
       const line = html("tr", row.concurrency === this.lab.concurrency ? "is-best" : "");
       html("th", { scope: "row" }, line, String(row.concurrency));
-      for (const cell of row.cells) this.cell(html("td", "", line), cell);
+      for (const cell of row.cells) {
+        const place = html("td", "", line, cell ? "" : "–");
+        if (!cell) continue;
+        html(cell.best ? "strong" : "span", { title: cell.withheld }, place, cell.text);
+        if (cell.best) place.append(" ", html("span", "lab-tag", null, "best"));
+        html("small", "", place, cell.more);
+        if (cell.differs) place.append(" ", html("span", "lab-tag is-warning", null, cell.differs));
+      }
       return line;
     }));
-  }
-
-  /** @param {Element} place @param {types.Cell | null} cell */
-  cell(place, cell) {
-    if (!cell) {
-      place.append("–");
-      return;
-    }
-    html(cell.best ? "strong" : "span", { title: cell.withheld }, place, cell.text);
-    if (cell.best) place.append(" ", html("span", "lab-tag", null, "best"));
-    html("small", "", place, cell.more);
-    if (cell.differs) place.append(" ", html("span", "lab-tag is-warning", null, cell.differs));
   }
 }
 

@@ -95,23 +95,17 @@ class History {
     this.field = selectField(this.box, "Measurements", "Your measurements are kept until you delete them",
       () => lab.follow(this.field.value ? Number(this.field.value) : null));
     this.deletion = html("div", "", this.box); // it asks first, since a deleted measurement cannot be restored
-    new Menu(this.deletion, "Delete …", "Delete the measurement that is chosen", () => this.choices());
+    new Menu(this.deletion, "Delete …", "Delete the measurement that is chosen", () => {
+      const { sweep, done } = lab.progress;
+      const remove = async () => lab.sweep.refused(await lab.ask("lab_delete", { sweep })) || lab.follow(null);
+      return [
+        { heading: `Delete measurement ${sweep} with its ${done} runs? This cannot be undone.` },
+        { label: "Keep the measurement", act: () => undefined },
+        { label: "Delete it for good", act: remove },
+      ];
+    });
     lab.on("progress", () => this.draw());
     this.box.hidden = true;
-  }
-
-  choices() {
-    const { sweep, done } = this.lab.progress;
-    return [
-      { heading: `Delete measurement ${sweep} with its ${done} runs? This cannot be undone.` },
-      { label: "Keep the measurement", act: () => undefined },
-      { label: "Delete it for good", act: () => this.remove(sweep) },
-    ];
-  }
-
-  async remove(/** @type {number | null} */ sweep) {
-    const answer = await this.lab.ask("lab_delete", { sweep });
-    if (!this.lab.sweep.refused(answer)) await this.lab.follow(null);
   }
 
   draw() {

@@ -59,7 +59,10 @@ export class Plot {
     this.box.dataset.plot = name;
     const head = headed(this.box, title, caption);
     const tools = html("div", "lab-plot-tools", head);
-    button(tools, "fit", "Undo the zoom (double click)", () => this.fit());
+    button(tools, "fit", "Undo the zoom (double click)", () => {
+      this.fits++;
+      return this.redraw();
+    });
     new Menu(tools, "⤓", `Save “${title}” as an image`, () => ["svg", "png"].map((format) => (
       { label: format.toUpperCase(), act: () => this.save(format, name) })));
     this.body = html("div", "lab-plot-body", this.box);
@@ -103,11 +106,6 @@ export class Plot {
     await plotly.react(this.canvas, data, { ...layout, width, height, uirevision }, CONFIG);
     this.drawn = `${width} ${height}`;
     if (fresh) this.canvas.on("plotly_click", ({ points }) => points[0] && this.onPoint?.(points[0]));
-  }
-
-  fit() {
-    this.fits++;
-    return this.redraw();
   }
 
   hold() {

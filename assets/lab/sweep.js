@@ -146,12 +146,10 @@ export class Sweep {
   }
 
   get wayToSeveral() {
-    return this.way && { label: "Choose several at once", title: "Ticks 1, 4 and 16 requests at once in the form; then press Measure", act: () => this.several() };
-  }
-
-  several() {
-    this.concurrency.values = SEVERAL;
-    this.show(this.concurrency.inputs.get(1));
+    return this.way && { label: "Choose several at once", title: "Ticks 1, 4 and 16 requests at once in the form; then press Measure", act: () => {
+      this.concurrency.values = SEVERAL;
+      this.show(this.concurrency.inputs.get(1));
+    } };
   }
 
   async begin() {

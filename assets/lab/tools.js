@@ -52,22 +52,13 @@ export class Begin {
     this.lab = lab;
     this.button = action(bar, label, refused || title, act, look);
     this.button.disabled = Boolean(refused);
-    this.cancel = button(bar, ending, endingTitle, () => this.stop());
+    this.cancel = button(bar, ending, endingTitle, () => {
+      write(this.status, "Stopping after the current step …");
+      return lab.ask("lab_job", { job: this.job, stop: true });
+    });
     this.bar = html("progress", { class: "lab-job-bar", "aria-label": "Progress" }, bar);
     this.cancel.hidden = this.bar.hidden = true;
     this.status = html("p", { class: "lab-said", role: "status" }, bar);
-  }
-
-  hear(/** @type {import("../types.d.ts").JobView} */ job) {
-    write(this.status, job.message || (job.total ? `${job.done} of ${job.total} runs` : ""));
-    this.cancel.hidden = false;
-    this.bar.hidden = job.share === null;
-    this.bar.value = job.share || 0;
-  }
-
-  async stop() {
-    write(this.status, "Stopping after the current step …");
-    await this.lab.ask("lab_job", { job: this.job, stop: true });
   }
 
   /** Begins the job and waits for it. An error is shown; a job that was stopped may have no result.
@@ -93,7 +84,10 @@ export class Begin {
     for (;;) {
       const job = await this.lab.ask("lab_job", { job: this.job });
       if ("error" in job || ["error", "done", "stopped"].includes(job.state)) return job;
-      this.hear(job);
+      write(this.status, job.message || (job.total ? `${job.done} of ${job.total} runs` : ""));
+      this.cancel.hidden = false;
+      this.bar.hidden = job.share === null;
+      this.bar.value = job.share || 0;
       await pause(POLL_MS);
     }
   }

@@ -28,17 +28,15 @@ export class Verdict {
     this.note = html("p", "lab-note", this.box);
     this.row = html("div", "lab-row", this.box);
     this.use = action(this.row, "Use it", "Set the controls of the page to this method and budget", () => this.best && lab.apply(this.best), "lab-primary");
-    new Menu(this.row, "Report ▾", "Save what was measured", () => REPORTS.map(([label, note, kind]) => ({ label, note, act: () => this.save(kind) })));
+    new Menu(this.row, "Report ▾", "Save what was measured", () => REPORTS.map(([label, note, kind]) => ({ label, note, act: async () => {
+      const file = await lab.ask("lab_report", { sweep: lab.progress.sweep, kind });
+      if (!lab.sweep.refused(file)) download(file);
+    } })));
     this.more = action(this.row, "More prompts", "Sets the form to twice as many prompts; then press Measure", () => lab.sweep.twice());
     this.commands = foldIn(this.box, "On the command line");
     this.command = new Command(this.commands, "The same measurement");
     this.own = new Command(this.commands, "The recommended setting");
     this.draw();
-  }
-
-  async save(/** @type {string} */ kind) {
-    const file = await this.lab.ask("lab_report", { sweep: this.lab.progress.sweep, kind });
-    if (!this.lab.sweep.refused(file)) download(file);
   }
 
   draw() {

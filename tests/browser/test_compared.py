@@ -116,7 +116,7 @@ def test_a_run_that_could_not_be_measured_says_why(page: Any) -> None:
 def test_two_runs_have_an_arrow_only_beside_what_can_be_compared(onlooker: Watched) -> None:
     page = onlooker.show("#mode=lab&tab=compare")
     page.wait_for_function("window.Canopy && Canopy.laboratory")
-    page.wait_for_function("Canopy.laboratory.compare.sides.every((side) => side.shown)")
+    page.wait_for_function("Canopy.laboratory.compare.sides.every((side) => side.ends)")
     arrows = f"""([withheld, prompt]) => {{
         const {{ compare }} = Canopy.laboratory, [first] = compare.sides;
         const slower = {{ ...{RECORD}, speed: "100", ratio: 1.67, times: "1.67×" }};
