@@ -17,7 +17,7 @@ from tests.engine.material import ancestors
 from tests.explorer.scripted import scripted_trace
 
 FRAMES = "Canopy.parts.frames"
-TREE, MARGINALS, MASK = (f"{FRAMES}.entries.get('{name}').panel" for name in ("tree", "marginals", "mask"))
+TREE, MARGINALS = (f"{FRAMES}.entries.get('{name}').panel" for name in ("tree", "marginals"))
 DRAWN = """() => {
     const all = (selector, read) => Array.from(document.querySelectorAll(selector), read);
     const text = (mark) => mark.textContent;
@@ -92,7 +92,7 @@ def test_the_panels_draw_what_the_trace_says(onlooker: Watched, method: str) -> 
     for index in (0, len(trace.entries) // 2, len(trace.entries) - 1):
         compare(page, trace, index)
     for _ in range(2):  # rows depth-first, and back
-        page.evaluate(f"{MASK}.toggle()")
+        page.get_by_role("button", name="Order the rows depth-first").click()
         compare(page, trace, 0)
 
 
@@ -177,5 +177,5 @@ def test_transitions_are_drawn_and_a_candidate_says_what_it_changes(onlooker: Wa
     assert "after it (on average):" in page.locator(".cp-marginals .cp-tip").inner_text()
     drawing.focus()
     page.keyboard.press("ArrowDown")
-    node, token = page.evaluate(f"(({{ node, id }}) => [node, id])({MARGINALS}.over)")
+    node, token = page.evaluate(f"(({{ node, id }}) => [node, id])({MARGINALS}.focusedHit)")
     assert node is None or int(tree.tokens[node]) == token
