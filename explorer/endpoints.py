@@ -25,7 +25,7 @@ from explorer.export import export
 from explorer.follow import Follow
 from explorer.recordings import LessonSummary, Library
 from explorer.runs import RunLog, Runner, Runs
-from explorer.security.askers import Asker, asker
+from explorer.security.askers import Requester, current_requester
 from explorer.shared import SharedRuns, with_words
 from explorer.uploads import Uploads
 
@@ -133,19 +133,19 @@ class Endpoints:
             fields = {**self._runner.default_setting(),
                      **{name: value for name, value in named.items() if value is not None},
                      **named_fields(options or {}), "prompt": prompt}
-            yield from self._summaries(prompt_request(fields, page=True), asker())
+            yield from self._summaries(prompt_request(fields, page=True), current_requester())
 
-    def _summaries(self, request: PromptRequest, who: Asker) -> Iterator[dict[str, Any]]:
-        run = self._runner.start(request, who.address, who.cache)
+    def _summaries(self, request: PromptRequest, requester: Requester) -> Iterator[dict[str, Any]]:
+        run = self._runner.start(request, requester.address, requester.cache)
         shown, heard = None, monotonic()
         try:
             with run.reading():
                 while True:
                     over, seen = run.over, (len(run.lines), run.state_line)
-                    if who.listens():
+                    if requester.is_connected():
                         heard = monotonic()
                     elif monotonic() - heard > LISTENER_TIMEOUT_SECONDS:
-                        raise RequestError("Nobody listens any more, so the run was given up; ask again.")
+                        raise RequestError("The client disconnected, so the run was stopped; send the request again.")
                     if run.state_line["state"] == "error":
                         raise RequestError(run.state_line["message"])
                     if seen != shown:

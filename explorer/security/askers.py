@@ -1,8 +1,8 @@
-"""Who asks: the readers of streams, and the addresses that log in.
+"""Who sends a request: the readers of streams, and the addresses that log in.
 
-Only those who wait keep a place in the queue. Gradio makes a run whether or not its answers are taken, and keeps them
-in memory. The gate therefore notes which streams of answers are open and are read, and a run asks whether its own is.
-Guessing a password takes long: after a few failures an address has to wait, longer each time.
+Gradio makes a run whether or not anybody reads its answers, and keeps them in memory. So the gate registers which
+streams are open, and a run whose stream is closed loses its place in the queue. To slow down guessing of passwords, an
+address has to wait after a few failures, longer each time.
 """
 
 import asyncio
@@ -21,7 +21,7 @@ from starlette.types import Message, Scope, Send
 
 from explorer.latest import Latest
 
-STALL_SECONDS = 30.0  # a reader that takes no piece of an answer for longer is given up
+STALL_SECONDS = 30.0  # a reader that accepts no data for longer is disconnected
 MAX_REMEMBERED = 4096  # addresses that have failed
 READERS_KEY = "canopy.readers"  # in the ASGI scope
 PROXY_KEY = "canopy.behind_proxy"  # in the ASGI scope: whether requests may come through a proxy
@@ -31,7 +31,7 @@ MAX_WAIT_SECONDS = 60.0  # no longer, or others who share the address could be k
 
 
 class Readers:
-    """The open streams by what they are for: a browser's session, or an event of another program."""
+    """The open streams, by a browser's session or the event of another program."""
 
     def __init__(self) -> None:
         self._lock = Lock()
@@ -50,58 +50,56 @@ class Readers:
                 if not self._open[name]:
                     del self._open[name]
 
-    def listens(self, name: str) -> bool:
-        """Whether that stream is open."""
+    def is_open(self, name: str) -> bool:
         return name in self._open
 
 
 @dataclass(frozen=True)
-class Asker:
-    """Who asked for a run: from which address, with whose cache, and whether it still listens. One that did not come
-    through the gate is never missed."""
+class Requester:
+    """Who asked for a run. One that did not come through the gate counts as connected."""
 
     address: str = ""
     cache: str | None = ""  # see ``cache_of``
-    listens: Callable[[], bool] = lambda: True
+    is_connected: Callable[[], bool] = lambda: True
 
 
-def asker() -> Asker:
-    """Return who sent the request that is being answered."""
+def current_requester() -> Requester:
+    """Return who sent the request that Gradio is answering."""
     from gradio.context import LocalContext  # noqa: PLC0415 - the gate is there before Gradio, which takes seconds
 
     request = LocalContext.request.get(None)
     scope = request.request.scope if request is not None and request.request is not None else {}
     readers = scope.get(READERS_KEY)
     if readers is None or not request.session_hash:
-        return Asker()
-    return Asker(neighbourhood(client_of(scope)), cache_of(scope), partial(readers.listens, request.session_hash))
+        return Requester()
+    return Requester(client_key(client_of(scope)), cache_of(scope), partial(readers.is_open, request.session_hash))
 
 
 def client_of(scope: Scope) -> str:
-    """The address that a request comes from; empty if it is not known."""
+    """Return the address that a request comes from, or ""."""
     return str((scope.get("client") or ("", 0))[0])
 
 
 def cache_of(scope: Scope) -> str | None:
-    """The address whose cached texts a request may begin with; None behind a proxy that hides who asks, since all who
-    come through it would share one."""
+    """Return the key of the cached texts that a request may start from; None behind a proxy that hides addresses, since
+    everyone behind it would share them."""
     client = client_of(scope)
     if scope.get(PROXY_KEY) and client not in re.split(r"[\s,]+", ",".join(
             Headers(scope=scope).getlist("x-forwarded-for"))):
         return None
-    return neighbourhood(client)
+    return client_key(client)
 
 
 def stream_of(scope: Scope) -> str | None:
-    """The name of the stream that a request opens; None if it opens none."""
+    """Return the name of the stream that a request opens, or None."""
     path = scope["path"]
     if scope["method"] != "GET" or not path.startswith(STREAMS):
         return None
     return QueryParams(scope["query_string"]).get("session_hash") or path.rstrip("/").rsplit("/", 1)[1]
 
 
-def impatient(send: Send) -> Send:
-    """Do not wait for a reader that no longer takes answers."""
+def with_send_timeout(send: Send) -> Send:
+    """Wrap ``send`` so that it raises TimeoutError if the reader accepts nothing for ``STALL_SECONDS``."""
     async def send_in_time(message: Message) -> None:
         async with asyncio.timeout(STALL_SECONDS):
             await send(message)
@@ -109,32 +107,32 @@ def impatient(send: Send) -> Send:
 
 
 class Logins:
-    """The failures of every address. An attempt counts as failed until it succeeds, so that many at once gain
-    nothing."""
+    """Failed logins by address. An attempt counts as failed until it succeeds, so parallel attempts gain nothing."""
 
     def __init__(self, clock: Callable[[], float] = monotonic) -> None:
         self._clock = clock
-        # how often each has failed since its last successful login, and when it may try again
+        # failures since the last successful login, and when the address may try again
         self._failures = Latest[str, tuple[int, float]](MAX_REMEMBERED)
 
     def wait_seconds(self, address: str) -> float:
-        """How long that address has to wait before its next attempt; 0 for not at all."""
-        _, again = self._failures.get(neighbourhood(address), (0, 0.0))
+        """Return how long an address has to wait before its next attempt."""
+        _, again = self._failures.get(client_key(address), (0, 0.0))
         return max(0.0, again - self._clock())
 
     def attempt(self, address: str) -> None:
-        key = neighbourhood(address)
+        key = client_key(address)
         count = self._failures.get(key, (0, 0.0))[0] + 1
         over = count - ALLOWED_FAILURES
         wait = min(MAX_WAIT_SECONDS, 2.0 ** min(over, 30)) if over > 0 else 0.0
         self._failures[key] = count, self._clock() + wait
 
     def succeeded(self, address: str) -> None:
-        self._failures.pop(neighbourhood(address), None)
+        self._failures.pop(client_key(address), None)
 
 
-def neighbourhood(address: str) -> str:
-    """The address; of the sixth version its first 64 bits, of which one household has all."""
+def client_key(address: str) -> str:
+    """Return the key by which clients are limited: the address; for IPv6 the /64 prefix, because one household has all
+    of it."""
     try:
         parsed = ip_address(address)
     except ValueError:

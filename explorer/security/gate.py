@@ -1,10 +1,10 @@
-"""One gate in front of every route: whose request this is, what it asks for, and what it brings.
+"""One gate in front of every route. It checks each request's Host, Origin, path and body.
 
-A browser says with each request where it comes from (Origin, and Sec-Fetch-Site if the address is one that it
-trusts). Other programs say neither; they are let in, as no website can make them ask. A website can make a browser ask
-a server on this machine, and can let its own name lead here (DNS rebinding); it can forge neither the Host nor the
-Origin that the browser sends. Starlette's TrustedHostMiddleware looks at names alone: it cannot let in every plain
-address, which nobody can rebind, nor say in a sentence what is allowed.
+A browser says with each request where it comes from: in Origin, and in Sec-Fetch-Site if it trusts the address.
+Programs send neither header. They are allowed, because no website can send requests through them. A website can make a
+browser send requests to a server on this machine, and can let its own name resolve to it (DNS rebinding). It can forge
+neither the Host nor the Origin that the browser sends. Starlette's TrustedHostMiddleware cannot allow every IP address,
+which nobody can rebind, and does not say what is allowed.
 """
 
 import re
@@ -20,33 +20,33 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from engine.errors import RequestError
-from explorer.security.askers import PROXY_KEY, READERS_KEY, Logins, Readers, client_of, impatient, stream_of
+from explorer.security.askers import PROXY_KEY, READERS_KEY, Logins, Readers, client_of, stream_of, with_send_timeout
 from explorer.security.bodies import API, LOGIN, RUNS, Bodies, Refusal, is_login
 
 HTTP_METHODS = ("GET", "HEAD", "POST")
-PAGES = ("/", "/login_check", "/logout", "/config", "/theme.css", "/favicon.ico", "/robots.txt", "/manifest.json",
-         "/pwa_icon", "/openapi.json", LOGIN, RUNS)
-FOLDERS = ("/assets/", "/static/", "/svelte/", f"{RUNS}/")
-ASKED = ("info", "openapi.json", "app_id", "user", "login_check", "startup-events", "theme.css", "queue/", "call/",
-         "run/", "cancel", "reset", "component_server", "heartbeat/")  # below API; what ends in / and what lies below
-UNSAFE = "call/v2/"  # answers a call that does not fit with an internal error (gradio 6.31)
+EXACT_ROUTES = ("/", "/login_check", "/logout", "/config", "/theme.css", "/favicon.ico", "/robots.txt",
+                "/manifest.json", "/pwa_icon", "/openapi.json", LOGIN, RUNS)
+ROUTE_PREFIXES = ("/assets/", "/static/", "/svelte/", f"{RUNS}/")
+API_ROUTES = ("info", "openapi.json", "app_id", "user", "login_check", "startup-events", "theme.css", "queue/", "call/",
+              "run/", "cancel", "reset", "component_server", "heartbeat/")  # below API; a final / includes all below it
+BLOCKED_API_ROUTE = "call/v2/"  # it answers an invalid call with an internal error (gradio 6.31)
 POLICY = "Content-Security-Policy"
 ANSWER_HEADERS: Mapping[str, str] = MappingProxyType({
     "X-Content-Type-Options": "nosniff", "Referrer-Policy": "same-origin",
     POLICY: "frame-ancestors 'self'; form-action 'self'; base-uri 'self'; object-src 'none'",
     "Cross-Origin-Resource-Policy": "same-origin"})
-MAX_PATH_LENGTH, MAX_STEP_LENGTH = 1024, 255  # bytes: of a path, and of a name in it, as for files
+MAX_PATH_LENGTH, MAX_STEP_LENGTH = 1024, 255  # bytes, as file systems allow
 CORS_HEADERS = ("access-control-allow-origin", "access-control-allow-credentials")  # never sent
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 EVERYWHERE = ("0.0.0.0", "::", "")
 PORTS = {"http": 80, "https": 443}
 NAME = re.compile(r"(?:\[(?P<address>[0-9A-Fa-f:.]{2,45})\]|(?P<name>[A-Za-z0-9._-]{1,253}))(?::(?P<port>\d{1,5}))?")
 
-Address = tuple[str, int | None]  # a name or an address, in lower case and without brackets; a port if one is said
+Address = tuple[str, int | None]  # a host name or IP address, in lower case and without brackets; its port, if named
 
 
 def address_of(text: str) -> Address | None:
-    """``example.org:80`` or ``[::1]:80`` in its two parts; None if it is neither."""
+    """Split ``example.org:80`` or ``[::1]:80`` into host and port; return None if it is neither."""
     match = NAME.fullmatch(text)
     if not match or int(match["port"] or 0) > 65535:
         return None
@@ -55,7 +55,7 @@ def address_of(text: str) -> Address | None:
 
 
 def origin_of(text: str) -> Address | None:
-    """The address of a page, always with its port; None for ``null`` and for all that is no website."""
+    """Return the host and port of an Origin header; None for ``null`` and anything else that is no website."""
     try:
         parts = urlsplit(text)
     except ValueError:
@@ -68,36 +68,35 @@ def origin_of(text: str) -> Address | None:
 
 @dataclass(frozen=True)
 class Hosts:
-    """The names that a server answers to: ``names`` are those of the machine; ``addresses``: whether any plain address
-    will do, as it has to if the server listens on all; ``proxies`` are the addresses at which others pass requests
-    on to this server; ``frames`` are the origins whose pages may show it in a frame."""
+    """Which Host headers are accepted, and which pages may frame this one."""
 
-    names: frozenset[str]
-    addresses: bool = False
-    proxies: tuple[Address, ...] = ()
-    frames: tuple[str, ...] = ()
+    names: frozenset[str]  # of this machine
+    any_ip_address: bool = False  # set when the server listens on all interfaces
+    proxies: tuple[Address, ...] = ()  # public addresses of proxies that pass requests on to this server
+    frames: tuple[str, ...] = ()  # origins whose pages may show this one in a frame
 
     def answers_to(self, host: str) -> bool:
         if (address := address_of(host)) is None:
             return False
         name, port = address
-        if name in self.names or any(name == known and asked in (port, None) for known, asked in self.proxies):
+        if name in self.names or any(
+                name == proxy_host and proxy_port in (port, None) for proxy_host, proxy_port in self.proxies):
             return True
         with suppress(ValueError):
-            return self.addresses and bool(ip_address(name))
+            return self.any_ip_address and bool(ip_address(name))
         return False
 
     def is_of_this_server(self, origin: str, host: str) -> bool:
-        """Whether a page of that Origin is one of this server, asked as ``host``."""
-        page, asked = origin_of(origin), address_of(host)
-        if page is None or asked is None:
+        """Return whether ``origin`` is this server's own; ``host`` is the request's Host header."""
+        page, own = origin_of(origin), address_of(host)
+        if page is None or own is None:
             return False
-        usual = PORTS[urlsplit(origin).scheme]
-        return page in [(name, port or usual) for name, port in (asked, *self.proxies)]
+        default_port = PORTS[urlsplit(origin).scheme]
+        return page in [(name, port or default_port) for name, port in (own, *self.proxies)]
 
 
 def hosts_of(listens_on: str, proxies: Sequence[Address] = (), frames: Sequence[str] = ()) -> Hosts:
-    """The hosts of a server that listens on an address or a name, behind proxies at those addresses."""
+    """Return the hosts of a server that listens on a name or IP address, behind these proxies."""
     name = listens_on.strip("[]").lower()
     names = {name} if name not in (*LOOPBACK, *EVERYWHERE) else set(LOOPBACK)
     if name in EVERYWHERE:
@@ -106,22 +105,22 @@ def hosts_of(listens_on: str, proxies: Sequence[Address] = (), frames: Sequence[
 
 
 def proxy_address(text: str) -> Address:
-    """What ``--allow-host`` names; RequestError if it is no host."""
+    """Parse the value of ``--allow-host``; RequestError if it is no host."""
     if (address := address_of(text)) is None:
         raise RequestError(f"{text[:60]!r} is no host; name one as canopy.example.org or canopy.example.org:8443.")
     return address
 
 
 def frame_origin(text: str) -> str:
-    """What ``--allow-frame`` names; RequestError if it is no origin."""
+    """Parse the value of ``--allow-frame``; RequestError if it is no origin."""
     if origin_of(origin := text.removesuffix("/")) is None or set(origin) & set("?#"):
         raise RequestError(f"{text[:60]!r} is no origin; name one as https://huggingface.co.")
     return origin
 
 
 class Gate:
-    """An ASGI middleware; see the top of the file. ``check``: see ``Bodies``. ``admits``: whether who asks has logged
-    in, if that is needed; nothing that anybody else sends is read."""
+    """An ASGI middleware; see the top of the file. ``check``: see ``Bodies``. ``admits``: whether a request is logged
+    in, if the server asks for that; other requests' bodies are not read."""
 
     def __init__(self, app: ASGIApp, hosts: Hosts, check: Callable[[str, bytes], None] | None = None,
                  admits: Callable[[Scope], bool] = lambda _: True) -> None:
@@ -149,19 +148,19 @@ class Gate:
                  PROXY_KEY: bool(self._hosts.proxies)}
         if (stream := stream_of(scope)) is not None:
             with self._readers.reading(stream), suppress(TimeoutError, RuntimeError):
-                await self.app(scope, receive, impatient(send))  # a RuntimeError: what was said in the stream already
+                await self.app(scope, receive, with_send_timeout(send))  # RuntimeError: the stream was closed already
             return
         of_runs, posts = scope["path"].startswith(RUNS), scope["method"] == "POST"
         logs_in = is_login(scope["path"])
-        if (of_runs or posts and not logs_in) and not self._admits(scope):  # of all else that is read, Gradio asks
+        if (of_runs or posts and not logs_in) and not self._admits(scope):  # Gradio checks all other routes itself
             raise Refusal(401, "Log in first: this Canopy asks for a name and a password.")
         with suppress(*([TimeoutError] if of_runs else [])):
-            send = impatient(send) if of_runs else self._count_login(scope, send) if posts and logs_in else send
+            send = with_send_timeout(send) if of_runs else self._count_login(scope, send) if posts and logs_in else send
             async with self._bodies.read(scope, receive) if posts else nullcontext(receive) as body:
                 await self.app(scope, body, send)
 
     def _with_headers(self, send: Send) -> Send:
-        """Keep an answer for the server's own pages, and its cookies out of requests from other sites."""
+        """Add the headers that keep responses for the server's own pages, and make cookies SameSite=Lax."""
         frames = self._hosts.frames
 
         async def send_with_headers(message: Message) -> None:
@@ -180,7 +179,7 @@ class Gate:
         return send_with_headers
 
     def _count_login(self, scope: Scope, send: Send) -> Send:
-        """A login is one attempt of its address, until it turns out to be right."""
+        """Count a login as failed until it succeeds; refuse it while the address has to wait."""
         address = client_of(scope)
         if (seconds := self._logins.wait_seconds(address)) > 0:
             raise Refusal(429, f"Too many logins have failed; try again in {seconds:.0f} s.",
@@ -195,32 +194,32 @@ class Gate:
 
 
 def check_host(hosts: Hosts, headers: Headers) -> None:
-    """The request has to be meant for this server, by its own name and by that which a proxy was asked for."""
-    named = headers.getlist("host")
-    passed = [name.strip() for name in headers.get("x-forwarded-host", "").split(",") if hosts.proxies and name]
-    strange = [name for name in named + passed if not hosts.answers_to(name)]
-    if len(named) != 1 or strange:
-        seen = repr(strange[0][:60]) if strange else f"{len(named)} names at once"
+    """Refuse a request whose Host or X-Forwarded-Host is not one of ours."""
+    host = headers.getlist("host")
+    forwarded = [name.strip() for name in headers.get("x-forwarded-host", "").split(",") if hosts.proxies and name]
+    unknown_hosts = [name for name in host + forwarded if not hosts.answers_to(name)]
+    if len(host) != 1 or unknown_hosts:
+        seen = repr(unknown_hosts[0][:60]) if unknown_hosts else f"{len(host)} names at once"
         raise Refusal(403, f"This Canopy does not answer to {seen}. It answers to {', '.join(sorted(hosts.names))}; "
                            "whoever runs it can add a name with --allow-host.")
 
 
 def check_origin(hosts: Hosts, scope: Scope, headers: Headers) -> None:
-    """The request has to come from the server's own page, from a program, or from a person who opens the page."""
+    """Refuse a request of another website. Allowed: our own page, a program, and a person who opens the page."""
     origins, site = headers.getlist("origin"), headers.get("sec-fetch-site", "same-origin")
     if any(not hosts.is_of_this_server(origin, headers["host"]) for origin in origins):
-        raise Refusal(403, f"Another website ({origins[0][:80]}) asked this Canopy for something; only its own page "
-                           "may.")
+        raise Refusal(403, f"A request from another website ({origins[0][:80]}) was refused; only Canopy's own page "
+                           "may send requests.")
     opened = scope["method"] == "GET" and scope["path"] == "/" and headers.get("sec-fetch-mode") == "navigate" and (
         headers.get("sec-fetch-dest") in (("document", "iframe") if hosts.frames else ("document",)))
     typed = scope["method"] in ("GET", "HEAD") and site == "none"
     if site != "same-origin" and not opened and not typed:
-        raise Refusal(403, "Another website asked this Canopy for something; only its own page may. A link may lead "
-                           "to the page itself.")
+        raise Refusal(403, "A request from another website was refused; only Canopy's own page may send requests. "
+                           "Other sites may link to the page.")
 
 
 def check_path(scope: Scope) -> None:
-    """Only what the page and the API for programs use is open: whatever else Gradio can do stays shut."""
+    """Refuse every route that neither the page nor the API for programs uses."""
     path = scope["path"]
     methods = (*HTTP_METHODS, "DELETE") if path.startswith(RUNS) else HTTP_METHODS
     if scope["method"] not in methods:
@@ -228,16 +227,16 @@ def check_path(scope: Scope) -> None:
                       {"Allow": ", ".join(methods)})
     if path.startswith(API):
         below = path.removeprefix(API).rstrip("/")
-        is_open = any(below == start or (start.endswith("/") and below.startswith(start)) for start in ASKED)
-        is_open &= not below.startswith(UNSAFE)
+        is_open = any(below == start or (start.endswith("/") and below.startswith(start)) for start in API_ROUTES)
+        is_open &= not below.startswith(BLOCKED_API_ROUTE)
     else:
-        is_open = (path if path == "/" else path.rstrip("/")) in PAGES or path.startswith(FOLDERS)
+        is_open = (path if path == "/" else path.rstrip("/")) in EXACT_ROUTES or path.startswith(ROUTE_PREFIXES)
     if not is_open or not _can_be_named(path):
         raise Refusal(404, f"There is nothing at {path[:80]!r}.")
 
 
 def _can_be_named(path: str) -> bool:
-    """Whether a disk can hold something of that name; if it cannot, Gradio would look for it and fail."""
+    """Return whether a file can have this path; otherwise Gradio would look for it and fail."""
     encoded = path.encode("utf8", "replace")
     steps = encoded.split(b"/")
     return (len(encoded) <= MAX_PATH_LENGTH and max(map(len, steps)) <= MAX_STEP_LENGTH

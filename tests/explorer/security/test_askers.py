@@ -25,10 +25,10 @@ from explorer.security import askers
 from explorer.security.askers import (
     ALLOWED_FAILURES,
     MAX_WAIT_SECONDS,
-    Asker,
     Logins,
     Readers,
-    neighbourhood,
+    Requester,
+    client_key,
 )
 from explorer.security.gate import Address, Gate, hosts_of
 from tests.explorer.scripted import ENDLESS, ScriptedRun, ScriptedSource
@@ -48,7 +48,8 @@ class Clock:
 def test_a_run_that_nobody_listens_to_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     readers = Readers()
     monkeypatch.setattr("explorer.endpoints.LISTENER_TIMEOUT_SECONDS", 0.2)
-    monkeypatch.setattr("explorer.endpoints.asker", lambda: Asker(listens=lambda: readers.listens("s")))
+    requester = Requester(is_connected=lambda: readers.is_open("s"))
+    monkeypatch.setattr("explorer.endpoints.current_requester", lambda: requester)
     source, runs = ScriptedSource(pause_seconds=0.01), Runs()
     endpoints = Endpoints(Library([]), runs, Runner(answering(source), runs, Admission()))
     answers = endpoints._generate(ENDLESS, "ddtree", 16)
@@ -57,7 +58,7 @@ def test_a_run_that_nobody_listens_to_is_given_up(monkeypatch: pytest.MonkeyPatc
         while monotonic() < end:
             state = next(answers)["state"]
         assert state == "running" and source.closed < 1
-    with pytest.raises(gr.Error, match="listens"):
+    with pytest.raises(gr.Error, match="disconnected"):
         list(answers)
     until(lambda: source.closed == 1)
 
@@ -80,26 +81,26 @@ def test_a_stream_that_is_not_read_is_cut(monkeypatch: pytest.MonkeyPatch) -> No
     async def stuck(_: Any) -> None:
         await asyncio.sleep(5)
     with pytest.raises(TimeoutError):
-        completed(askers.impatient(stuck)({"type": "http.response.body"}))  # type: ignore[arg-type]
+        completed(askers.with_send_timeout(stuck)({"type": "http.response.body"}))  # type: ignore[arg-type]
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("proxies", "cache"), [((), "10.0.0.1"), ([("canopy.example", None)], None)])
 def test_runs_that_come_through_the_gate_know_who_asked(
         proxies: Sequence[Address], cache: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
-    seen: list[Asker] = []
+    seen: list[Requester] = []
     caches: list[str | None] = []
 
     class Noting(ScriptedSource):
         def prepare(self, ask: PromptRequest, *, asker: str | None = "") -> ScriptedRun:
             caches.append(asker)
             return super().prepare(ask, asker=asker)
-    ask_gradio = askers.asker
+    ask_gradio = askers.current_requester
 
-    def noted() -> Asker:
+    def noted() -> Requester:
         seen.append(ask_gradio())
         return seen[-1]
-    monkeypatch.setattr("explorer.endpoints.asker", noted)
+    monkeypatch.setattr("explorer.endpoints.current_requester", noted)
 
     async def act() -> str:
         app = guarded(*build(answering(Noting()), Library([])), Listening(allowed=proxies))
@@ -110,7 +111,7 @@ def test_runs_that_come_through_the_gate_know_who_asked(
             begun = await client.post("/gradio_api/call/generate", json={"data": ["Hi", "ddtree", 4, 0, {}]})
             return (await client.get(f"/gradio_api/call/generate/{begun.json()['event_id']}")).text
     assert "event: complete" in completed(act())
-    assert seen[0].address == "10.0.0.1" and not seen[0].listens() and caches == [cache, cache]
+    assert seen[0].address == "10.0.0.1" and not seen[0].is_connected() and caches == [cache, cache]
 
 
 @pytest.mark.parametrize(("behind", "client", "forwarded", "cache"), [
@@ -150,9 +151,9 @@ def test_the_wait_doubles_and_ends() -> None:
 
 
 def test_a_household_is_one_address() -> None:
-    assert neighbourhood("2001:db8:1:2::1") == neighbourhood("2001:db8:1:2:ffff::9") != neighbourhood("2001:db8:1:3::1")
-    assert neighbourhood("::ffff:10.0.0.1") == neighbourhood("10.0.0.1") != neighbourhood("10.0.0.2")
-    assert neighbourhood("testclient") == "testclient"
+    assert client_key("2001:db8:1:2::1") == client_key("2001:db8:1:2:ffff::9") != client_key("2001:db8:1:3::1")
+    assert client_key("::ffff:10.0.0.1") == client_key("10.0.0.1") != client_key("10.0.0.2")
+    assert client_key("testclient") == "testclient"
 
 
 def test_remembered_logins_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:

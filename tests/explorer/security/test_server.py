@@ -11,7 +11,7 @@ from explorer.opening import Listening, sockets_of
 from explorer.page import build, guarded
 from explorer.recordings import Library
 from explorer.security.bodies import RUNS
-from explorer.security.gate import FOLDERS
+from explorer.security.gate import ROUTE_PREFIXES
 from tests.explorer.scripted import ScriptedSource
 from tests.explorer.scripted_rigs import answering
 
@@ -83,7 +83,7 @@ def test_a_path_that_no_file_can_have_is_not_there_and_no_call_skips_the_queue(p
     assert page.post("/gradio_api/run/generate", json=asked).status_code == 404
     statuses = {path: page.get(path).status_code for odd in ODD_PATHS for path in (
         f"{folder}{odd}" for folder in (
-            *FOLDERS, "/pwa_icon/", "/gradio_api/info/", "/config/", "/favicon.ico/", "/?deep_link="))}
+            *ROUTE_PREFIXES, "/pwa_icon/", "/gradio_api/info/", "/config/", "/favicon.ico/", "/?deep_link="))}
     assert statuses[f"/static/{'x' * 300}"] == 404 and statuses["/static/x%00.js"] == 404
     assert {path: status for path, status in statuses.items() if status >= 500} == {}
 
