@@ -28,7 +28,7 @@ def test_another_rig_is_shown_on_request_and_nothing_of_it_is_used(browser: Any,
         running = lab.evaluate(f"{PLOT}.data.filter(({{ meta }}) => meta?.startsWith('run')).flatMap(({{ x }}) => x)")
         assert running == [] and float(lab.evaluate(f"getComputedStyle({PLOT}).opacity")) < 1
         before = lab.input_value("#canopy-budget input")
-        lab.evaluate(f"{LAB}.speed.curves.chosen({{customdata: [16, 'dflash', '', 'fixed']}})")
+        lab.evaluate(f"{LAB}.speed.curves.plot.onPoint({{customdata: [16, 'dflash', '', 'fixed']}})")
         assert lab.locator(".lab-table-box tbody tr").count() > 10
         assert lab.locator(".lab-table-box tbody button").count() == 0
         lab.evaluate(AXE)
