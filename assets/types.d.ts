@@ -344,6 +344,7 @@ export interface TableView {
   rows: TableRow[];
   best: TableRow | null;
   remark: string;
+  rivals: string[];
   standing: string;
 }
 
@@ -376,6 +377,7 @@ export interface TableRow {
 export interface CellRow {
   concurrency: number;
   cells: (Cell | null)[];
+  withheld: string;
 }
 
 /** When and where a shipped sweep was measured. */

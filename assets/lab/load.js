@@ -6,7 +6,7 @@ import { drawAll } from "./plots.js";
 import { tableIn } from "./table.js";
 import { Begin, Tool } from "./tools.js";
 import { recordedOn } from "./verdict.js";
-import { html, write } from "../shared/ink.js";
+import { action, html, write } from "../shared/ink.js";
 
 /** @import * as types from "../types.d.ts" */
 
@@ -18,6 +18,7 @@ export class Load extends Tool {
     super(lab, pane);
     this.line = this.select("Method", "The method whose budgets are drawn");
     offer(this.line, false);
+    this.again = action(this.bar, "Measure again", "Measures this method at these budgets and numbers of requests once more", () => this.measureAgain());
     this.words = html("ul", { class: "lab-card lab-words", "aria-label": "What the figures show" }, pane);
     this.plots = this.plotsIn("lab-one", {
       heat: ["All requests together", "Total {tokens/s} by {node budget} and requests at once; a frame marks the best budget of each row, ▸ the number that curves and table show."],
@@ -40,6 +41,13 @@ export class Load extends Tool {
     if (setting) this.lab.apply(setting);
   }
 
+  measureAgain() {
+    if (!this.view) return;
+    const { line, columns, rows } = this.view;
+    const method = this.lab.table?.rows.find((row) => row.line === line)?.method ?? line;
+    this.lab.sweep.measure(method, columns, rows.map(({ concurrency }) => concurrency));
+  }
+
   async redraw() {
     const { progress, concurrency } = this.lab;
     const answer = await this.lab.ask("lab_concurrency", { sweep: progress.sweep, line: this.line.value, concurrency }, "The server does not answer; this will be drawn when it does.");
@@ -50,6 +58,7 @@ export class Load extends Tool {
     }
     const drawn = view?.heat && view.rows.length > 1 ? view : null;
     this.words.hidden = !drawn;
+    this.again.hidden = !this.lab.sweep.way || !drawn?.rows.some(({ withheld }) => withheld);
     drawAll(this.plots, { heat: drawn?.heat }, () => [
       this.lab.table ? "Measured for one request at a time so far" : `Nothing measured with ${this.lab.given.rig} yet`,
       "error" in answer ? answer.error : "How many requests can share a pass before drafting stops paying?",
@@ -66,7 +75,7 @@ export class Load extends Tool {
   fill(/** @type {types.LabConcurrency} */ { columns, rows }) {
     this.table.head(["requests at once", ...columns.map((column) => (/^[0-9]/.test(column) ? `${column} nodes` : column))]);
     this.table.fill(rows.map((row) => {
-      const line = html("tr", row.concurrency === this.lab.concurrency ? "is-best" : "");
+      const line = html("tr", { class: row.withheld ? "is-withheld" : row.concurrency === this.lab.concurrency ? "is-best" : "", title: row.withheld });
       html("th", { scope: "row" }, line, String(row.concurrency));
       for (const cell of row.cells) {
         const place = html("td", "", line, cell ? "" : "–");

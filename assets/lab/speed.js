@@ -111,8 +111,8 @@ class Elsewhere {
 
   show(/** @type {import("../types.d.ts").ElsewhereView} */ { elsewhere, misfit, flags, cost_on: costOn, read_in: readIn, models, devices, model, device }) {
     drawAll({ elsewhere: this.plot }, { elsewhere }, () => ["Nothing to predict", misfit || "Nothing was drafted."]);
-    fillSelect(this.model, models, model);
-    fillSelect(this.device, devices, device);
+    fillSelect(this.model, models, this.model.value || model); // what was chosen while this was asked for stays
+    fillSelect(this.device, devices, this.device.value || device);
     write(this.costOn, flags.length ? `Best for this run by the cost on ${costOn}. Predict all budgets measures the cost on the rig that answers. Names as in ${readIn}.`
       : "None: other trees of this run are not known, or no cost is.");
     this.flags.show(flags);

@@ -152,6 +152,17 @@ export class Sweep {
     } };
   }
 
+  /** Measures one method alone. @param {string} method @param {string[]} budgets @param {number[]} concurrency */
+  measure(method, budgets, concurrency) {
+    const numbers = budgets.filter((budget) => budget !== "plain").map((budget) => (budget === "auto" ? budget : Number(budget)));
+    for (const budget of numbers) if (!this.budgets.inputs.has(budget)) this.budgets.add(budget);
+    this.methods.values = [method];
+    this.budgets.values = numbers;
+    this.concurrency.values = concurrency;
+    this.count();
+    return this.begin();
+  }
+
   async begin() {
     this.start.disabled = true;
     const answer = await this.lab.ask("lab_start", this.wanted);

@@ -59,7 +59,7 @@ export class Verdict {
   }
 
   /** @param {import("../types.d.ts").TableView} table @param {TableRow} best */
-  found({ standing, remark }, best) {
+  found({ standing, remark, rivals }, best) {
     const { done, total, recorded, other_rig: otherRig } = this.lab.progress;
     const kind = this.lab.category && ` · ${this.lab.category}`;
     const partial = this.lab.busy || done < total;
@@ -76,7 +76,9 @@ export class Verdict {
       write(this.eyebrow, standing === "faster" ? `Fastest in the recorded measurement${kind}` : `Recorded: ${sure[0].toLowerCase()}${sure.slice(1)}${kind}`);
       advice = "Press Measure for figures of this machine.";
     } else write(this.eyebrow, partial ? `Fastest so far, ${done} of ${total} runs${kind}` : `${sure}${kind}`);
-    write(this.note, [recorded && recordedOn(recorded), remark, advice].filter(Boolean).join(" "));
+    write(this.note, [recorded && recordedOn(recorded), remark].filter(Boolean).join(" "));
+    if (rivals.length) this.note.append(" ", html("abbr", { class: "lab-word", title: rivals.join("\n") }, null, "Which?"));
+    this.note.append(" ", advice);
   }
 
   fill(/** @type {TableRow} */ { total, speedup, record, tau, concurrency }) {

@@ -95,7 +95,7 @@ def run_view(trace: Trace) -> AcceptanceView:
     nodes_figure = _measured_figure(
         [_dots("kept", parts.first_nodes, style_of("ddtree").color)] if len(parts.first_nodes) > 1 else [],
         "Drafted tokens kept by a round if it verified so many nodes, with 95 % intervals.",
-        "the most probable nodes of the tree", "drafted tokens kept")
+        "most probable nodes", "drafted tokens kept")
     return {**acceptance_view(rounds_of_run(trace)), "rows": rows_figure, "nodes": nodes_figure,
             "trees": trees_figure(parts), "words": sentences(parts)}
 
@@ -155,7 +155,7 @@ def map_figure(rounds: Rounds) -> Figure:
     spoken = "" if first is None else f" The likeliest token right after the root was accepted in {first:.0%}."
     return figure(
         [heat], f"Acceptance by depth and rank of {rounds.label}.{spoken}", showlegend=False,
-        xaxis=axis("rank of the token in the drafter's list", tickvals=list(ranks), showgrid=False,
+        xaxis=axis("rank in the drafter's list", tickvals=list(ranks), showgrid=False,
                    ticktext=[f"{rank + 1}{'+' if rank + 1 == MAX_RANKS else ''}" for rank in ranks]),
         yaxis=axis("depth after the root", autorange="reversed", dtick=1, showgrid=False))
 
@@ -181,7 +181,7 @@ def calibration_figure(rounds: Rounds) -> Figure:
     return figure(
         [diagonal, {**points, "mode": "markers"}],
         f"Calibration: {rounds.label} {verdict(known.excess if known else None)}.", showlegend=False,
-        annotations=[note], xaxis=axis("expected tokens per round, 1 + Σq", rangemode="tozero"),
+        annotations=[note], xaxis=axis("expected tokens, 1 + Σq", rangemode="tozero"),
         yaxis=axis("realised tokens per round", rangemode="tozero"))
 
 

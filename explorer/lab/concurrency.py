@@ -28,10 +28,11 @@ class Cell(TypedDict):
 
 
 class CellRow(TypedDict):
-    """The cells of one number of requests, None if nothing was measured."""
+    """The cells of one number of requests, None if nothing was measured. ``withheld`` is why no cell is compared."""
 
     concurrency: int
     cells: list[Cell | None]
+    withheld: str
 
 
 class ConcurrencyView(TypedDict):
@@ -67,15 +68,22 @@ def concurrency_view(summary: Summary, asked: Sequence[Setting] = (), *, line: s
     if cells:
         words.append(f"Each figure is a median over {max(row.total.prompts for row in cells.values())} prompts.")
     return {"lines": list(curves), "line": line, "words": words, "columns": names,
-            "rows": [{"concurrency": count, "cells": [_table_cell(cell, cell is best_of(row)) if cell else None
-                                                      for cell in row]} for count, row in grid.items()],
+            "rows": [{"concurrency": count, "withheld": withheld_reason(row),
+                      "cells": [_table_cell(cell, cell is best_of(row)) if cell else None for cell in row]}
+                     for count, row in grid.items()],
             "heat": heat_figure(line, names, grid, concurrency) if cells else None}
 
 
 def best_of(row: Sequence[Row | None]) -> Row | None:
-    """The cell with the largest total; None if there is none, or if its speed-up is withheld."""
+    """The cell with the largest total; None if there is none, or if its or the whole row's speed-up is withheld."""
     best = max((cell for cell in row if cell), key=lambda cell: cell.total.median, default=None)
-    return best if best and not best.withheld else None
+    return best if best and not best.withheld and not withheld_reason(row) else None
+
+
+def withheld_reason(row: Sequence[Row | None]) -> str:
+    """Why no speed-up of the row is reported; empty if one is."""
+    reasons = [cell.withheld for cell in row if cell and cell.setting.drafts]
+    return reasons[0] if reasons and all(reasons) else ""
 
 
 def _table_cell(row: Row, best: bool) -> Cell:
@@ -90,12 +98,13 @@ def heat_figure(line: str, columns: Sequence[str], grid: Grid, concurrency: int)
     the best of each number, and ▸ the number that is looked at. What is withheld has no colour."""
     cells = [(x, y, cell) for y, row in enumerate(grid.values()) for x, cell in enumerate(row) if cell]
     bests = [best for row in grid.values() if (best := best_of(row))]
-    totals = [[cell.total.median if cell and not cell.withheld else None for cell in row] for row in grid.values()]
+    totals = [[cell.total.median if cell and not (cell.withheld or withheld_reason(row)) else None for cell in row]
+              for row in grid.values()]
     heat = heat_map(totals, x=list(range(len(columns))), y=list(range(len(grid))), xgap=3, ygap=3, hoverinfo="skip")
     texts = [(cell, f"{cell.total.median:,.0f}") for _, _, cell in cells]
     labels = {"type": "scatter", "mode": "text", "x": [x for x, _, _ in cells], "y": [y for _, y, _ in cells],
               "text": [f"<b>{text}</b>" if cell in bests else text for cell, text in texts],
-              "textfont": {"color": [QUIET if cell.withheld else INK for _, _, cell in cells], "size": 12},
+              "textfont": {"color": [INK if totals[y][x] else QUIET for x, y, _ in cells], "size": 12},
               "customdata": [[_tooltip(cell)] for _, _, cell in cells],
               "hovertemplate": "%{customdata[0]}<extra></extra>"}
     frames = [{"type": "rect", "x0": x - INSET, "x1": x + INSET, "y0": y - INSET, "y1": y + INSET,

@@ -45,11 +45,13 @@ class TableRow(TypedDict):
 
 class TableView(TypedDict):
     """The table of one number of requests at once, the fastest first and what is withheld last. ``best`` has the most
-    tokens/s, all requests together, of the lossless rows; ``standing``: see the function."""
+    tokens/s, all requests together, of the lossless rows; ``rivals`` are the settings that ``remark`` only counts;
+    ``standing``: see the function."""
 
     rows: list[TableRow]
     best: TableRow | None
     remark: str
+    rivals: list[str]
     standing: str
 
 
@@ -57,9 +59,10 @@ def table_view(summary: Summary, modelled: Mapping[Setting, float] = MappingProx
     """The table. If the speed-up of the best row is withheld, it is not marked as the fastest. ``modelled`` are the
     break-evens by the cost of a pass."""
     best = summary.best
+    near, _ = rivals(summary)
     return {"rows": [row_view(row, row is best, modelled.get(row.setting)) for row in _fastest_first(summary.rows)],
             "best": row_view(best, fastest=True) if best else None, "remark": remark(summary),
-            "standing": outcome(best)}
+            "rivals": near if len(near) > MAX_NAMED else [], "standing": outcome(best)}
 
 
 def row_view(row: Row, fastest: bool = False, modelled: float | None = None) -> TableRow:
@@ -118,18 +121,23 @@ def _lead(summary: Summary, best: Row) -> str:
     if outcome(best) == "unclear" and best.speedup:
         return (f" its speed-up lies between {best.speedup.low:.2f}× and {best.speedup.high:.2f}×, so it may be no "
                 "speed-up at all; more prompts would tell.")
-    others = [row for row in summary.rows if row is not best and METHODS[row.setting.method].lossless]
-    if overlapping := [row for row in others if (row.total.high or row.total.maximum) >= best.total.low]:
-        return f". Its 95 % interval overlaps that of {_named(overlapping)}, so it may not be the fastest."
-    if near := [row for row in others if row.total.median >= WITHIN * best.total.median]:
-        return f". Within 5 % of it: {_named(near)}."
-    return "; no other setting comes within 5 %."
+    near, how = rivals(summary)
+    if len(near) > MAX_NAMED:
+        return f"; {how}: {len(near)} other settings."
+    return f"; {how}: {'; '.join(near)}." if near else f"; {how}."
 
 
-def _named(rows: Sequence[Row]) -> str:
-    if len(rows) > MAX_NAMED:
-        return f"{len(rows)} other settings"
-    return "; ".join(label_of(row.setting) for row in _fastest_first(rows))
+def rivals(summary: Summary) -> tuple[list[str], str]:
+    """Return the settings that may be as fast as the fastest, and in words how near they are."""
+    best = summary.best
+    if best is None or best.total.low is None:
+        return [], ""
+    others = [row for row in _fastest_first(summary.rows)
+              if row is not best and METHODS[row.setting.method].lossless]
+    if overlapping := [row for row in others if row.total.span[1] >= best.total.low]:
+        return [label_of(row.setting) for row in overlapping], "as fast within the 95 % intervals"
+    near = [row for row in others if row.total.median >= WITHIN * best.total.median]
+    return [label_of(row.setting) for row in near], "within 5 % of it" if near else "no other setting comes within 5 %"
 
 
 def _fastest_first(rows: Sequence[Row]) -> list[Row]:

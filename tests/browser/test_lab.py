@@ -321,13 +321,18 @@ def test_a_run_is_taken_apart_and_priced_elsewhere_with_flags_to_copy(lab: Any) 
     assert lab.locator(".lab-pane-acceptance .lab-words li").count() > 3
 
     lab.evaluate(f"{LAB}.tabs.go('speed')")
-    lab.locator(".lab-elsewhere > summary").click()
+    if not lab.evaluate("document.querySelector('.lab-elsewhere').open"):
+        lab.locator(".lab-elsewhere > summary").click()
     lab.wait_for_function("document.querySelectorAll('.lab-elsewhere .lab-command').length === 5")
     lab.locator("[data-plot=elsewhere]").scroll_into_view_if_needed()
     lab.wait_for_selector("[data-plot=elsewhere] .main-svg")
     assert "never measured here" in lab.locator(".lab-elsewhere").inner_text()
-    lab.get_by_label("Model", exact=True).select_option("qwen3-coder-30b-a3b")
-    lab.get_by_label("Device", exact=True).select_option("L4")
+    lab.evaluate("""() => {  // both at once: the first question is still open when the second choice is made
+        const [model, device] = document.querySelectorAll(".lab-elsewhere select");
+        for (const [select, value] of [[model, "qwen3-coder-30b-a3b"], [device, "L4"]]) {
+            select.value = value;
+            select.dispatchEvent(new Event("input", { bubbles: true }));
+        } }""")
     lab.wait_for_selector("text=The weights of qwen3-coder-30b-a3b take 61 GB")
     lab.get_by_label("Device", exact=True).select_option("H200")
     lab.get_by_role("button", name="Copy: llama.cpp").click()

@@ -50,3 +50,23 @@ def test_the_recommendation_follows_the_slider(lab: Any) -> None:
     assert slider.get_attribute("aria-valuetext") == "8 at once"
     lab.evaluate(AXE)
     assert lab.evaluate(COMPLAINTS) == []
+
+
+def test_a_row_without_a_speed_up_can_be_measured_again(lab: Any) -> None:
+    lab.evaluate(f"{LAB}.tabs.go('load')")
+    again = lab.get_by_role("button", name="Measure again")
+    assert again.is_hidden()
+    lab.evaluate(f"""() => {{
+        const {{ ask }} = {LAB};
+        {LAB}.ask = async (name, ...wanted) => {{
+            const answer = await ask(name, ...wanted);
+            if (name === "lab_concurrency") answer.rows[1].withheld = "Other programs were using the machine.";
+            return answer;
+        }};
+        {LAB}.load.draw(); }}""")
+    assert lab.locator(".lab-concurrency-table tr.is-withheld").inner_text().startswith("8")
+    before = lab.evaluate(f"{LAB}.progress.sweep")
+    again.click()
+    lab.wait_for_function(f"{LAB}.progress.sweep > {before} && {STATE} === 'done'")
+    rows = lab.evaluate(f"{LAB}.load.view.rows.map((row) => [row.concurrency, row.cells.length])")
+    assert rows == [[1, 3], [8, 3]]

@@ -1,6 +1,7 @@
 """Several requests at once on the page: the slider, the heat map, what is predicted, the report."""
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -46,6 +47,14 @@ def test_every_cell_is_there_with_words_and_in_the_report(lab: Any) -> None:
     page, table = saved(lab, "html").decode(), saved(lab, "csv").decode()
     assert "ddtree, 16 nodes, 4 at once" in page and "over node budget and requests at once" in page
     assert "total_tokens_per_second" in table and "ddtree 16, 4 at once" in table
+
+
+def test_a_row_whose_speeds_are_not_compared_says_why_and_has_no_best() -> None:
+    plain = replace(row(8, 4, 2000, 1), setting=Setting("autoregressive", 0, concurrency=4))
+    view = concurrency_view(Summary((row(8, 1, 300, 3), row(8, 4, 1900, 2, "Something else ran."), plain)), ASKED)
+    assert [line["withheld"] for line in view["rows"]] == ["", "Something else ran."]
+    assert not any(cell["best"] for cell in view["rows"][1]["cells"] if cell)
+    assert view["heat"] and view["heat"]["data"][0]["z"][1] == [None] * 3
 
 
 def test_the_heat_map_marks_the_best_of_each_number_unless_it_is_withheld() -> None:

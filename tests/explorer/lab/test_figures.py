@@ -180,21 +180,26 @@ def test_what_is_said_of_the_fastest(summary: Summary, named: str, sentence: str
     assert ("other programs" in view["remark"]) == ("other programs" in sentence)
 
 
-def close_to(*rivals: tuple[float, ...]) -> str:
-    """What is said of a setting at 100 tokens/s, give or take two, beside others at these speeds."""
+def beside(*rivals: tuple[float, ...]) -> Summary:
+    """A setting at 100 tokens/s, give or take two, beside others at these speeds."""
     best = row("ddtree", STEADY, estimate((2.0,) * 7))
-    others = [replace(row("joint", speeds, None), setting=Setting("joint", 2**place))
-              for place, speeds in enumerate(rivals)]
-    return remark(Summary((best, *others)))
+    return Summary((best, *(replace(row("joint", speeds, None), setting=Setting("joint", 2**place))
+                            for place, speeds in enumerate(rivals))))
+
+
+def close_to(*rivals: tuple[float, ...]) -> str:
+    return remark(beside(*rivals))
 
 
 def test_a_setting_whose_interval_overlaps_or_within_5_percent_is_named() -> None:
     wide = (40.0, 60.0, 80.0, 85.0, 90.0, 99.0, 101.0)  # however far its median is
     assert "no other setting" not in close_to(wide) and "joint, 1 node" in close_to(wide)
     assert "joint, 2 nodes" in close_to((97.0,) * 7, wide)
-    assert "that of 5 other settings" in close_to(*[wide] * 5)
+    assert "5 other settings" in close_to(*[wide] * 5)
     assert "no other setting" not in close_to((96.5,) * 7) and "joint, 1 node" in close_to((96.5,) * 7)
     assert "no other setting comes within 5 %" in close_to((94.0,) * 7)
+    assert table_view(beside(*[wide] * 3))["rivals"] == ["joint, 1 node", "joint, 2 nodes", "joint, 4 nodes"]
+    assert table_view(beside(wide))["rivals"] == [], "the remark names it"
 
 
 def test_the_table_says_what_is_counted_and_what_is_withheld_comes_last() -> None:
