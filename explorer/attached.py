@@ -67,7 +67,7 @@ class ServerRun:
         begins the run again, with those steps."""
         server, answer = self._server, self._answer
         # until the report comes, chunks are shown as rounds, and called chunks unless they are known to be steps
-        chunked = not (server.kind.chunk_is_step or server.trial and server.trial.accepted)
+        chunked = not (server.kind.chunk_is_step or server.trial and server.trial.accepted_per_step)
         try:
             with server.answer(self._request) as events:
                 for tokens in answer.chunks(events):
@@ -94,7 +94,7 @@ class ServerRun:
         reported = steps_of_report(self._sizes, report)
         steps = reported or steps_of_chunks(self._sizes, server.width)
         sums = len(steps), sum(step.written - 1 for step in steps)
-        chunked = not (reported or server.kind.chunk_is_step or (report.steps, report.kept) == sums)
+        chunked = not (reported or server.kind.chunk_is_step or (report.steps, report.total_accepted) == sums)
         if chunked and self._text[-1].piece:  # no stop token, so it belongs to the text, which a bonus token does not
             self._add([Token(UNKNOWN_TOKEN, UNKNOWN_PIECE)])
             steps = steps_of_chunks(self._sizes, server.width)
@@ -103,8 +103,9 @@ class ServerRun:
             self._shown = []
         yield from self._entries(steps[len(self._shown):])
         note = report.sentence(server.kind.title) if self._answer.report else ""
-        fits = chunked and report.tried is not None and report.kept is not None and report.kept < len(self._text)
-        drafted, accepted = (report.tried or 0, report.kept or 0) if fits else (0, 0)
+        drafted, accepted = report.total_drafted, report.total_accepted
+        if not chunked or drafted is None or accepted is None or accepted >= len(self._text):
+            drafted = accepted = 0
         yield End("length" if self._answer.finish == "length" else "stop", len(steps), self._seconds[-1], note=note,
                   drafted=drafted, accepted=accepted)
 

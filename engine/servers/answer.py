@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from engine.errors import ServerError
 from engine.recorder import MAX_PIECE_LENGTH, join_pieces, quoted
 from engine.records import MAX_INT32
-from engine.servers.client import Events, words_of
+from engine.servers.client import Events, refusal_message
 from engine.servers.kinds import ServerKind
 from engine.trace import Piece
 
@@ -29,7 +29,7 @@ Byte = Annotated[int, Field(ge=0, le=255)]
 
 
 class Message(BaseModel):
-    """A part of what a server sends; fields that are not named here are passed over."""
+    """A part of what a server sends; unknown fields are ignored."""
 
     model_config = ConfigDict(strict=True, frozen=True)
 
@@ -69,34 +69,33 @@ class _AnswerEvent(Message):
 
 
 class ServerReport(Message):
-    """``accepted`` and ``drafted`` count tokens, one number per step in order; empty if the server does not report
-    steps. ``width`` is the most that it drafts in a step, 0 if unknown; ``steps`` is their number, None if unknown;
-    of ``tried`` drafted tokens ``kept`` were accepted in all, None if unknown; ``written`` counts all tokens."""
+    """What a server reports about speculation in one answer; counts of tokens. None: not reported."""
 
-    accepted: list[StepCount] = Field(default=[], max_length=MAX_STEPS, fail_fast=True)
-    drafted: list[StepCount] = Field(default=[], max_length=MAX_STEPS, fail_fast=True)
-    width: StepCount = 0
-    steps: Count | None = None
-    kept: Count | None = None
-    tried: Count | None = None
-    written: Count = 0
+    accepted_per_step: list[StepCount] = Field(default=[], max_length=MAX_STEPS, fail_fast=True)
+    drafted_per_step: list[StepCount] = Field(default=[], max_length=MAX_STEPS, fail_fast=True)
+    width: StepCount = 0  # the most that it drafts in a step, 0 if unknown
+    steps: Count | None = None  # how many
+    total_accepted: Count | None = None
+    total_drafted: Count | None = None
+    written: Count = 0  # all tokens of the answer
 
     @model_validator(mode="after")
     def _fits(self) -> "ServerReport":
-        pairs = [(self.kept or 0, MAX_INT32 if self.tried is None else self.tried)]
-        if len(self.accepted) == len(self.drafted):
-            pairs += zip(self.accepted, self.drafted, strict=True)
-        if len(self.accepted) != len(self.drafted) or any(kept > tried for kept, tried in pairs):
+        pairs = [(self.total_accepted or 0, MAX_INT32 if self.total_drafted is None else self.total_drafted)]
+        same_length = len(self.accepted_per_step) == len(self.drafted_per_step)
+        if same_length:
+            pairs += zip(self.accepted_per_step, self.drafted_per_step, strict=True)
+        if not same_length or any(accepted > drafted for accepted, drafted in pairs):
             raise ValueError("more tokens were accepted than drafted")
         return self
 
     def sentence(self, title: str) -> str:
-        kept, tried = ("?" if count is None else count for count in (self.kept, self.tried))
-        words = f"{title}'s own figures: {kept} of {tried} drafted tokens accepted"
-        if self.steps and self.kept is not None:
-            return f"{words} in {self.steps} steps, so {1 + self.kept / self.steps:.3g} tokens a step."
-        if self.written > (self.kept or 0):
-            return f"{words}, so its {self.written} tokens took about {self.written - (self.kept or 0)} passes."
+        accepted, drafted = ("?" if count is None else count for count in (self.total_accepted, self.total_drafted))
+        words = f"{title}'s own figures: {accepted} of {drafted} drafted tokens accepted"
+        if self.steps and self.total_accepted is not None:
+            return f"{words} in {self.steps} steps, so {1 + self.total_accepted / self.steps:.3g} tokens a step."
+        if (passes := self.written - (self.total_accepted or 0)) > 0:
+            return f"{words}, so its {self.written} tokens took about {passes} passes."
         return f"{words}."
 
 
@@ -124,8 +123,7 @@ class Token:
 
 @dataclass
 class Answer:
-    """Reads the events of an answer of at most so many tokens. The other fields are filled once the server has sent
-    them."""
+    """Reads the events of an answer. Fields with a default are set once the server has sent them."""
 
     kind: ServerKind
     max_tokens: int
@@ -136,7 +134,7 @@ class Answer:
     _page_ids: dict[str, int] = field(default_factory=dict)
 
     def chunks(self, events: Events) -> Iterator[list[Token] | None]:
-        """The tokens of each event, and None while none comes. A text that has ended needs no other end."""
+        """Yield the tokens of each event, and None while none comes. An error after the end of the text is ignored."""
         while True:
             try:
                 event = next(events)
@@ -151,7 +149,7 @@ class Answer:
     def _read(self, data: str) -> list[Token]:
         event = parse(_AnswerEvent, data)
         if event.error:
-            raise ServerError(f"The server gave up.{words_of(data)}")
+            raise ServerError(f"The server reported an error.{refusal_message(data)}")
         choice = event.choices[0] if event.choices else _Choice()
         self.prompt_ids = self.prompt_ids or tuple(event.prompt_token_ids or ())
         self.report = _report(self.kind, event.model_extra) or _report(self.kind, choice.model_extra) or self.report
@@ -159,8 +157,8 @@ class Answer:
         tokens = self._tokens(choice)
         self._count += len(tokens)
         if self._count > self.max_tokens:
-            raise ServerError(f"The server wrote more than the {self.max_tokens:,} tokens that it was asked for; what "
-                              "came until then is kept.")
+            raise ServerError(f"The server wrote more than the {self.max_tokens:,} tokens that were requested; the "
+                              "text so far is kept.")
         return tokens
 
     def _tokens(self, choice: _Choice) -> list[Token]:
@@ -180,12 +178,13 @@ class Answer:
 
 
 def _report(kind: ServerKind, extra: Mapping[str, Any] | None) -> ServerReport | None:
-    """What a kind of server reports in this event or choice; None if it holds no figures on speculation."""
+    """Return the report in this event or choice; None if it has no figures on speculation."""
     for place, names in kind.reports.items():
         found: Any = extra
         for name in place:
             found = found.get(name) if isinstance(found, Mapping) else None
-        if isinstance(found, Mapping) and any(names.get(field) in found for field in ("steps", "kept", "accepted")):
+        if isinstance(found, Mapping) and any(
+                names.get(field) in found for field in ("steps", "total_accepted", "accepted_per_step")):
             return parse(ServerReport, {
                 field: found[name] for field, name in names.items() if found.get(name) is not None})
     return None
@@ -196,8 +195,8 @@ def _logprob(value: Any) -> float:
 
 
 def _not_listed(text: str, pieces: Sequence[Piece]) -> tuple[list[str], list[str]]:
-    """What a chunk's text has before and after its listed tokens, cut to pieces that a trace holds; nothing if these
-    are not the text's beginning or end, as a stop token is not."""
+    """Return the text before and after the listed tokens, in pieces of at most ``MAX_PIECE_LENGTH``; empty if the
+    tokens are not part of the text (a stop token)."""
     listed = join_pieces(pieces)
     before = after = ""
     if text.startswith(listed):

@@ -32,8 +32,9 @@ KINDS: Mapping[str, ServerKind] = MappingProxyType({
     "vllm": ServerKind(
         "vLLM", "vllm", asks={"return_token_ids": True}, version="/version",
         reports={("metrics", "speculative_decoding"): {
-            "accepted": "per_step_accepted", "drafted": "per_step_drafted", "width": "num_spec_tokens",
-            "steps": "num_spec_steps", "kept": "num_accepted_draft_tokens", "tried": "num_draft_tokens"}},
+            "accepted_per_step": "per_step_accepted", "drafted_per_step": "per_step_drafted",
+            "width": "num_spec_tokens", "steps": "num_spec_steps",
+            "total_accepted": "num_accepted_draft_tokens", "total_drafted": "num_draft_tokens"}},
         counters={
             "drafts": "vllm:spec_decode_num_drafts", "accepted": "vllm:spec_decode_num_accepted_tokens",
             "by_depth": "vllm:spec_decode_num_accepted_tokens_per_pos", "generated": "vllm:generation_tokens",
@@ -44,16 +45,19 @@ KINDS: Mapping[str, ServerKind] = MappingProxyType({
         "SGLang", "sglang", asks={"return_spec_tokens_details": True}, version="/server_info",
         reports={
             ("sglext", "spec_tokens_details"): {
-                "steps": "spec_verify_ct", "kept": "spec_num_correct_drafts", "tried": "spec_num_proposed_drafts"},
+                "steps": "spec_verify_ct", "total_accepted": "spec_num_correct_drafts",
+                "total_drafted": "spec_num_proposed_drafts"},
             ("meta_info",): {  # in older versions
-                "steps": "spec_verify_ct", "kept": "spec_accept_token_num", "tried": "spec_draft_token_num"}},
+                "steps": "spec_verify_ct", "total_accepted": "spec_accept_token_num",
+                "total_drafted": "spec_draft_token_num"}},
         counters={
             "length": "sglang:spec_accept_length", "generated": "sglang:generation_tokens",
             "running": "sglang:num_running_reqs"},
         more="SGLang does not report single steps."),
     "llama_cpp": ServerKind(
         "llama.cpp", "llamacpp", version="/props",
-        reports={("timings",): {"kept": "draft_n_accepted", "tried": "draft_n", "written": "predicted_n"}},
+        reports={("timings",): {
+            "total_accepted": "draft_n_accepted", "total_drafted": "draft_n", "written": "predicted_n"}},
         counters={
             "drafts": "llamacpp:spec_decode_num_drafts", "accepted": "llamacpp:spec_decode_num_accepted_tokens",
             "by_depth": "llamacpp:spec_decode_num_accepted_tokens_per_pos", "generated": "llamacpp:tokens_predicted",

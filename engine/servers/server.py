@@ -20,7 +20,7 @@ PROBE_REQUEST = PromptRequest("Count from one to ten.", max_tokens=16)  # shows 
 PROBE_SECONDS = 120.0
 MAX_LISTED_MODELS = 12  # in a message
 MAX_NAME_LENGTH = 200  # characters of a model's name or a version
-# Sent only if they are asked for: not every server knows them.
+# Sent only if they differ from the default: not every server knows them.
 RARE = ("top_k", "min_p", "repetition_penalty", "presence_penalty", "frequency_penalty")
 MAX_TIMED_TOKENS, MAX_TIMED_SECONDS = 64, 60.0  # a longer answer is not timed to its end
 
@@ -75,8 +75,8 @@ class Server:
         return f"{self.kind.title} {self.version}".strip()
 
     def describe(self, report: ServerReport | None) -> str:
-        if report and report.accepted:
-            return f"{self.title} reports its steps: how many tokens each drafted, and how many it accepted."
+        if report and report.accepted_per_step:
+            return f"{self.title} reports how many tokens each step drafted and accepted."
         if report and report.steps == 0:
             return f"{self.title} drafted nothing for this text; if it drafts, it reports it."
         reported = "sums alone" if report else "nothing of speculation"
@@ -126,7 +126,8 @@ def open_server(client: Client, look: Callable[[], None] = lambda: None) -> Serv
             written += len(tokens or ())
     report = answer.report
     # whether it reports the steps of this answer and no others
-    fits = report and report.accepted and sum(report.accepted) + len(report.accepted) >= written - 1
+    per_step = report.accepted_per_step if report else []
+    fits = per_step and sum(per_step) + len(per_step) >= written - 1
     return replace(server, trial=report, width=report.width if report and fits else 0)
 
 

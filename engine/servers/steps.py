@@ -1,4 +1,4 @@
-"""A server's steps, from its report and the sizes of the chunks that it sent, and the rounds that they are shown as.
+"""Reconstruct a server's steps from its report and the sizes of its chunks, and make rounds of them.
 
 A step writes the drafted tokens that it accepted and one of the target's own. The first token comes from reading the
 prompt. A server may leave steps that drafted nothing out of its report; each of them wrote one token.
@@ -18,37 +18,34 @@ from engine.trace.reading import NOT_RECORDED
 
 @dataclass(frozen=True)
 class ServerStep:
-    """One step: it wrote ``written`` tokens of the text, at least one, after drafting ``drafted``. ``cut``: the text
-    ended before the step did, so its last token was a drafted one, too."""
+    """One step of a server."""
 
-    written: int
+    written: int  # tokens added to the text, ≥ 1
     drafted: int
-    cut: bool = False
+    cut: bool = False  # the text ended within the step, so its last token was a drafted one, too
 
 
 def steps_of_chunks(sizes: Sequence[int], width: int) -> list[ServerStep]:
-    """The steps, taking each chunk for one. ``sizes`` are the numbers of tokens in the chunks, from the text's second
-    token on; ``width`` is how many tokens the server drafts in every step, 0 if unknown."""
+    """Return one step for each chunk. ``sizes``: tokens of the chunks, from the text's second token on; ``width``:
+    tokens that the server drafts in every step, 0 if unknown."""
     return [ServerStep(size, max(width, size - 1)) for size in sizes if size]
 
 
 def steps_of_report(sizes: Sequence[int], report: ServerReport) -> list[ServerStep] | None:
-    """The steps that the server reported; None if it reported none, or if they do not fit the tokens: each wrote
-    one at least."""
-    if not 0 < len(report.accepted) <= sum(sizes):
+    """Return the steps that the server reported; None if it reported none, or if they do not fit the tokens."""
+    if not 0 < len(report.accepted_per_step) <= sum(sizes):
         return None
-    return _joined(sizes, report) or _counted(sum(sizes), report)
+    return _steps_matching_chunks(sizes, report) or _steps_from_report_alone(sum(sizes), report)
 
 
-def _joined(sizes: Sequence[int], report: ServerReport) -> list[ServerStep] | None:
-    """The steps if each chunk is one: a chunk of one token that no reported step explains drafted nothing. If both
-    readings fit, the report comes first."""
-    reported, steps = deque(zip(report.accepted, report.drafted, strict=True)), []
+def _steps_matching_chunks(sizes: Sequence[int], report: ServerReport) -> list[ServerStep] | None:
+    """Match each chunk with the next reported step; a one-token chunk that does not match is a step without a draft."""
+    reported, steps = deque(zip(report.accepted_per_step, report.drafted_per_step, strict=True)), []
     for number, size in enumerate(sizes):
-        kept, tried = reported[0] if reported else (-2, 0)
-        cut = number == len(sizes) - 1 and len(reported) == 1 and 0 < size <= kept
-        if size == kept + 1 or cut:
-            steps.append(ServerStep(size, tried, cut))
+        accepted, drafted = reported[0] if reported else (-2, 0)
+        cut = number == len(sizes) - 1 and len(reported) == 1 and 0 < size <= accepted
+        if size == accepted + 1 or cut:
+            steps.append(ServerStep(size, drafted, cut))
             reported.popleft()
         elif size == 1:
             steps.append(ServerStep(1, 0))
@@ -57,21 +54,26 @@ def _joined(sizes: Sequence[int], report: ServerReport) -> list[ServerStep] | No
     return None if reported else steps
 
 
-def _counted(tokens: int, report: ServerReport) -> list[ServerStep] | None:
-    """The steps if chunks hold several of them: from the report alone, provided that it has them all."""
-    written = [kept + 1 for kept in report.accepted]
+def _steps_from_report_alone(tokens: int, report: ServerReport) -> list[ServerStep] | None:
+    """Return the reported steps if they add up to the text, whatever its chunks were."""
+    written = [accepted + 1 for accepted in report.accepted_per_step]
     written[-1] -= sum(written) - tokens  # tokens after a stop token may be accepted, but are not written
-    if not 1 <= written[-1] <= report.accepted[-1] + 1:
+    if not 1 <= written[-1] <= report.accepted_per_step[-1] + 1:
         return None
-    return [ServerStep(size, tried, size <= kept)
-            for size, tried, kept in zip(written, report.drafted, report.accepted, strict=True)]
+    return [ServerStep(size, drafted, size <= accepted)
+            for size, drafted, accepted in zip(written, report.drafted_per_step, report.accepted_per_step, strict=True)]
 
 
 def chain_round(index: int, start: int, tokens: Sequence[Token], step: ServerStep) -> Round:
-    """The round of a step, a chain. ``tokens`` are the root, the accepted tokens and the bonus token; rejected drafted
-    tokens are unknown. ``start`` is the length of the cache before the round. If the end of the text cut the step, its
-    last token is a drafted child of the last kept row. Its rows are those of the tokens, and of ``MAX_DRAFTED`` at
-    most."""
+    """Return a step as a round, a chain; rejected drafted tokens are unknown.
+
+    Args:
+        index: number of the round.
+        start: length of the cache before the round.
+        tokens: the root, the accepted tokens and the bonus token. If the step is ``cut``, the last one is a drafted
+            child of the last kept row.
+        step: the step that wrote them; at most ``MAX_DRAFTED`` of its drafted tokens become rows.
+    """
     kept = len(tokens) - 1
     named = tokens if step.cut else tokens[:-1]
     size = max(1 + min(step.drafted, MAX_DRAFTED), len(named))

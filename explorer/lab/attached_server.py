@@ -5,7 +5,7 @@ from typing import TypedDict
 
 from engine.lab.flags import Flags, flags_of_server
 from engine.requests.limits import TRIED_CONCURRENCY
-from engine.servers.counters import Watch, by_depth, silence, traffic
+from engine.servers.counters import CounterHistory, by_depth, no_drafts_warning, traffic
 from engine.servers.load import ConcurrencyLevel, measure
 from engine.servers.server import Server
 from explorer.jobs import Job
@@ -13,7 +13,7 @@ from explorer.lab.style import ACCENT, INK, Figure, Part, axis, curve, figure
 
 
 class CountersView(TypedDict):
-    """A server's counters now and before. ``silence`` says that it drafts nothing, ``flags`` are to be pasted."""
+    """A server's counters now and before. ``silence``: a warning that it drafts nothing; ``flags``: to be pasted."""
 
     about: str
     traffic: Figure | None
@@ -29,10 +29,10 @@ class ServerSpeed(TypedDict):
     about: str
 
 
-def counters_view(watch: Watch) -> CountersView:
+def counters_view(history: CounterHistory) -> CountersView:
     """A server's counters now and before; no traffic before the second look, no places if it does not count them."""
-    looks, server = watch.look(), watch.server
-    counts, shares, spans = looks[-1], by_depth(looks), traffic(looks)
+    samples, server = history.sample(), history.server
+    counts, shares, spans = samples[-1], by_depth(samples), traffic(samples)
     running = "" if counts.running is None else f" {counts.running:.0f} requests run now."
     since = "" if counts.tau is None else f" τ since it began: {counts.tau:.2f}."
     last = next((span.tau for span in reversed(spans) if span.tau is not None), None)
@@ -48,7 +48,7 @@ def counters_view(watch: Watch) -> CountersView:
                             f"{shares[-1]:.0%}.", xaxis=axis("place in the draft", dtick=1),
                     yaxis=axis("accepted, %", range=[0, 100])) if shares else None
     return {"about": f"{server.title}, {server.model}: all of its requests.{running}{since}",
-            "traffic": drawn if spans else None, "places": places, "silence": silence(looks),
+            "traffic": drawn if spans else None, "places": places, "silence": no_drafts_warning(samples),
             "flags": list(flags_of_server(shares, int(counts.drafts or 0)))}
 
 

@@ -18,7 +18,7 @@ from engine.lab.summary import by_category, modelled_break_evens, summarise
 from engine.lab.sweeping import Progress
 from engine.requests.admission import Admission
 from engine.requests.limits import TRIED_CONCURRENCY
-from engine.servers.counters import Watch
+from engine.servers.counters import CounterHistory
 from engine.servers.server import Server
 from engine.trace import Trace
 from explorer.attached import server_of
@@ -115,7 +115,7 @@ class Lab:
         self._jobs = Jobs(admission)
         # by the rig's title and the run's id
         self._predictions = Latest[tuple[str, str], WhatIf](MAX_PREDICTIONS)
-        self._watch: Watch | None = None
+        self._counters: CounterHistory | None = None
 
     def functions(self) -> list[Callable[[Any], Any]]:
         """What the browser calls by name; each takes one value and gives one, or {"error": a sentence}."""
@@ -281,9 +281,9 @@ class Lab:
     def server_counters(self, _: Mapping[str, Any]) -> CountersView:
         """The attached server's counters now and before; no other server is asked."""
         server = self._server()
-        if self._watch is None or self._watch.server is not server:
-            self._watch = Watch(server)
-        return counters_view(self._watch)
+        if self._counters is None or self._counters.server is not server:
+            self._counters = CounterHistory(server)
+        return counters_view(self._counters)
 
     def server_concurrency(self, query: Mapping[str, Any]) -> Begun:
         """Begin to measure the attached server's speed by requests at once over the prompts of {"set"}."""

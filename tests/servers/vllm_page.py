@@ -14,7 +14,7 @@ import pytest
 from engine.decoding.methods import SERVED
 from engine.records import PromptRequest
 from engine.requests.rig_names import RIGS_FOLDER
-from engine.servers.counters import Watch, traffic
+from engine.servers.counters import CounterHistory, traffic
 from engine.serving.rigs import load_rig
 from engine.trace import gather
 from explorer.attached import attach
@@ -56,8 +56,8 @@ def test_its_texts_are_ours_and_its_rounds_as_reported(vllm: tuple[str, Path]) -
     address, log = vllm
     source = attach(address, lambda *_: None).source
     ours = load_rig("demo", "float32")
-    watch, rounds, accepted = Watch(source.server), 0, 0  # type: ignore[attr-defined]
-    watch.look()
+    watch, rounds, accepted = CounterHistory(source.server), 0, 0  # type: ignore[attr-defined]
+    watch.sample()
     for prompt in PROMPTS:
         theirs = gather(source.prepare(PromptRequest(prompt, method=SERVED, max_tokens=200)).lines())
         expected = gather(ours.run(PromptRequest(
@@ -68,7 +68,7 @@ def test_its_texts_are_ours_and_its_rounds_as_reported(vllm: tuple[str, Path]) -
         rounds += len(theirs.entries)
         accepted += int(re.search(r"(\d+) of \d+ drafted", theirs.end.note)[1])  # type: ignore[index]
     time.sleep(LOGGED_SECONDS)
-    counted = traffic(watch.look())[-1]
+    counted = traffic(watch.sample())[-1]
     print(f"{rounds} rounds, {accepted} drafted tokens accepted: 1 + {accepted}/{rounds} = {1 + accepted / rounds:.3f}")
     assert (counted.drafts, counted.accepted) == (rounds, accepted)
     assert "SpecDecoding metrics" in log.read_text("utf8", "replace")

@@ -187,7 +187,7 @@ LONG = MAX_PIECE_LENGTH + 1
 
 
 @pytest.mark.parametrize(("answer", "named", "kept"), [
-    (one("a") + one("b"), "answer", 1), (one("a") + one("b") + b'data: {"choi\n\n', "JSON", 1),
+    (one("a") + one("b"), "last event", 1), (one("a") + one("b") + b'data: {"choi\n\n', "JSON", 1),
     (one("a") + event(error={"message": "out of\nmemory"}), "'out of memory'", 0), (event(choices=7), "choices", 0),
     (event(choices=[7]), "choices.0", 0), (event(choices=[{"delta": {"content": 7}}]), "content", 0),
     (chunk("a", logprobs=7), "logprobs", 0), (chunk("a", logprobs={"content": [7]}), "logprobs.content.0", 0),
@@ -236,6 +236,6 @@ def test_it_runs_as_it_was_started_and_in_no_other_way() -> None:
     ([0, 1, 3], (9,), [1, 3]), ([0, 9], (2,), None), ([0, 2], (2, 3), None), ([0, 1], (), None),
     ([0, 1, 1], (0, 0, 0), None)])
 def test_steps_are_found_in_chunks(sizes: Sequence[int], accepted: tuple[int, ...], written: list[int] | None) -> None:
-    steps = steps_of_report(sizes, ServerReport(accepted=list(accepted), drafted=[9] * len(accepted)))
+    steps = steps_of_report(sizes, ServerReport(accepted_per_step=list(accepted), drafted_per_step=[9] * len(accepted)))
     assert (None if steps is None else [step.written for step in steps]) == written
     assert sum(step.drafted == 9 for step in steps or ()) == (len(accepted) if steps else 0)

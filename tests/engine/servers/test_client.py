@@ -15,7 +15,7 @@ import pytest
 from engine.errors import CanopyError, ServerError
 from engine.requests.rig_names import SERVER_KEY, from_hub, is_address, pair_of, server_address
 from engine.servers import client as limits
-from engine.servers.client import ANSWER_BYTES, JSON, Client
+from engine.servers.client import JSON, MAX_EVENT_BYTES, Client
 from tests.engine.servers.scripted_server import (
     CHAT,
     DONE,
@@ -117,7 +117,7 @@ def test_what_is_wrong_with_tls_is_named(monkeypatch: pytest.MonkeyPatch, tmp_pa
     (says("", status=307, Location="/v2/models"), "127.0.0.1"),
     (says("", status=301, Location="http://a]b/"), "a%5Db"),
     (says("<html>", "text/html"), "text/html.*application/json"), (says("{}", Content_Encoding="gzip"), "gzip"),
-    (says(b" " * (ANSWER_BYTES + 1)), "4 MiB"), (says("{}", Content_Length="900"), "127.0.0.1"),
+    (says(b" " * (MAX_EVENT_BYTES + 1)), "4 MiB"), (says("{}", Content_Length="900"), "127.0.0.1"),
     (lambda handler: handler.wfile.write(b"SSH-2.0-x\r\n"), "HTTP"),
     (lambda handler: handler.connection.close(), "127.0.0.1")])
 def test_what_a_server_does_wrong_is_one_sentence(reply: Reply, named: str) -> None:
@@ -152,7 +152,7 @@ def test_a_stream_that_breaks_off_says_so(parts: tuple[bytes, ...]) -> None:
 @pytest.mark.parametrize("piece", [b"x", b"data: x\n", b":\n"])
 def test_what_no_event_ends_is_held_up_to_a_limit(piece: bytes) -> None:
     tracemalloc.start()
-    with scripted(chat=streams(piece * (ANSWER_BYTES // len(piece) + 2**17))) as script, \
+    with scripted(chat=streams(piece * (MAX_EVENT_BYTES // len(piece) + 2**17))) as script, \
             pytest.raises(ServerError, match="MiB") as refused:
         taken(Client(script.address))
     assert sentence(refused) and tracemalloc.get_traced_memory()[1] < 2**28
@@ -172,7 +172,7 @@ CHUNKED = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encod
         "silent", "silent after its headers", "a header at a time", "100 Continue", "a flood of 100 Continue",
         "a byte at a time", "comments", "empty events", "a chunk extension", "chunk extensions", "trailers"])
 def test_a_server_that_drips_is_not_waited_for_without_end(reply: Reply, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(limits, "SILENT_SECONDS", 0.4)
+    monkeypatch.setattr(limits, "READ_TIMEOUT_SECONDS", 0.4)
     with scripted(chat=reply, models=reply) as script:
         began = time.monotonic()
         for ask in (lambda: taken(Client(script.address), 1.0), lambda: models(script.address, 1.0)):

@@ -13,7 +13,7 @@ from engine.errors import ServerError
 from engine.requests.limits import TRIED_CONCURRENCY
 from engine.servers import counters as limits
 from engine.servers.client import Client
-from engine.servers.counters import Counts, Watch, by_depth, read_counters, silence, traffic
+from engine.servers.counters import CounterHistory, Counts, by_depth, no_drafts_warning, read_counters, traffic
 from engine.servers.kinds import KINDS
 from engine.servers.load import ROUNDS_OF_REQUESTS, measure
 from engine.servers.server import CHAT, Server
@@ -71,27 +71,27 @@ def test_traffic_is_what_happened_between_looks() -> None:
 def test_a_server_that_writes_without_drafting_says_so() -> None:
     looks = [Counts(drafts=drafts, generated=generated, seconds=seconds) for drafts, generated, seconds in (
         (10, 100, 0.0), (20, 160, 5.0), (20, 200, 12.0), (20, 230, 25.0), (21, 400, 30.0))]
-    assert all(figure in silence(looks[:4]) for figure in ("70 tokens", "20 s"))
-    assert silence(looks[:3]) == silence(looks) == "", "40 tokens are too few, and then it drafted"
-    assert silence([Counts(generated=1), Counts(generated=99, seconds=9.0)])
-    assert silence([Counts(drafts=1), Counts(drafts=1, seconds=9.0)]) == ""
+    assert all(figure in no_drafts_warning(looks[:4]) for figure in ("70 tokens", "20 s"))
+    assert no_drafts_warning(looks[:3]) == no_drafts_warning(looks) == "", "40 tokens are too few, and then it drafted"
+    assert no_drafts_warning([Counts(generated=1), Counts(generated=99, seconds=9.0)])
+    assert no_drafts_warning([Counts(drafts=1), Counts(drafts=1, seconds=9.0)]) == ""
 
 
 def test_however_many_look_the_server_is_asked_once_a_second(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "MIN_SECONDS", 0.2)
     with scripted(metrics=says(counted(1, 1, 1), "text/plain")) as script:
-        watched = Watch(Server(Client(script.address), LLAMA, "m"))
+        watched = CounterHistory(Server(Client(script.address), LLAMA, "m"))
         with pytest.raises(ServerError, match="llama.cpp"):
-            watched.look()
+            watched.sample()
         script.replies.clear()
         with pytest.raises(ServerError, match=r"/metrics.*--metrics"):
-            watched.look()
+            watched.sample()
         script.replies["/metrics"] = says("llamacpp:tokens_predicted 3", "text/plain")
         for _ in range(5):
-            watched.look()
+            watched.sample()
         assert len(script.asked) == 3
         time.sleep(0.25)
-        assert len(watched.look()) == 2 and len(script.asked) == 4
+        assert len(watched.sample()) == 2 and len(script.asked) == 4
 
 
 class Busy:
