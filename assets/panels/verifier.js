@@ -159,7 +159,7 @@ class VerifierPanel extends Panel {
     const box = html("div", "cp-others", row, "or ");
     for (const { token, p } of step.others) {
       const words = `${clip(this.round.show(token), 90, `11px ${MONO}`)} ${probability(p)}`;
-      const ends = this.stage.ends(token);
+      const ends = this.stage.endsText(token);
       const title = ends ? "With this token the text would end here" : "Force the text up to here with this token, and let the target go on: a new run";
       const item = button(box, words, title, () => this.stage.emit("alternative", { node: step.node, token }));
       item.disabled = ends || !this.stage.canBranch;

@@ -29,7 +29,7 @@ async function* linesOf(name, signal, begin) {
   const had = { run: name, named: "", count: 0, ended: false }; // `count`: of lines other than state and about
   for (let tries = 0; tries <= TRIES; tries++) {
     try {
-      for await (const lines of arriving(await answered(had, had.run ? { signal } : { ...begin, signal }))) {
+      for await (const lines of batchesOf(await requestLines(had, had.run ? { signal } : { ...begin, signal }))) {
         tries = 0;
         for (const line of lines) {
           had.ended = "state" in line && ENDED.includes(line.state);
@@ -50,13 +50,13 @@ async function* linesOf(name, signal, begin) {
 
 /** Requests the lines after the last one received.
  *  @param {{ run: string, count: number }} had @param {RequestInit} asked */
-async function answered({ run, count }, asked) {
+async function requestLines({ run, count }, asked) {
   const answer = await fetch(routeTo(`canopy/runs${run && `/${encodeURIComponent(run)}?from=${count}`}`), asked);
   return answer.ok ? answer : new Response(`${JSON.stringify({ state: "error", run, message: (await answer.json()).detail })}\n`);
 }
 
 // Yields the parsed lines of a response, in batches.
-async function* arriving(/** @type {Response} */ answer) {
+async function* batchesOf(/** @type {Response} */ answer) {
   const reader = /** @type {ReadableStream<Uint8Array>} */ (answer.body).getReader(); // a browser may collect a pipe that is waited for
   const decoder = new TextDecoder();
   let rest = "";

@@ -12,14 +12,14 @@ const SHAPES = new Set(["circle", "path", "rect", "line", "text", "tspan", "poly
 
 /** A drawing to be filled, as large as the part (x, y, width, height) of the page that it shows.
  *  @param {number} x @param {number} y @param {number} width @param {number} height @param {string} ground */
-function paper(x, y, width, height, ground) {
+function newDrawing(x, y, width, height, ground) {
   const root = svg("svg", { xmlns: "http://www.w3.org/2000/svg", width, height, viewBox: `${x} ${y} ${width} ${height}` });
   svg("rect", { x, y, width, height, fill: ground }, root);
   return root;
 }
 
 /** @param {Element} from @param {Element} to */
-function inline(from, to) {
+function writeStyles(from, to) {
   if (SHAPES.has(from.tagName)) {
     const style = getComputedStyle(from);
     for (const name of INKED) {
@@ -30,19 +30,19 @@ function inline(from, to) {
   for (const name of ["class", "role", "tabindex", "aria-label", "aria-level", "aria-expanded", "style"]) {
     to.removeAttribute(name);
   }
-  for (let place = 0; place < from.children.length; place++) inline(from.children[place], to.children[place]);
+  for (let place = 0; place < from.children.length; place++) writeStyles(from.children[place], to.children[place]);
 }
 
 // What is drawn in an SVG of the page, with its style written out.
 function marksOf(/** @type {SVGElement} */ canvas) {
   const copy = /** @type {SVGElement} */ (canvas.cloneNode(true));
-  inline(canvas, copy);
+  writeStyles(canvas, copy);
   for (const gone of copy.querySelectorAll('[display="none"], .cp-items')) gone.remove();
   return copy.childNodes;
 }
 
 export function stillOfSvg(/** @type {SVGElement} */ canvas) {
-  const root = paper(0, 0, Number(canvas.getAttribute("width")), Number(canvas.getAttribute("height")), colourOf(canvas, "--panel"));
+  const root = newDrawing(0, 0, Number(canvas.getAttribute("width")), Number(canvas.getAttribute("height")), colourOf(canvas, "--panel"));
   root.append(...marksOf(canvas));
   return new XMLSerializer().serializeToString(root);
 }
@@ -51,18 +51,18 @@ const SIDES = /** @type {const} */ (["Top", "Right", "Bottom", "Left"]);
 const LEFT_OUT = "script, style, template, button, input"; // a picture has nothing to press
 const graphemes = new Intl.Segmenter(undefined, { granularity: "grapheme" });
 
-function seen(/** @type {string} */ colour) {
+function isVisible(/** @type {string} */ colour) {
   return Boolean(colour) && colour !== "transparent" && !/^(rgba\(.*,|color\(.*\/) ?0\)$/.test(colour);
 }
 
 /** @param {DOMRect} box @param {CSSStyleDeclaration} style @param {SVGElement} into */
-function filled(box, style, into) {
+function drawBox(box, style, into) {
   const edges = SIDES.map((side) => ({ colour: style[`border${side}Color`], dashed: style[`border${side}Style`] === "dashed",
     wide: style[`border${side}Style`] === "none" ? 0 : parseFloat(style[`border${side}Width`]) || 0 }));
   const [first] = edges;
-  const even = edges.every(({ wide, colour }) => wide === first.wide && colour === first.colour) && seen(first.colour);
+  const even = edges.every(({ wide, colour }) => wide === first.wide && colour === first.colour) && isVisible(first.colour);
   const line = even ? first.wide : 0;
-  const fill = seen(style.backgroundColor) ? style.backgroundColor : "none";
+  const fill = isVisible(style.backgroundColor) ? style.backgroundColor : "none";
   if (box.width && box.height && (fill !== "none" || line)) {
     svg("rect", {
       x: box.left + line / 2, y: box.top + line / 2, width: Math.max(0, box.width - line), height: Math.max(0, box.height - line),
@@ -73,7 +73,7 @@ function filled(box, style, into) {
   if (even) return;
   const { left, right, top, bottom } = box;
   edges.forEach(({ wide, colour, dashed }, place) => {
-    if (!wide || !seen(colour) || right <= left) return;
+    if (!wide || !isVisible(colour) || right <= left) return;
     const half = wide / 2;
     const ends = { Top: [left, top + half, right, top + half], Right: [right - half, top, right - half, bottom],
       Bottom: [left, bottom - half, right, bottom - half], Left: [left + half, top, left + half, bottom] };
@@ -103,7 +103,7 @@ function linesOf(/** @type {Text} */ node) {
 }
 
 /** @param {Text} node @param {CSSStyleDeclaration} style @param {SVGElement} into */
-function words(node, style, into) {
+function drawText(node, style, into) {
   const zoom = node.parentElement?.currentCSSZoom ?? 1;
   for (const { text, box } of linesOf(node)) {
     if (!text.trim()) continue;
@@ -115,7 +115,7 @@ function words(node, style, into) {
 }
 
 /** @param {SVGElement} element @param {SVGElement} into */
-function drawing(element, into) {
+function drawSvg(element, into) {
   const { left: x, top: y, width, height } = element.getBoundingClientRect();
   const viewBox = element.getAttribute("viewBox") || `0 0 ${width} ${height}`;
   const part = svg("svg", { x, y, width, height, viewBox, overflow: "hidden", color: getComputedStyle(element).color }, into);
@@ -124,7 +124,7 @@ function drawing(element, into) {
 
 /** What hides its overflow is clipped by a drawing inside the drawing, in the coordinates of the screen.
  *  @param {Element} element @param {CSSStyleDeclaration} style @param {SVGElement} into */
-function windowOf(element, style, into) {
+function clippedTo(element, style, into) {
   if (style.overflowX === "visible" && style.overflowY === "visible") return into;
   const { left: x, top: y, width, height } = element.getBoundingClientRect();
   return svg("svg", { x, y, width, height, viewBox: `${x} ${y} ${width} ${height}`, overflow: "hidden" }, into);
@@ -138,18 +138,18 @@ function isLeftOut(element, style, whole) {
 }
 
 /** @param {Element} element @param {SVGElement} into @param {boolean} whole */
-function add(element, into, whole) {
+function drawElement(element, into, whole) {
   const style = getComputedStyle(element);
   if (isLeftOut(element, style, whole)) return;
   if (style.visibility === "visible") { // an inline element has a box in each of its lines
-    for (const box of style.display === "inline" ? element.getClientRects() : [element.getBoundingClientRect()]) filled(box, style, into);
+    for (const box of style.display === "inline" ? element.getClientRects() : [element.getBoundingClientRect()]) drawBox(box, style, into);
   }
-  if (element instanceof SVGElement) drawing(element, into);
+  if (element instanceof SVGElement) drawSvg(element, into);
   else {
-    const inside = whole ? into : windowOf(element, style, into);
+    const inside = whole ? into : clippedTo(element, style, into);
     for (const child of element.childNodes) {
-      if (child instanceof Element) add(child, inside, false);
-      else if (child instanceof Text && style.visibility === "visible") words(child, style, inside);
+      if (child instanceof Element) drawElement(child, inside, false);
+      else if (child instanceof Text && style.visibility === "visible") drawText(child, style, inside);
     }
   }
 }
@@ -159,8 +159,8 @@ function add(element, into, whole) {
 export function picture(/** @type {Element} */ element, ground = "--surface") {
   const { left, top } = element.getBoundingClientRect();
   const [width, height] = [Math.ceil(element.scrollWidth), Math.ceil(element.scrollHeight)];
-  const root = paper(left - element.scrollLeft, top - element.scrollTop, width, height, colourOf(element, ground));
-  add(element, root, true);
+  const root = newDrawing(left - element.scrollLeft, top - element.scrollTop, width, height, colourOf(element, ground));
+  drawElement(element, root, true);
   return new XMLSerializer().serializeToString(root);
 }
 

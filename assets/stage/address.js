@@ -7,13 +7,13 @@ function read() {
   const named = new URLSearchParams(window.location.hash.slice(1));
   const integer = (/** @type {string} */ name) => (/^\d+$/.test(named.get(name) || "") ? Number(named.get(name)) : null);
   return {
-    ask: asked(named.get("ask")), trace: named.get("trace"), round: integer("round"), node: integer("node"), mode: named.get("mode"), panel: named.get("panel"),
+    ask: parsedRequest(named.get("ask")), trace: named.get("trace"), round: integer("round"), node: integer("node"), mode: named.get("mode"), panel: named.get("panel"),
     method: named.get("method"), budget: integer("budget"), tab: named.get("tab"), zoom: named.get("zoom"),
   };
 }
 
 /** @param {string | null} text @returns {Setting | null} */
-function asked(text) {
+function parsedRequest(text) {
   try {
     const options = JSON.parse(text ?? "");
     const isTurn = (/** @type {unknown} */ turn) => Array.isArray(turn) && turn.length === 2 && turn.every((part) => typeof part === "string");
@@ -25,7 +25,7 @@ function asked(text) {
 }
 
 // What the latest run of one's own was asked with; "" if that is too long for an address.
-function askOf(/** @type {Stage} */ { pending, incoming, header }) {
+function requestOf(/** @type {Stage} */ { pending, incoming, header }) {
   const made = pending ? incoming.run.header : header;
   const text = made && !made.recorded && !made.engine ? JSON.stringify(made.options) : "";
   return text.length < MAX_ASKED ? text : "";
@@ -33,14 +33,14 @@ function askOf(/** @type {Stage} */ { pending, incoming, header }) {
 
 export class Address {
   timer = 0;
-  held = true; // nothing is written until the first view has been restored
+  suspended = true; // nothing is written until the first view has been restored
 
   /** @param {Stage} stage @param {Parts["recordings"]} recordings @param {Parts["frames"]} frames */
   constructor(stage, recordings, frames) {
     this.stage = stage;
     this.frames = frames;
     this.recordings = recordings;
-    this.first = stage.mode; // the mode of an address that names none
+    this.defaultMode = stage.mode; // the mode of an address that names none
     stage.on("round mode opened", ({ push = false }) => this.write(push));
     stage.on("full", (name) => this.write(Boolean(name))); // Back leaves the full screen, not the page
     stage.on("pin settings tab camera state", () => this.write(false));
@@ -60,11 +60,11 @@ export class Address {
       node: pinned,
       mode,
       tab: mode === "lab" && tab,
-      panel: this.frames.filling,
+      panel: this.frames.filledPanel,
       zoom: mode !== "lab" && this.tree?.camera?.text(),
       method,
       budget: Number.isInteger(budget) ? budget : null,
-      ask: run && askOf(stage),
+      ask: run && requestOf(stage),
     };
     const given = Object.entries(named).filter(([, value]) => value || value === 0);
     return `#${new URLSearchParams(given.map(([name, value]) => [name, String(value)]))}`;
@@ -72,17 +72,17 @@ export class Address {
 
   // Browsers refuse more than a hundred changes in half a minute, so while a run plays the address is written less often.
   write(/** @type {boolean} */ push) {
-    if (this.held) return;
-    if (push) this.note("pushState");
+    if (this.suspended) return;
+    if (push) this.updateHistory("pushState");
     else {
       this.timer ||= setTimeout(() => {
         this.timer = 0;
-        this.note("replaceState");
+        this.updateHistory("replaceState");
       }, 350);
     }
   }
 
-  note(/** @type {"pushState" | "replaceState"} */ how) {
+  updateHistory(/** @type {"pushState" | "replaceState"} */ how) {
     const text = this.text();
     if (text !== window.location.hash) window.history[how](window.history.state, "", text);
   }
@@ -91,21 +91,21 @@ export class Address {
   async restore() {
     const { stage, frames, recordings } = this;
     const { mode, tab, trace, round, node, panel, zoom } = read();
-    this.held = true;
+    this.suspended = true;
     clearTimeout(this.timer); // it would write the view from before
     this.timer = 0;
     try {
-      stage.setMode(mode || this.first);
+      stage.setMode(mode || this.defaultMode);
       if (tab) stage.setTab(tab);
       if (trace && trace !== stage.value.run) await recordings.open(trace, { still: true });
       const known = !trace || trace === stage.value.run;
       if (known && round !== null) stage.go(round - 1, {});
       if (known && node !== null && node !== stage.pinned) stage.pin(node);
-      if ((panel || null) !== frames.filling) frames.full(panel);
+      if ((panel || null) !== frames.filledPanel) frames.fillWindow(panel);
       if (this.tree?.camera?.restore(zoom)) this.tree.resize?.();
       return known && (round !== null || stage.live);
     } finally {
-      this.held = false;
+      this.suspended = false;
     }
   }
 }

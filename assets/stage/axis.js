@@ -14,7 +14,7 @@ export class Axis {
 
   /** Lays `rounds` out over `width` pixels, with room for another run that is `other` long.
    *  @param {Pick<Round, "spent">[]} rounds @param {number} width */
-  lay(rounds, width, other = 0) {
+  layOut(rounds, width, other = 0) {
     let end = 0;
     this.edges = [0, ...rounds.map(({ spent }) => (end += this.byTime ? spent : 1))];
     this.width = width;
@@ -38,11 +38,11 @@ export class Axis {
   /** @param {number} factor @param {number} pixel */
   zoom(factor, pixel) {
     const { end } = this;
-    const still = this.from + (pixel / this.width) * (this.to - this.from);
-    const least = (MIN_ROUNDS * end) / Math.max(MIN_ROUNDS, this.edges.length - 1);
-    const long = Math.max(least, (this.to - this.from) * factor);
-    const from = Math.max(0, Math.min(still - (pixel / this.width) * long, end - long));
-    this.part = long >= end ? null : [from, from + long];
+    const fixedPlace = this.from + (pixel / this.width) * (this.to - this.from);
+    const minLength = (MIN_ROUNDS * end) / Math.max(MIN_ROUNDS, this.edges.length - 1);
+    const length = Math.max(minLength, (this.to - this.from) * factor);
+    const from = Math.max(0, Math.min(fixedPlace - (pixel / this.width) * length, end - length));
+    this.part = length >= end ? null : [from, from + length];
   }
 
   // Brings a round into what is seen.

@@ -24,7 +24,7 @@ const BADGES = { queued: "queued", starting: "starting", running: "live", lost: 
 
 const systemTheme = () => window.matchMedia("(prefers-color-scheme: dark)");
 
-function dress() {
+function applyTheme() {
   const chosen = localStorage.getItem(STORE);
   const dark = chosen ? chosen === "dark" : systemTheme().matches;
   document.body.classList.toggle("dark", dark);
@@ -33,15 +33,15 @@ function dress() {
 
 // Light or dark: the system's, until the switch says otherwise.
 export function followTheme() {
-  systemTheme().addEventListener("change", dress);
-  dress();
+  systemTheme().addEventListener("change", applyTheme);
+  applyTheme();
 }
 
 function flipTheme() {
   const dark = !document.body.classList.contains("dark");
   if (dark === systemTheme().matches) localStorage.removeItem(STORE);
   else localStorage.setItem(STORE, dark ? "dark" : "light");
-  dress();
+  applyTheme();
 }
 
 /** @param {Stage} stage @param {HTMLElement} parent @param {Parts} parts */
@@ -53,15 +53,15 @@ export function bar(stage, parent, parts) {
   const badge = html("span", "cs-badge", box);
   const shared = html("span", { class: "cs-shared", title: "Several runs are answered in the same forward passes; the panel Batch shows which rows belong to which run." }, box);
   const title = html("span", "cs-run-title", box);
-  const what = html("span", "", title);
-  const where = html("span", "", title);
+  const settingLine = html("span", "", title);
+  const machineLine = html("span", "", title);
   html("span", "cs-gap", box);
   const views = html("div", { class: "cs-modes", role: "group", "aria-label": "View" }, box);
   const items = VIEWS.filter(([mode]) => modes.includes(mode)).map(([mode, label, about]) => (
     { mode, item: button(views, label, about, () => stage.setMode(mode, { push: true })) }));
   const tools = html("div", "cs-bar-tools", box);
   const { tour } = parts;
-  parts.rigs?.opener(tools);
+  parts.rigs?.addOpener(tools);
   parts.runs?.addOpener(tools);
   new Menu(tools, "Save", "Save or share this run", () => parts.save.entries());
   if (tour) button(tools, "Tour", "A tour in nine steps", () => tour.start());
@@ -83,11 +83,11 @@ export function bar(stage, parent, parts) {
     title.hidden = !header || Boolean(pending);
     if (!header) return;
     // What was asked, and under it of which rig and on which machine; in full on hover.
-    const made = place(header, header.hardware);
+    const made = machineText(header, header.hardware);
     const asked = settingOf(header);
     badge.title = [made, stage.about.dtype_words].filter(Boolean).join(": ");
-    write(what, header.title || asked);
-    write(where, place(header, shortened(header.hardware)));
+    write(settingLine, header.title || asked);
+    write(machineLine, machineText(header, shortened(header.hardware)));
     title.title = [made, `${asked}, temperature ${header.temperature}, seed ${header.seed}`,
       header.drafters.length && `drafted by ${header.drafters.join(" and ")}`, header.note].filter(Boolean).join("\n");
   };
@@ -96,7 +96,7 @@ export function bar(stage, parent, parts) {
 }
 
 /** @param {Header} header @param {string} hardware */
-const place = ({ rig, dtype }, hardware) => [rig, hardware, dtype].filter(Boolean).join(", ");
+const machineText = ({ rig, dtype }, hardware) => [rig, hardware, dtype].filter(Boolean).join(", ");
 
 // A processor's name without what its maker adds to all of them.
 const shortened = (/** @type {string} */ hardware) => (

@@ -29,24 +29,24 @@ export function cheaper(stage, parent, recordings) {
   let winner = /** @type {Recording | undefined} */ (undefined);
   const box = html("span", { class: "cs-what-if", hidden: true }, parent);
   const label = html("label", "", box, "What if a pass cost less? ");
-  const slide = html("input", { type: "range", step: 0.01 }, label);
-  const would = html("output", "", box);
-  const use = action(box, "", "", () => stage.header && stage.emit("adopt", { ...stage.header.options, ...setting }), "cs-use");
-  const won = action(box, "", "", () => winner && recordings.open(winner.name, { push: true }), "cs-use");
+  const slider = html("input", { type: "range", step: 0.01 }, label);
+  const prediction = html("output", "", box);
+  const useButton = action(box, "", "", () => stage.header && stage.emit("adopt", { ...stage.header.options, ...setting }), "cs-use");
+  const winnerButton = action(box, "", "", () => winner && recordings.open(winner.name, { push: true }), "cs-use");
 
   // The speed-up of this run's τ if a pass costs what the slider says.
-  const weigh = () => {
+  const drawPrediction = () => {
     const { speedup, comparison } = stage;
     const gpu = comparison?.gpu;
     if (!speedup || !gpu) return;
     const { tau, cost } = speedup;
-    const at = Number(slide.value);
+    const at = Number(slider.value);
     const passCost = [gpu.loop, gpu.floor, Number(cost)].find((known) => Math.abs(known - at) < SNAP_DISTANCE) || at;
     const whose = passCost === gpu.loop ? `, as the published loop takes for ${gpu.name}`
       : passCost === gpu.floor ? `, the least that bandwidth allows ${gpu.name}` : "";
     const times = (Number(tau) / passCost).toFixed(2);
-    write(would, passCost === Number(cost) ? `${cost} plain ones, as measured here` : `${passCost.toFixed(2)} plain ones${whose}: τ ${tau} gives ${times}×, predicted`);
-    would.classList.toggle("is-fast", Number(times) > 1);
+    write(prediction, passCost === Number(cost) ? `${cost} plain ones, as measured here` : `${passCost.toFixed(2)} plain ones${whose}: τ ${tau} gives ${times}×, predicted`);
+    prediction.classList.toggle("is-fast", Number(times) > 1);
   };
 
   const draw = () => {
@@ -56,19 +56,19 @@ export function cheaper(stage, parent, recordings) {
     from = comparison;
     const instead = fasterSetting({ speedup, comparison });
     ({ setting } = instead);
-    use.hidden = !server || comparison.state === "measuring";
-    use.title = instead.title;
-    write(use, instead.label);
+    useButton.hidden = !server || comparison.state === "measuring";
+    useButton.title = instead.title;
+    write(useButton, instead.label);
     winner = recordings.listed.find(({ rig, won: times, name }) => times && rig === header.rig && name !== run);
-    won.hidden = !winner || !server;
-    write(won, `See one that won: ${winner?.title}, ${winner?.won}`);
-    won.title = `A recording with ${header.rig}, faster than plain decoding on ${winner?.hardware === header.hardware ? "such a machine" : winner?.hardware}`;
+    winnerButton.hidden = !winner || !server;
+    write(winnerButton, `See one that won: ${winner?.title}, ${winner?.won}`);
+    winnerButton.title = `A recording with ${header.rig}, faster than plain decoding on ${winner?.hardware === header.hardware ? "such a machine" : winner?.hardware}`;
     const { gpu } = comparison;
-    label.hidden = would.hidden = !gpu || Number(speedup.cost) <= gpu.floor + SNAP_DISTANCE; // no GPU's passes are cheaper
-    if (gpu) Object.assign(slide, { min: gpu.floor, max: speedup.cost, value: speedup.cost, title: gpu.caution });
-    weigh();
+    label.hidden = prediction.hidden = !gpu || Number(speedup.cost) <= gpu.floor + SNAP_DISTANCE; // no GPU's passes are cheaper
+    if (gpu) Object.assign(slider, { min: gpu.floor, max: speedup.cost, value: speedup.cost, title: gpu.caution });
+    drawPrediction();
   };
-  slide.addEventListener("input", weigh);
+  slider.addEventListener("input", drawPrediction);
   stage.on("value round begin compared mode", draw);
   draw();
 }

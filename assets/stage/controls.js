@@ -40,10 +40,10 @@ async function until(/** @type {() => unknown} */ holds) {
   return holds();
 }
 
-export const field = () => document.querySelector("#canopy-prompt textarea");
+export const promptField = () => document.querySelector("#canopy-prompt textarea");
 
 /** As if it had been typed. @param {HTMLInputElement | null} input @param {string | number} value */
-export function type(input, value) {
+export function typeInto(input, value) {
   if (!input) return;
   input.value = String(value);
   input.dispatchEvent(new Event("input", { bubbles: true }));
@@ -58,10 +58,10 @@ export const controls = {
   picked: /** @type {(string | null)[]} */ ([]), // a chosen preset that has not run yet; null if the list was left without a choice
   parts: /** @type {Parts | null} */ (null), // of the page, once it is put together
   filled: Boolean(Address.opened.trace), // whether a run that is opened fills the bar, or will
-  waits: false, // whether a preset runs once the present run has ended
+  presetWaits: false, // whether a preset runs once the present run has ended
   turns: handed.turns || [], // before the prompt: they go along with the next run
   carriedPrompt: handed.prompt ?? null, // the prompt as it stood when the page reloaded itself, else null
-  kept: handed.run || null, // the run that was shown when the server was lost, else null
+  lostRun: handed.run || null, // the run that was shown when the server was lost, else null
   goesOn: handed.goesOn || null, // what the first page was doing when this one took its place: "runs", "plays", or null
   again: /** @type {string | null} */ (null), // the prompt that the page runs by itself after it has reloaded
   budgetOf: (/** @type {number} */ step) => (step <= 0 ? 0 : 2 ** (step - 1)),
@@ -144,8 +144,8 @@ export const controls = {
   runPreset() {
     const { stage, notices, conversation } = controls.parts ?? {};
     conversation?.setTurns([]);
-    controls.waits = Boolean(stage?.busy);
-    if (controls.waits) notices?.brief("This prompt runs as soon as the present run has ended; Stop ends that now.");
+    controls.presetWaits = Boolean(stage?.busy);
+    if (controls.presetWaits) notices?.brief("This prompt runs as soon as the present run has ended; Stop ends that now.");
     else document.querySelector("#canopy-run").click();
   },
 
@@ -160,7 +160,7 @@ export const controls = {
 
   // Keeps these for the reloaded page, with the prompt in the bar and the turns.
   keep(/** @type {Handed} */ { run = null, goesOn = null, again = null }) {
-    storeHandover({ prompt: again || field().value, turns: controls.turns, goesOn, run, again });
+    storeHandover({ prompt: again || promptField().value, turns: controls.turns, goesOn, run, again });
   },
 
   // From the first page to this one: the prompt if one was typed, and what goes on.
@@ -174,7 +174,7 @@ export const controls = {
   // Presses Run as soon as the bar holds this prompt; gives up after MAX_SECONDS.
   async runWhen(/** @type {string | null} */ prompt) {
     await pause(100); // what is put into the bar arrives later
-    if (await until(() => field()?.value === prompt && controls.parts?.rigs?.state)) document.querySelector("#canopy-run").click();
+    if (await until(() => promptField()?.value === prompt && controls.parts?.rigs?.state)) document.querySelector("#canopy-run").click();
   },
 
   // For a run that the server has forgotten: fills the bar with its options, one click from running again.

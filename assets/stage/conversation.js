@@ -4,53 +4,53 @@
 
 import { action, html, write } from "../shared/ink.js";
 import { textOf } from "../shared/round.js";
-import { controls, field, type } from "./controls.js";
+import { controls, promptField, typeInto } from "./controls.js";
 
 const GO_ON = "Continue the conversation: the prompt and this text become turns before your next prompt (c)";
 
 export class Conversation {
-  asked = false; // whether the latest run was asked for on this page, and its turn is not over
-  beside = /** @type {RunPoint | null} */ (null); // the answer that the next run stands beside
+  awaitsAnswer = false; // whether the latest run was asked for on this page, and its turn is not over
+  nextBeside = /** @type {RunPoint | null} */ (null); // the answer that the next run stands beside
 
   /** @param {Stage} stage @param {HTMLElement} tools */
   constructor(stage, tools) {
     this.stage = stage;
-    this.next = action(tools, "Continue", GO_ON, () => this.continueConversation(), "cs-continue");
-    tools.prepend(this.next);
-    this.mark = html("div", "cs-turn");
-    this.place = html("span", { class: "cs-turn-place", role: "status" }, this.mark);
-    this.number = html("span", "", this.place);
-    html("span", "cs-turn-more", this.place, " of a conversation");
-    action(this.mark, "New conversation", "Leave the earlier turns behind: the next run begins another conversation", () => {
+    this.continueButton = action(tools, "Continue", GO_ON, () => this.continueConversation(), "cs-continue");
+    tools.prepend(this.continueButton);
+    this.turnMark = html("div", "cs-turn");
+    this.turnLabel = html("span", { class: "cs-turn-place", role: "status" }, this.turnMark);
+    this.turnNumber = html("span", "", this.turnLabel);
+    html("span", "cs-turn-more", this.turnLabel, " of a conversation");
+    action(this.turnMark, "New conversation", "Leave the earlier turns behind: the next run begins another conversation", () => {
       this.setTurns([]);
-      field().focus();
+      promptField().focus();
     });
     stage.on("asked", () => {
-      this.asked = true;
-      this.setOtherAnswer(this.beside);
-      this.beside = null;
+      this.awaitsAnswer = true;
+      this.setOtherAnswer(this.nextBeside);
+      this.nextBeside = null;
     });
     stage.on("opened refused withdrawn lost", () => {
-      this.asked = false;
+      this.awaitsAnswer = false;
       this.setOtherAnswer(null);
     });
     stage.on("state", () => { // in the story a turn is over when its run has ended; what is typed meanwhile is the next prompt
-      if (!this.asked || stage.busy || !["done", "stopped"].includes(stage.value.state)) return;
-      this.asked = false;
-      if (stage.mode === "story" && !controls.waits) this.advance();
+      if (!this.awaitsAnswer || stage.busy || !["done", "stopped"].includes(stage.value.state)) return;
+      this.awaitsAnswer = false;
+      if (stage.mode === "story" && !controls.presetWaits) this.advance();
     });
     stage.on("state mode", () => this.draw());
-    stage.on("edit", ({ turns, prompt }) => this.ask(turns, prompt));
+    stage.on("edit", ({ turns, prompt }) => this.editTurn(turns, prompt));
     stage.on("answer", ({ point, options }) => this.answer(point, options));
     this.draw();
   }
 
-  get ready() {
+  get canContinue() {
     return this.stage.mode === "workbench" && !this.stage.busy && this.stage.rounds.length > 0;
   }
 
   // The prompt's part of the page, which may load after the stage.
-  get box() {
+  get promptBox() {
     return document.querySelector("#canopy-prompt:has(textarea)");
   }
 
@@ -66,9 +66,9 @@ export class Conversation {
 
   // Only after a run that has ended.
   continueConversation() {
-    if (!this.ready || !this.box) return;
+    if (!this.canContinue || !this.promptBox) return;
     this.advance();
-    field().focus();
+    promptField().focus();
   }
 
   // The prompt and its answer become turns before the next prompt.
@@ -76,14 +76,14 @@ export class Conversation {
     const { stage, stage: { header } } = this;
     if (!header) return;
     this.setTurns([...header.turns, ["user", header.prompt], ["assistant", textOf(stage.run)]]);
-    if (field()?.value === header.prompt) type(field(), "");
+    if (promptField()?.value === header.prompt) typeInto(promptField(), "");
   }
 
   /** Puts a prompt into the bar as the turn after these. @param {Turns} turns @param {string} prompt */
-  ask(turns, prompt) {
+  editTurn(turns, prompt) {
     this.setTurns(turns);
-    type(field(), prompt);
-    field().focus();
+    typeInto(promptField(), prompt);
+    promptField().focus();
   }
 
   /** The same turn once more, beside its answer; without options, with those of the bar.
@@ -92,24 +92,24 @@ export class Conversation {
     const { stage } = this;
     const { prompt = "", options: { turns = [] } = {} } = point;
     if (stage.busy) return;
-    this.beside = point;
+    this.nextBeside = point;
     controls.parts?.runs?.tick(point.run, true, true);
     if (options) controls.start({ ...options, prompt, turns });
     else {
-      this.ask(turns, prompt);
+      this.editTurn(turns, prompt);
       controls.runWhen(prompt);
     }
   }
 
   draw() {
-    const { box } = this;
+    const { promptBox: box } = this;
     const { turns } = controls;
     const asked = turns.filter(([role]) => role === "user").length;
-    this.next.disabled = !this.ready;
+    this.continueButton.disabled = !this.canContinue;
     if (!box) return;
-    if (this.mark.parentElement !== box) box.append(this.mark);
-    this.mark.hidden = !turns.length;
+    if (this.turnMark.parentElement !== box) box.append(this.turnMark);
+    this.turnMark.hidden = !turns.length;
     document.body.classList.toggle("canopy-in-turns", turns.length > 0);
-    write(this.number, `Turn ${asked + 1}`);
+    write(this.turnNumber, `Turn ${asked + 1}`);
   }
 }

@@ -14,7 +14,7 @@ const MAX_TYPE = 40;
 /** @typedef {ReturnType<Duel["track"]>} Track */
 
 /** The first tokens of the run with trees. @param {Stage} stage @param {number} count @returns {TypedToken[]} */
-function drafted(stage, count) {
+function draftedTokens(stage, count) {
   const reader = new TokenReader(stage.run);
   const tokens = stage.rounds.flatMap((round, pass) => round.keep.map((node, place) => ({
     text: reader.read(round.tokens[node], round.start + place), origin: round.origin(node), pass: pass + 1 })));
@@ -22,7 +22,7 @@ function drafted(stage, count) {
 }
 
 // Those of plain decoding: each took a pass.
-const plainly = (/** @type {string[]} */ texts) => texts.map((text, place) => ({ text, pass: place + 1 }));
+const plainTokens = (/** @type {string[]} */ texts) => texts.map((text, place) => ({ text, pass: place + 1 }));
 
 /** @param {TypedToken[]} tokens @returns {Writing} */
 const byPass = (tokens) => ({ tokens, times: tokens.map(({ pass }) => pass), printed: null });
@@ -61,14 +61,14 @@ export class Duel {
 
   /** Plain decoding alone goes on with its text: each token is a pass, and a beat.
    *  @param {number} before how many tokens are there already @param {number} beats @param {number} milliseconds */
-  alone(before, beats, milliseconds) {
+  playPlain(before, beats, milliseconds) {
     const { comparison, speedup } = this.stage;
     if (!comparison) return;
     write(this.title, "Plain decoding");
-    const tokens = plainly(comparison.tracks.texts.slice(0, before + beats));
-    this.fill(this.plain, { tokens, times: tokens.map(({ pass }) => Math.max(0, pass - before)), printed: null });
+    const tokens = plainTokens(comparison.tracks.texts.slice(0, before + beats));
+    this.setTrack(this.plain, { tokens, times: tokens.map(({ pass }) => Math.max(0, pass - before)), printed: null });
     for (const span of this.plain.spans.slice(before)) span.classList.add("is-beat");
-    this.start([this.plain], milliseconds);
+    this.startTracks([this.plain], milliseconds);
     const slowed = Math.round((milliseconds / beats / 1000) * Number(speedup?.plain_speed));
     write(this.clock, slowed > 1 ? `slowed ${slowed} times` : "");
   }
@@ -78,15 +78,15 @@ export class Duel {
     const { speedup, comparison, figuresBeforeRepetition } = this.stage;
     if (!comparison) return;
     const { title, texts, seconds: [own, plain] = [], ends } = comparison.tracks;
-    const tokens = [plainly(texts), drafted(this.stage, own?.length ?? figuresBeforeRepetition.tokens)];
+    const tokens = [plainTokens(texts), draftedTokens(this.stage, own?.length ?? figuresBeforeRepetition.tokens)];
     write(this.title, title);
-    this.fill(this.plain, speedup ? { tokens: tokens[0], times: plain, printed: { seconds: ends[1], speed: speedup.plain_speed } } : byPass(tokens[0]));
-    this.fill(this.tree, speedup ? { tokens: tokens[1], times: own, printed: { seconds: ends[0], speed: speedup.speed } } : byPass(tokens[1]));
-    this.start([this.plain, this.tree], milliseconds);
+    this.setTrack(this.plain, speedup ? { tokens: tokens[0], times: plain, printed: { seconds: ends[1], speed: speedup.plain_speed } } : byPass(tokens[0]));
+    this.setTrack(this.tree, speedup ? { tokens: tokens[1], times: own, printed: { seconds: ends[0], speed: speedup.speed } } : byPass(tokens[1]));
+    this.startTracks([this.plain, this.tree], milliseconds);
   }
 
   /** @param {Track} track @param {Writing} writing */
-  fill(track, { tokens, times, printed }) {
+  setTrack(track, { tokens, times, printed }) {
     Object.assign(track, { shown: 0, writing: { tokens, times: times.slice(0, tokens.length), printed } });
     track.spans = tokens.map(({ text, origin }) => html("span", `is-pending ${origin ? `cs-token o-${origin}` : ""}`, null, text));
     track.text.replaceChildren(...track.spans);
@@ -95,7 +95,7 @@ export class Duel {
   }
 
   /** @param {Track[]} tracks @param {number} milliseconds */
-  start(tracks, milliseconds) {
+  startTracks(tracks, milliseconds) {
     this.running = tracks;
     this.end = Math.max(1e-9, ...tracks.map(({ writing: { times } }) => times[times.length - 1] ?? 0));
     this.milliseconds = milliseconds;
@@ -103,10 +103,10 @@ export class Duel {
     this.box.hidden = false;
     fitType(this.box, tracks.map(({ text }) => text), MIN_TYPE, MAX_TYPE);
     this.began = performance.now() - (this.stage.reducedMotion ? milliseconds : 0);
-    this.run();
+    this.drawFrame();
   }
 
-  run() {
+  drawFrame() {
     cancelAnimationFrame(this.frame);
     const { end, running, milliseconds } = this;
     const at = Math.min(1, (performance.now() - this.began) / milliseconds) * end;
@@ -117,12 +117,12 @@ export class Duel {
       const pace = factor >= 1.5 ? `, slowed ${Math.round(factor)} times` : factor <= 0.67 ? `, ${(1 / factor).toFixed(1)} times as fast` : "";
       write(this.clock, `${at.toFixed(2)} s of ${end.toFixed(2)} s${pace}`);
     }
-    for (const track of running) this.advance(track, at);
-    if (at < end && !this.box.hidden) this.frame = requestAnimationFrame(() => this.run());
+    for (const track of running) this.advanceTrack(track, at);
+    if (at < end && !this.box.hidden) this.frame = requestAnimationFrame(() => this.drawFrame());
   }
 
   /** @param {Track} track @param {number} at */
-  advance(track, at) {
+  advanceTrack(track, at) {
     const { spans, writing: { times, tokens, printed } } = track;
     while (track.shown < times.length && times[track.shown] <= at + 1e-9) spans[track.shown++].classList.remove("is-pending");
     const over = track.shown === times.length;

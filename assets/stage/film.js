@@ -110,7 +110,7 @@ export class Film {
     if (name === "plain") {
       const before = stage.rounds.slice(0, this.shownRound).reduce((sum, { keep }) => sum + keep.length, 0);
       const beats = Math.min(BEATS, stage.rounds[this.shownRound].keep.length);
-      duel.alone(before, beats, beats * BEAT_MS);
+      duel.playPlain(before, beats, beats * BEAT_MS);
     } else if (name === "race" || (name === "same" && duel.box.hidden)) duel.race(name === "race" ? RACE_MS : 0);
     else if (name !== "same") duel.close();
     if (["guess", "verify"].includes(name)) stage.go(this.shownRound, { animate: true });

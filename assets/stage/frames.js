@@ -34,17 +34,17 @@ export class Frames {
     this.stage = stage;
     this.entries = /** @type {Map<string, Entry>} */ (new Map());
     this.sizes = keptSizes();
-    this.filling = /** @type {string | null} */ (null); // the panel that fills the window
+    this.filledPanel = /** @type {string | null} */ (null); // the panel that fills the window
     this.planned = 0; // an animation frame
     this.round = /** @type {Round | null} */ (null); // that all panels show
     this.drawing = false; // whether some of them do not show it yet
-    this.behind = false; // whether there is something newer to show
+    this.roundWaits = false; // whether there is something newer to show
     this.area = html("div", "cs-area", parent);
     this.upper = html("div", "cs-row cs-upper", this.area);
     this.lower = html("div", "cs-row cs-lower", this.area);
     this.lower.before(this.divider(this.upper, this.lower, "column"));
     this.watch = new ResizeObserver((entries) => this.resized(entries));
-    stage.on("round mode", () => this.plan());
+    stage.on("round mode", () => this.requestDraw());
     stage.on("select", (selection) => this.select(selection));
   }
 
@@ -60,7 +60,7 @@ export class Frames {
     html("div", { class: "cs-frame-title", role: "heading", "aria-level": "2" }, head, about.title);
     html("p", { class: "cs-caption", title: about.caption }, head, about.caption);
     const tools = html("div", "cs-frame-tools", head);
-    button(tools, "⤢", `${about.title}: fill the window, or go back`, () => this.full(name), "cs-full");
+    button(tools, "⤢", `${about.title}: fill the window, or go back`, () => this.fillWindow(name), "cs-full");
     const body = html("div", "cs-body", frame);
     if (about.legend) legend(this.stage, frame, about.legend);
     return { frame, body, tools };
@@ -78,15 +78,15 @@ export class Frames {
     });
   }
 
-  shown(/** @type {Entry} */ entry) {
+  isShown(/** @type {Entry} */ entry) {
     if (this.stage.mode === "lab" || entry.frame.hidden) return false;
     const upper = entry.frame.parentElement === this.upper;
     return upper || this.stage.mode === "workbench" || entry.frame.classList.contains("is-full");
   }
 
-  plan() {
-    this.behind = true;
-    this.later();
+  requestDraw() {
+    this.roundWaits = true;
+    this.scheduleDraw();
   }
 
   // Whether all that is shown is drawn.
@@ -94,7 +94,7 @@ export class Frames {
     return !this.planned && !DeferredDrawing.unfinished.size;
   }
 
-  later() {
+  scheduleDraw() {
     this.planned ||= requestAnimationFrame(() => this.draw());
   }
 
@@ -109,12 +109,12 @@ export class Frames {
     }
     this.area.classList.toggle("is-tried", Boolean(trial.round));
     if (trial.round) this.area.style.setProperty("--tried", `"predicted: this round at ${counted(trial.budget ?? 0, "node")}"`);
-    if (this.behind && !this.drawing) {
-      this.behind = false;
+    if (this.roundWaits && !this.drawing) {
+      this.roundWaits = false;
       this.round = stage.round;
       for (const entry of this.entries.values()) entry.stale = true;
     }
-    const waiting = Array.from(this.entries.values()).filter((entry) => entry.stale && this.shown(entry));
+    const waiting = Array.from(this.entries.values()).filter((entry) => entry.stale && this.isShown(entry));
     const end = performance.now() + FRAME_MS;
     for (const entry of waiting) {
       entry.stale = false;
@@ -122,7 +122,7 @@ export class Frames {
       if (performance.now() > end) break;
     }
     this.drawing = waiting.some(({ stale }) => stale);
-    if (this.drawing || this.behind) this.later();
+    if (this.drawing || this.roundWaits) this.scheduleDraw();
   }
 
   /** One panel that fails says so in its place and leaves the others alone. @param {HTMLElement} frame @param {() => void} act */
@@ -137,7 +137,7 @@ export class Frames {
 
   select(/** @type {NodeSelection} */ selection) {
     for (const entry of this.entries.values()) {
-      if (!entry.stale && this.shown(entry)) this.guard(entry.frame, () => entry.panel.select(selection));
+      if (!entry.stale && this.isShown(entry)) this.guard(entry.frame, () => entry.panel.select(selection));
     }
   }
 
@@ -146,9 +146,9 @@ export class Frames {
       const entry = Array.from(this.entries.values()).find(({ body }) => body === target);
       if (!entry) continue;
       entry.panel.hostSize = null;
-      if (!this.shown(entry)) continue;
+      if (!this.isShown(entry)) continue;
       this.zoom(entry);
-      if (entry.stale) this.later();
+      if (entry.stale) this.scheduleDraw();
       else this.guard(entry.frame, () => entry.panel.resize?.());
     }
   }
@@ -157,22 +157,22 @@ export class Frames {
   zoom(/** @type {Entry} */ { body, about }) {
     const { width, height } = body.getBoundingClientRect();
     const [wide, high] = USUAL_SIZES[about.name] ?? USUAL_SIZE;
-    const least = document.body.classList.contains("cs-presenting") ? PRESENTED_ZOOM : 1;
-    body.style.zoom = Math.max(least, Math.min(MAX_ZOOM, Math.sqrt(Math.min(width / wide, height / high)))).toFixed(2);
+    const minZoom = document.body.classList.contains("cs-presenting") ? PRESENTED_ZOOM : 1;
+    body.style.zoom = Math.max(minZoom, Math.min(MAX_ZOOM, Math.sqrt(Math.min(width / wide, height / high)))).toFixed(2);
   }
 
   // Lets one panel fill the window over the timeline, or none; the same name again goes back. Returns whether one did before.
-  full(/** @type {string | null} */ name) {
+  fillWindow(/** @type {string | null} */ name) {
     const all = Array.from(this.area.querySelectorAll("[data-panel]"));
     const open = all.find((frame) => frame.classList.contains("is-full"));
     const next = all.find((frame) => frame.dataset.panel === name && frame !== open);
     open?.classList.remove("is-full");
     next?.classList.add("is-full");
-    this.filling = next ? name : null;
+    this.filledPanel = next ? name : null;
     this.area.style.setProperty("--cs-below", `${document.querySelector(".cs-timeline")?.offsetHeight ?? 0}px`);
     document.body.classList.toggle("cs-has-full", Boolean(next));
-    this.plan();
-    this.stage.emit("full", this.filling);
+    this.requestDraw();
+    this.stage.emit("full", this.filledPanel);
     return Boolean(open);
   }
 
@@ -183,7 +183,7 @@ export class Frames {
       "aria-orientation": along === "row" ? "vertical" : "horizontal", "aria-valuemin": 100 * MIN_SHARE, "aria-valuemax": 100 * (1 - MIN_SHARE),
     });
     const size = (/** @type {HTMLElement} */ element) => element.getBoundingClientRect()[along === "row" ? "width" : "height"];
-    const say = () => bar.setAttribute("aria-valuenow", String(Math.round((100 * size(before)) / (size(before) + size(after) || 1))));
+    const announceSize = () => bar.setAttribute("aria-valuenow", String(Math.round((100 * size(before)) / (size(before) + size(after) || 1))));
     const move = (/** @type {number} */ pixels) => {
       const total = size(before) + size(after);
       const grow = Number(getComputedStyle(before).flexGrow) + Number(getComputedStyle(after).flexGrow);
@@ -192,10 +192,10 @@ export class Frames {
       after.style.flexGrow = String((1 - share) * grow);
       for (const { dataset: { panel }, style } of [before, after]) if (panel) this.sizes[panel] = Number(style.flexGrow);
       localStorage.setItem(STORE, JSON.stringify(this.sizes));
-      say();
+      announceSize();
     };
-    say();
-    bar.addEventListener("focus", say);
+    announceSize();
+    bar.addEventListener("focus", announceSize);
     let last = 0; // not movementX, whose unit differs between browsers
     const place = (/** @type {PointerEvent} */ event) => (along === "row" ? event.clientX : event.clientY);
     bar.addEventListener("pointerdown", (event) => {

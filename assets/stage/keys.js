@@ -37,8 +37,8 @@ export class Keys {
       { key: "End", shown: "End", does: "last round", act: () => player.go(stage.rounds.length - 1, {}) },
       { key: "ArrowUp", shown: "↑", does: "to the node's parent", act: () => this.climb() },
       { key: "ArrowDown", shown: "↓", does: "to its child, the accepted one first", act: () => this.descend() },
-      { key: "[", shown: "[", does: "play slower", act: () => player.faster(-1) },
-      { key: "]", shown: "]", does: "play faster", act: () => player.faster(1) },
+      { key: "[", shown: "[", does: "play slower", act: () => player.changeSpeed(-1) },
+      { key: "]", shown: "]", does: "play faster", act: () => player.changeSpeed(1) },
       { key: "f", shown: "f", does: "fit the tree into its panel", act: () => parts.frames.entries.get("tree")?.panel.fit?.() },
       { key: "/", shown: "/", does: "search the run for a token", act: () => parts.search.open() },
       ...(conversation ? [{ key: "c", shown: "c", does: "continue with the next turn (workbench)", act: () => conversation.continueConversation() }] : []),
@@ -86,7 +86,7 @@ export class Keys {
     const { search, frames, notices, stage, timeline, tour, film } = this.parts;
     const sheet = Array.from(document.querySelectorAll("dialog[open]")).at(-1); // the one on top
     if (sheet) sheet.close();
-    else if (controls.closeMore() || search.close() || tour?.stop() || timeline.unselect() || frames.entries.get("tree")?.panel.widen?.() || frames.full(null) || notices.dismiss() || film.leave()) return;
+    else if (controls.closeMore() || search.close() || tour?.stop() || timeline.unselect() || frames.entries.get("tree")?.panel.widen?.() || frames.fillWindow(null) || notices.dismiss() || film.leave()) return;
     else if (stage.pinned !== null) stage.pin(null);
   }
 }

@@ -8,7 +8,7 @@ import "../panels/panels.js";
 import { Address } from "./address.js";
 import { bar, followTheme } from "./bar.js";
 import { cheaper } from "./cheaper.js";
-import { controls, pastTheProxy, type, whoAnswers } from "./controls.js";
+import { controls, pastTheProxy, typeInto, whoAnswers } from "./controls.js";
 import { Conversation } from "./conversation.js";
 import { Duel } from "./duel.js";
 import { Film } from "./film.js";
@@ -75,13 +75,13 @@ function build(stage, header, host, { recordings: listed, shares }) {
   parts.help = helpSheet(parts.keys.table);
   bar(stage, header, parts);
   parts.address = new Address(stage, recordings, frames);
-  dress(stage, root);
+  trackModeAndHeight(stage, root);
   return parts;
 }
 
 // The mode and the state as attributes, for the style sheet; the stage's height is what the window has left.
 /** @param {Stage} stage @param {HTMLElement} root */
-function dress(stage, root) {
+function trackModeAndHeight(stage, root) {
   const mark = () => {
     document.body.dataset.canopyMode = root.dataset.mode = stage.mode;
     document.body.dataset.canopyState = root.dataset.state = stage.state;
@@ -105,7 +105,7 @@ function dress(stage, root) {
 async function begin(parts, opening, name) {
   const { stage, address, notices, film } = parts;
   const asked = Address.opened;
-  const { kept } = controls;
+  const { lostRun: kept } = controls;
   stage.on("state", () => stage.pending && uncover(stage)); // at the latest when there is something to say
   stage.settings = { method: asked.method ?? undefined, budget: asked.budget ?? undefined };
   stage.setMode(asked.mode);
@@ -178,8 +178,8 @@ function open(element, props, server, tell) {
     tell.adopt({ ...asked, method: named?.method || asked.method, budget: named?.budget ?? asked.budget });
     conversation?.setTurns(stage.header.turns);
   });
-  stage.on("budget", (budget) => type(document.querySelector("#canopy-budget input"), budget)); // tried out in its panel
-  stage.on("state", () => controls.waits && !stage.busy && controls.runPreset());
+  stage.on("budget", (budget) => typeInto(document.querySelector("#canopy-budget input"), budget)); // tried out in its panel
+  stage.on("state", () => controls.presetWaits && !stage.busy && controls.runPreset());
   const lines = Object.entries(METHODS).map(([name, { summary }]) => `.option-list [aria-label="${name}"] { flex-wrap: wrap; &::after { content: ${JSON.stringify(summary)}; } }`);
   html("style", "", document.head, lines.join("\n")); // a line under each method's name in its list
   stage.on("branch", (node) => controls.branch(node));

@@ -1,7 +1,7 @@
 // Messages around the stage: waiting, refused, outside the rig's domains; and those for screen readers.
 
 import { action, html, pause, throttled, spoken, write } from "../shared/ink.js";
-import { controls, field, pastTheProxy, whoAnswers } from "./controls.js";
+import { controls, promptField, pastTheProxy, whoAnswers } from "./controls.js";
 import { waitingWords } from "./text.js";
 
 const SPOKEN_EVERY_MS = 1200;
@@ -33,8 +33,8 @@ class Notice {
 }
 
 export class Notices {
-  seen = new Set([""]); // notes that were hidden, or shown with an earlier run of this page
-  going = 0; // a timer
+  hiddenNotes = new Set([""]); // notes that were hidden, or shown with an earlier run of this page
+  toastTimer = 0; // a timer
 
   /** @param {Stage} stage @param {HTMLElement} parent */
   constructor(stage, parent) {
@@ -47,21 +47,21 @@ export class Notices {
     this.outside = new Notice(this.box, "outside", { role: "status" }); // of what the rig was trained on, and another rig
     this.note = new Notice(this.box, "note");
     this.note.choice.ariaLabel = "Hide this note";
-    this.live = html("div", { class: "cs-spoken", "aria-live": "polite" }, this.box);
+    this.liveRegion = html("div", { class: "cs-spoken", "aria-live": "polite" }, this.box);
     this.toast = html("div", { class: "cs-toast", role: "status", hidden: true }, document.body);
-    stage.on("state", () => this.state());
-    stage.on("round", throttled(() => this.speak(), SPOKEN_EVERY_MS));
+    stage.on("state", () => this.drawWaiting());
+    stage.on("round", throttled(() => this.announceRound(), SPOKEN_EVERY_MS));
     stage.on("asked begin", () => { // what was said of an earlier request is past
       this.error.say("");
       this.news.say("");
     });
-    stage.on("asked", () => stage.recorded || this.seen.add(this.note.message));
+    stage.on("asked", () => stage.recorded || this.hiddenNotes.add(this.note.message));
     stage.on("refused", (message) => this.fail(message));
     stage.on("withdrawn", () => this.runAgain("Stopped before its first token; what is shown is the run before."));
-    stage.on("value mode", () => this.remark());
+    stage.on("value mode", () => this.drawNote());
   }
 
-  state() {
+  drawWaiting() {
     const { stage } = this;
     const { state, message } = stage.value;
     if (state === "error" && message) this.fail(message);
@@ -81,10 +81,10 @@ export class Notices {
 
   // Something was done that needs no answer: the message goes away by itself.
   brief(/** @type {string} */ message) {
-    clearTimeout(this.going);
+    clearTimeout(this.toastTimer);
     this.toast.hidden = false;
     write(this.toast, message);
-    this.going = setTimeout(() => { this.toast.hidden = true; }, BRIEFLY_MS);
+    this.toastTimer = setTimeout(() => { this.toast.hidden = true; }, BRIEFLY_MS);
   }
 
   // Returns whether there was a message to dismiss.
@@ -95,20 +95,20 @@ export class Notices {
   }
 
   // What the rig says of a run made here is told in the workbench, what somebody wrote about one everywhere.
-  remark() {
+  drawNote() {
     const { header, about, mode, server, recorded } = this.stage;
     const ours = mode === "story" && server && !recorded;
     const note = [about.outside || ours ? "" : header?.note, about.remark].filter(Boolean).join(" ");
-    this.note.say(this.seen.has(note) ? "" : note, "×", () => {
-      this.seen.add(note);
+    this.note.say(this.hiddenNotes.has(note) ? "" : note, "×", () => {
+      this.hiddenNotes.add(note);
       this.note.say("");
     });
   }
 
-  speak() {
+  announceRound() {
     const { recordedRound: round } = this.stage;
     if (!round || round.chunked) return;
-    write(this.live, `Round ${round.index + 1}: ${round.n - 1} nodes drafted, ${round.keep.length - 1} accepted, `
+    write(this.liveRegion, `Round ${round.index + 1}: ${round.n - 1} nodes drafted, ${round.keep.length - 1} accepted, `
       + `bonus '${spoken(round, round.bonus)}'`);
   }
 }
@@ -129,8 +129,8 @@ export class Lost {
     stage.on("broken", () => this.waitForServer());
     // Gradio passes nothing on once a call of its own has failed, so what is asked of a server that is gone is heard here too.
     document.addEventListener("click", ({ target }) => target instanceof Element && target.closest("#canopy-run") && this.checkServer());
-    document.addEventListener("keydown", ({ key, shiftKey, target }) => key === "Enter" && !shiftKey && target === field() && this.checkServer());
-    window.addEventListener("pagehide", () => this.gone && this.keep());
+    document.addEventListener("keydown", ({ key, shiftKey, target }) => key === "Enter" && !shiftKey && target === promptField() && this.checkServer());
+    window.addEventListener("pagehide", () => this.gone && this.keepRun());
   }
 
   async waitForServer() {
@@ -163,7 +163,7 @@ export class Lost {
     this.say(pastTheProxy() || RUNS_THEN);
   }
 
-  keep() {
+  keepRun() {
     const { stage, goesOn } = this;
     const { value: { run, state, message }, run: { lines }, scene } = stage;
     const standing = /** @type {import("../types.d.ts").StateLine} */ ({ state, run, message });

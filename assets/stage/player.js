@@ -15,7 +15,7 @@ export class Player {
   constructor(/** @type {Stage} */ stage) {
     this.stage = stage;
     stage.on("asked begin", () => this.pause());
-    stage.on("arrived", () => this.follow());
+    stage.on("arrived", () => this.playLive());
     stage.on("mode", ({ moved }) => moved && this.playing && stage.following && this.skip());
   }
 
@@ -29,26 +29,26 @@ export class Player {
     const { stage } = this;
     if (stage.rounds.length < 2) return;
     if (stage.current >= stage.rounds.length - 1) stage.go(0, { animate: true });
-    this.set(true);
-    this.wait();
+    this.setPlaying(true);
+    this.scheduleNext();
   }
 
   pause() {
     clearTimeout(this.timer);
-    if (this.playing) this.set(false);
+    if (this.playing) this.setPlaying(false);
   }
 
-  set(/** @type {boolean} */ playing) {
+  setPlaying(/** @type {boolean} */ playing) {
     this.playing = playing;
     this.stage.emit("play");
   }
 
   // The rounds of a live run at the speed of reading; the more of them wait, the faster.
-  follow() {
+  playLive() {
     if (this.playing) return;
     this.liveRoundMs = MAX_LIVE_ROUND_MS;
-    this.set(true);
-    this.tick();
+    this.setPlaying(true);
+    this.showNext();
   }
 
   // To the newest round of a live run, and to its end if it has ended.
@@ -58,19 +58,19 @@ export class Player {
     if (!stage.live) this.finish();
   }
 
-  wait() {
+  scheduleNext() {
     clearTimeout(this.timer);
     const { current, following, rounds } = this.stage;
     if (following) this.liveRoundMs = Math.min(this.liveRoundMs, CATCH_UP_MS / Math.max(1, rounds.length - 1 - current));
-    this.timer = setTimeout(() => this.tick(), following ? this.liveRoundMs : ROUND_MS / this.speed);
+    this.timer = setTimeout(() => this.showNext(), following ? this.liveRoundMs : ROUND_MS / this.speed);
   }
 
-  tick() {
+  showNext() {
     const { stage, stage: { following } } = this;
     const last = stage.current >= stage.rounds.length - 1;
     if (last && !stage.live) return this.finish();
     if (!last) stage.go(stage.current + 1, { animate: following ? this.liveRoundMs > MIN_ANIMATED_MS : this.speed <= 2, follow: following });
-    this.wait();
+    this.scheduleNext();
   }
 
   finish() {
@@ -90,10 +90,10 @@ export class Player {
     this.stage.go(index, how);
   }
 
-  faster(/** @type {number} */ by) {
+  changeSpeed(/** @type {number} */ by) {
     const place = SPEEDS.indexOf(this.speed) + by;
     this.speed = SPEEDS[Math.max(0, Math.min(SPEEDS.length - 1, place))];
     this.stage.emit("play");
-    if (this.playing) this.wait();
+    if (this.playing) this.scheduleNext();
   }
 }

@@ -28,7 +28,7 @@ export class Recordings {
     this.listed = listed;
     this.input = html("input", { type: "file", hidden: true, "aria-label": "Trace file to open" }, document.body);
     this.input.addEventListener("change", () => this.read(this.input.files?.[0]));
-    this.drop();
+    this.acceptDrops();
   }
 
   /** Returns whether it could be shown. @param {string} name @param {{ push?: boolean, still?: boolean }} [how] */
@@ -102,7 +102,7 @@ export class Recordings {
     this.opened = file.name;
   }
 
-  drop() {
+  acceptDrops() {
     const { classList } = document.body;
     document.addEventListener("dragover", (event) => {
       if (!event.dataTransfer?.types.includes("Files")) return;

@@ -15,7 +15,7 @@ const FORMS = "TARGET::DRAFTER, each a folder, a GGUF file or a Hugging Face mod
 export class Rigs {
   state = /** @type {RigState | null} */ (null);
   changes = 0; // as the page knows them
-  mine = false; // whether this page asked for the rig that is being loaded
+  requestedHere = false; // whether this page asked for the rig that is being loaded
   refusal = "";
   timer = 0;
   button = /** @type {HTMLButtonElement | null} */ (null); // in the bar
@@ -27,12 +27,12 @@ export class Rigs {
     this.sheet = new Sheet("The rig", "cs-rigs");
     const sheet = this.sheet.box;
     html("h2", "", sheet, "The rig that answers");
-    this.now = html("p", "cs-rig-now", sheet);
-    this.good = html("p", "cs-rig-note", sheet);
-    this.again = action(sheet, "Retry", "Ask the server that did not answer once more", () => this.retry());
+    this.currentLine = html("p", "cs-rig-now", sheet);
+    this.aboutLine = html("p", "cs-rig-note", sheet);
+    this.retryButton = action(sheet, "Retry", "Ask the server that did not answer once more", () => this.retry());
     html("p", "cs-rig-note", sheet, "A rig is a target model with its drafters. One rig answers everybody who has this page open.");
     html("h2", "", sheet, "Load another rig");
-    this.closed = html("p", "cs-rig-note", sheet);
+    this.closedLine = html("p", "cs-rig-note", sheet);
     this.form = html("form", "cs-rig-form", sheet);
     this.form.addEventListener("submit", (event) => {
       event.preventDefault();
@@ -40,14 +40,14 @@ export class Rigs {
     });
     const list = html("fieldset", "", this.form);
     html("legend", "cs-spoken", list, "Rig to load");
-    this.named = html("div", "", list);
+    this.rigList = html("div", "", list);
     const own = this.radio(list, "", "your own", FORMS);
-    this.typed = html("input", { class: "cs-rig-typed", spellcheck: false, autocomplete: "off", placeholder: "Qwen/Qwen3-8B::/data/my-drafter",
+    this.customField = html("input", { class: "cs-rig-typed", spellcheck: false, autocomplete: "off", placeholder: "Qwen/Qwen3-8B::/data/my-drafter",
       "aria-label": "Your own rig: TARGET::DRAFTER, or a folder" }, list);
-    this.typed.addEventListener("input", () => { own.checked = true; });
+    this.customField.addEventListener("input", () => { own.checked = true; });
     const row = html("div", "cs-rig-actions", this.form);
-    this.load = html("button", { class: "cs-rig-load", type: "submit" }, row, "Load");
-    this.cancel = button(row, "Cancel", "Stop loading; the present rig goes on answering", () => this.ask("rig_cancel", {}));
+    this.loadButton = html("button", { class: "cs-rig-load", type: "submit" }, row, "Load");
+    this.cancelButton = button(row, "Cancel", "Stop loading; the present rig goes on answering", () => this.ask("rig_cancel", {}));
     this.bar = html("progress", { "aria-label": "Loading progress" }, row);
     this.progress = html("p", { class: "cs-rig-progress", role: "status" }, this.form);
     this.meanwhile = html("p", "cs-rig-note", this.form);
@@ -60,7 +60,7 @@ export class Rigs {
   }
 
   // The button in the bar that names the rig that answers.
-  opener(/** @type {HTMLElement} */ parent) {
+  addOpener(/** @type {HTMLElement} */ parent) {
     this.button = action(parent, "Rig", "The rig that answers; load another one", () => this.open(), "cs-rig");
     this.button.setAttribute("aria-haspopup", "dialog");
     this.draw();
@@ -77,11 +77,11 @@ export class Rigs {
   }
 
   choose() {
-    this.mine = true;
+    this.requestedHere = true;
     this.refusal = "";
     if (this.state) this.state.failure = "";
     this.draw();
-    this.ask("rig_choose", { rig: new FormData(this.form).get("canopy-rig") || this.typed.value });
+    this.ask("rig_choose", { rig: new FormData(this.form).get("canopy-rig") || this.customField.value });
   }
 
   refresh() {
@@ -123,11 +123,11 @@ export class Rigs {
       if (state.failure) this.fail(state);
     } else if (state.changes !== this.changes) {
       // Another rig answers. The first one counts as loading while the state names it as coming, even if it answers already.
-      if (!state.coming && this.mine) controls.reload();
+      if (!state.coming && this.requestedHere) controls.reload();
       else if (!state.coming) this.notices.news.say(`${state.rig} answers now; this page still offers the methods and presets of the former rig.`, "Reload", () => controls.reload());
-    } else if (ended && state.failure && this.mine && !this.sheet.box.open) this.fail(state);
+    } else if (ended && state.failure && this.requestedHere && !this.sheet.box.open) this.fail(state);
     if (!ended) return;
-    this.mine = false;
+    this.requestedHere = false;
     if (state.failure) controls.again = null;
   }
 
@@ -138,7 +138,7 @@ export class Rigs {
 
   // Asks the server that was to be the first rig once more.
   retry() {
-    this.mine = true;
+    this.requestedHere = true;
     this.notices.news.say("");
     this.ask("rig_retry", {});
   }
@@ -149,17 +149,17 @@ export class Rigs {
     const { loading, coming, rig, retry } = state;
     if (this.button) write(this.button, loading ? `Rig: ${coming || rig}, loading …` : `Rig: ${rig}`);
     const opened = state.opened === state.rig ? "" : ` (--rig ${state.opened})`;
-    write(this.now, state.coming ? `${state.coming} is being loaded; runs wait for it.` : `${state.rig}, on ${state.hardware}${opened}`);
-    write(this.good, state.coming ? "" : state.reason || state.good_at);
-    write(this.closed, state.closed);
+    write(this.currentLine, state.coming ? `${state.coming} is being loaded; runs wait for it.` : `${state.rig}, on ${state.hardware}${opened}`);
+    write(this.aboutLine, state.coming ? "" : state.reason || state.good_at);
+    write(this.closedLine, state.closed);
     this.form.hidden = Boolean(state.closed);
-    this.closed.hidden = !state.closed;
-    if (!this.named.childElementCount) for (const { name, note } of state.named) this.radio(this.named, name, name, note);
+    this.closedLine.hidden = !state.closed;
+    if (!this.rigList.childElementCount) for (const { name, note } of state.named) this.radio(this.rigList, name, name, note);
     write(this.failure, this.refusal || state.failure);
-    this.again.hidden = !retry || Boolean(loading);
-    write(this.again, `Ask ${retry} again`);
-    this.load.disabled = Boolean(loading);
-    this.cancel.hidden = this.bar.hidden = !loading;
+    this.retryButton.hidden = !retry || Boolean(loading);
+    write(this.retryButton, `Ask ${retry} again`);
+    this.loadButton.disabled = Boolean(loading);
+    this.cancelButton.hidden = this.bar.hidden = !loading;
     put(this.bar, { value: loading?.share ?? null });
     write(this.progress, loading ? `${loading.name}: ${loading.message}` : "");
     write(this.meanwhile, loading && !coming ? `Until it is ready, ${rig} goes on answering; what is measured meanwhile may come out slower.` : "");
@@ -176,19 +176,19 @@ export class Rigs {
 const EMBEDDED = "demo"; // what the rig is opened by
 const LARGER = "smollm2";
 
-/** @param {Stage} stage @param {HTMLElement} frame of the text @param {Rigs | null} rigs @param {VettedPrompt[]} right
+/** @param {Stage} stage @param {HTMLElement} frame of the text @param {Rigs | null} rigs @param {VettedPrompt[]} vetted
  *  @param {(asked: VettedPrompt) => void} ask runs one of them */
-export function modelLine(stage, frame, rigs, right, ask) {
+export function modelLine(stage, frame, rigs, vetted, ask) {
   const box = html("p", "cs-model");
   frame.querySelector(".cs-body").after(box);
   const words = html("span", "", box);
   const tries = html("span", "cs-tries", box, "It gets these right: ");
-  for (const asked of right) button(tries, asked.label, `Run: ${asked.prompt}`, () => ask(asked));
+  for (const asked of vetted) button(tries, asked.label, `Run: ${asked.prompt}`, () => ask(asked));
   const draw = () => {
     const limit = stage.about.model_limit ?? "";
     box.hidden = !limit;
     write(words, limit);
-    tries.hidden = !right.length || rigs?.state?.opened !== EMBEDDED;
+    tries.hidden = !vetted.length || rigs?.state?.opened !== EMBEDDED;
   };
   stage.on("value begin rig rigs", draw);
   draw();
@@ -205,7 +205,7 @@ export function suggestRig(stage, notices, rigs) {
     else {
       notices.outside.say(header.note, open ? `Answer it with ${LARGER}` : "", () => {
         controls.again = header.prompt; // the page reloads once that rig answers, and runs the prompt by itself
-        rigs.mine = true;
+        rigs.requestedHere = true;
         rigs.ask("rig_choose", { rig: LARGER });
         notices.brief(`${LARGER} is being loaded; this prompt runs again as soon as it is ready.`);
       });

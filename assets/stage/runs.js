@@ -73,14 +73,14 @@ export class RunList {
     this.box = html("aside", { class: "cs-runs", "aria-label": "Runs" }, document.body);
     const head = html("header", "", this.box);
     action(head, "Open a file …", "Open a trace file; or drop one anywhere", () => recordings.input.click());
-    this.compare = action(head, "Compare", "Figures and texts of the ticked runs side by side", () => {
+    this.compareButton = action(head, "Compare", "Figures and texts of the ticked runs side by side", () => {
       stage.setMode("lab", { push: true });
       stage.setTab("compare");
     });
     button(head, "×", "Close the list", () => this.toggle(false));
     this.list = html("div", "cs-runs-list", this.box);
     this.toggle(localStorage.getItem(OPEN) === "yes");
-    stage.on("state compared", () => this.keep()); // its speed is known only then
+    stage.on("state compared", () => this.keepShown()); // its speed is known only then
     stage.on("begin ticks listed", () => this.draw());
     window.addEventListener("storage", ({ key }) => {
       if (key !== STORE) return;
@@ -107,7 +107,7 @@ export class RunList {
   }
 
   // The run that is shown enters the list when it ends.
-  keep() {
+  keepShown() {
     const { stage } = this;
     const { value: { run, state }, header, rounds } = stage;
     if (!header || !["done", "stopped"].includes(state) || stage.recorded || rounds.length < 2) return;
@@ -191,8 +191,8 @@ export class RunList {
 
   draw() {
     const { stage, recordings: { followedRuns, listed } } = this;
-    write(this.compare, `Compare${stage.overlaidRuns.length > 1 ? ` (${stage.overlaidRuns.length})` : ""}`);
-    this.compare.disabled = stage.overlaidRuns.length < 2;
+    write(this.compareButton, `Compare${stage.overlaidRuns.length > 1 ? ` (${stage.overlaidRuns.length})` : ""}`);
+    this.compareButton.disabled = stage.overlaidRuns.length < 2;
     if (this.box.hidden) return;
     /** @type {[string, HTMLElement[]][]} */
     const groups = [

@@ -37,11 +37,11 @@ export async function send(take, file) {
 
 // Hands a file of the server, {name, media, data}, or one made here to the person.
 export function download(/** @type {SavedFile} */ { name, media, data }) {
-  hand(name, new Blob([bytesOf(data)], { type: media }));
+  saveBlob(name, new Blob([bytesOf(data)], { type: media }));
 }
 
 /** @param {string} name @param {Blob} blob */
-function hand(name, blob) {
+function saveBlob(name, blob) {
   const link = document.createElement("a");
   link.href = URL.createObjectURL(blob);
   link.download = name;
@@ -71,44 +71,44 @@ export class Save {
       html("label", "", form, label).append(field);
       return field;
     };
-    this.title = labelled("Title", html("input", { maxLength: 120, dir: "auto" }));
-    this.comment = labelled("Comment", html("textarea", { maxLength: 500, rows: 4, dir: "auto" }));
+    this.titleField = labelled("Title", html("input", { maxLength: 120, dir: "auto" }));
+    this.commentField = labelled("Comment", html("textarea", { maxLength: 500, rows: 4, dir: "auto" }));
     const buttons = html("p", "cs-share-buttons", form);
     action(buttons, "Save as one file", "An HTML file with this run in it, which opens from disk", () => this.shareFile());
     if (lasts) action(buttons, "Copy a link that lasts", "Keep this run on the server, under a link that nobody guesses", () => this.shareLink());
-    this.shared = labelled("Link", html("input", { readOnly: true }));
+    this.linkField = labelled("Link", html("input", { readOnly: true }));
   }
 
   entries() {
     const { stage, frames } = this.parts;
     const forms = stage.server && stage.rounds.length ? FORMS : [];
-    const drawn = stage.round ? Array.from(frames.entries).filter(([, entry]) => entry.panel.svg && frames.shown(entry)) : [];
+    const drawn = stage.round ? Array.from(frames.entries).filter(([, entry]) => entry.panel.svg && frames.isShown(entry)) : [];
     const parts = stage.round ? [["Text", "text", ".cs-text"], ["Timeline", "timeline", ".cs-timeline"], ["Whole view", stage.mode, ".cs-stage"]] : [];
-    const stills = [...drawn.map(([name, { about, panel }]) => this.pictured(about.title, name, () => panel.svg?.() ?? null)),
-      ...parts.map(([label, name, selector]) => this.pictured(label, name, () => picture(document.querySelector(selector))))].flat();
+    const stills = [...drawn.map(([name, { about, panel }]) => this.pictureEntries(about.title, name, () => panel.svg?.() ?? null)),
+      ...parts.map(([label, name, selector]) => this.pictureEntries(label, name, () => picture(document.querySelector(selector))))].flat();
     return [
-      { label: "Copy link", note: "to this view", act: () => this.link() },
+      { label: "Copy link", note: "to this view", act: () => this.copyLink() },
       ...(forms.length ? [{ label: "Share …", note: "a file or a link that lasts", act: () => this.openShare() }] : []),
       ...(stage.server && stage.value.run.startsWith(SHARED) ? [{ label: "Delete shared run", note: "for everybody", act: () => this.removeShared() }] : []),
       { heading: forms.length ? "This run" : "Nothing else to save yet" },
-      ...forms.map((form) => ({ ...form, act: () => this.form(form.kind) })),
+      ...forms.map((form) => ({ ...form, act: () => this.saveForm(form.kind) })),
       ...(stills.length ? [{ heading: `Pictures of round ${stage.current + 1}` }, ...stills] : []),
     ];
   }
 
-  async form(/** @type {string} */ kind) {
+  async saveForm(/** @type {string} */ kind) {
     const { recordings, stage: { server, value: { run }, current } } = this.parts;
     const file = server && await recordings.answer(() => server.export({ kind, run, round: Math.max(0, current) }));
     if (file) download(file);
   }
 
   /** The entries that save one picture in its two forms. @param {string} label @param {string} name @param {() => string | null} draw */
-  pictured(label, name, draw) {
-    return ["svg", "png"].map((kind) => ({ label, note: kind.toUpperCase(), act: () => this.still(name, kind, draw) }));
+  pictureEntries(label, name, draw) {
+    return ["svg", "png"].map((kind) => ({ label, note: kind.toUpperCase(), act: () => this.savePicture(name, kind, draw) }));
   }
 
   /** @param {string} name @param {string} kind @param {() => string | null} draw */
-  async still(name, kind, draw) {
+  async savePicture(name, kind, draw) {
     const { notices, stage } = this.parts;
     const drawn = draw();
     const round = stage.current + 1;
@@ -116,7 +116,7 @@ export class Save {
     if (!drawn) return notices.brief(`Round ${round} has nothing to draw there, so no picture was saved.`);
     const svg = captioned(drawn, this.smallPrint());
     try {
-      hand(file, kind === "svg" ? new Blob([svg], { type: "image/svg+xml" }) : await png(svg));
+      saveBlob(file, kind === "svg" ? new Blob([svg], { type: "image/svg+xml" }) : await png(svg));
     } catch (error) {
       notices.fail(`${file} could not be made: ${error instanceof Error ? error.message : error}. The SVG may still work.`);
     }
@@ -132,7 +132,7 @@ export class Save {
       header.rig, header.hardware, header.dtype, date].filter(Boolean).join(", ")];
   }
 
-  async link() {
+  async copyLink() {
     const { notices } = this.parts;
     try {
       await navigator.clipboard.writeText(window.location.href);
@@ -143,21 +143,21 @@ export class Save {
   }
 
   openShare() {
-    this.title.value = this.parts.stage.header?.title || "";
-    this.comment.value = "";
-    this.shared.parentElement?.toggleAttribute("hidden", true);
-    this.sheet.open(this.title);
+    this.titleField.value = this.parts.stage.header?.title || "";
+    this.commentField.value = "";
+    this.linkField.parentElement?.toggleAttribute("hidden", true);
+    this.sheet.open(this.titleField);
   }
 
-  get words() {
+  get shareFields() {
     const { value: { run }, current } = this.parts.stage;
-    return { run, round: Math.max(0, current), title: this.title.value, comment: this.comment.value };
+    return { run, round: Math.max(0, current), title: this.titleField.value, comment: this.commentField.value };
   }
 
   async shareFile() {
     const { recordings, stage: { server }, address } = this.parts;
     const view = address.text();
-    const file = server && await recordings.answer(() => server.export({ kind: "replay", view, ...this.words }));
+    const file = server && await recordings.answer(() => server.export({ kind: "replay", view, ...this.shareFields }));
     this.sheet.box.close();
     if (file) download(file);
   }
@@ -165,13 +165,13 @@ export class Save {
   async shareLink() {
     const { recordings, notices, stage: { server }, address } = this.parts;
     const view = new URLSearchParams(address.text().slice(1));
-    const kept = server && await recordings.answer(() => server.share(this.words));
+    const kept = server && await recordings.answer(() => server.share(this.shareFields));
     if (!kept) return this.sheet.box.close(); // a notice says why
     view.set("trace", kept.run);
-    this.shared.value = `${window.location.origin}${window.location.pathname}#${view}`;
-    this.shared.parentElement?.toggleAttribute("hidden", false);
-    this.shared.select();
-    const copied = navigator.clipboard.writeText(this.shared.value);
+    this.linkField.value = `${window.location.origin}${window.location.pathname}#${view}`;
+    this.linkField.parentElement?.toggleAttribute("hidden", false);
+    this.linkField.select();
+    const copied = navigator.clipboard.writeText(this.linkField.value);
     await copied.then(() => notices.brief("Copied: a link that lasts until somebody deletes this run."), () => undefined);
   }
 

@@ -7,7 +7,7 @@ import { show, text } from "../shared/round.js";
 
 export class Search {
   hits = /** @type {{ index: number, node: number }[]} */ ([]);
-  at = -1; // the hit that is shown
+  hitIndex = -1; // the hit that is shown
   searched = { rounds: 0, pieces: 0 };
 
   /** @param {Stage} stage @param {Player} player @param {HTMLElement} parent */
@@ -25,7 +25,7 @@ export class Search {
   find() {
     this.stage.foundTokens = new Set();
     this.hits = [];
-    this.at = -1;
+    this.hitIndex = -1;
     this.searched = { rounds: 0, pieces: 0 };
     this.findMore();
   }
@@ -47,7 +47,7 @@ export class Search {
   }
 
   showCount() {
-    const { hits: { length }, at } = this;
+    const { hits: { length }, hitIndex: at } = this;
     write(this.count, at >= 0 ? `${at + 1} of ${length}` : this.field.value ? `${length} found` : "");
   }
 
@@ -55,9 +55,9 @@ export class Search {
   step(/** @type {number} */ by) {
     const { hits, stage } = this;
     if (!hits.length) return;
-    const from = this.at < 0 ? hits.findIndex(({ index }) => index >= stage.current) : this.at + by;
-    this.at = (from + hits.length) % hits.length;
-    const { index, node } = hits[this.at];
+    const from = this.hitIndex < 0 ? hits.findIndex(({ index }) => index >= stage.current) : this.hitIndex + by;
+    this.hitIndex = (from + hits.length) % hits.length;
+    const { index, node } = hits[this.hitIndex];
     this.player.go(index, {});
     if (stage.pinned !== node) stage.pin(node);
     this.showCount();

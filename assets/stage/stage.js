@@ -68,7 +68,7 @@ export class Stage extends EventEmitter {
   }
 
   // Whether a token ends the text, so that a run cannot be forced to go on with it.
-  ends(/** @type {number} */ token) {
+  endsText(/** @type {number} */ token) {
     return Boolean(this.header?.stop_ids.includes(token));
   }
 

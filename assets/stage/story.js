@@ -68,11 +68,11 @@ function wordsOf(stage) {
     const { tau, tokens, rounds } = figuresOf(stage.rounds.slice(0, stage.current + 1));
     return { headline: [[tau.toFixed(1), "cs-count"], [" tokens a pass so far."]], more: `${tokens} tokens in ${rounds} passes.` };
   }
-  return { headline: kept("One pass of the big model just wrote ", round), more: explain(round) };
+  return { headline: keptWords("One pass of the big model just wrote ", round), more: explain(round) };
 }
 
 /** How many tokens a round kept. @param {string} lead @param {Round} round @returns {Sentence} */
-function kept(lead, { keep: { length } }) {
+function keptWords(lead, { keep: { length } }) {
   return [[lead], [String(length), "cs-count"], [length === 1 ? " token." : " tokens."]];
 }
 
@@ -89,7 +89,7 @@ function chunkWords(stage, round, over) {
   const run = stage.figures;
   const passes = reportedSums(stage, run)?.passes;
   const written = `${counted(run.tokens, "token")}${passes ? ` in about ${passes} passes` : ""}.`;
-  return { headline: over ? /** @type {Sentence} */ ([[written]]) : kept("The server just sent ", round),
+  return { headline: over ? /** @type {Sentence} */ ([[written]]) : keptWords("The server just sent ", round),
     more: "Which tokens were guessed ahead in one pass is not known: this server does not report its rounds." };
 }
 

@@ -8,13 +8,13 @@ import { figuresText, runOfTurn, otherSettings, runPoint } from "./runs.js";
 
 const MIN_TYPE = 11; // pixels of the film's last frame
 const MAX_TYPE = 22;
-const BELOW = "Until its first round, the tree and the figures are those of the run before.";
+const EARLIER_RUN_NOTE = "Until its first round, the tree and the figures are those of the run before.";
 
 // The message for a run without rounds yet; null if no run is pending.
 export function waitingWords(/** @type {Pick<Stage, "pending" | "rounds">} */ { pending, rounds }) {
   if (!pending) return null;
   const queued = pending.state === "queued";
-  return { headline: queued ? "Your run waits." : pending.message, more: [queued && pending.message, rounds.length && BELOW].filter(Boolean).join(" ") };
+  return { headline: queued ? "Your run waits." : pending.message, more: [queued && pending.message, rounds.length && EARLIER_RUN_NOTE].filter(Boolean).join(" ") };
 }
 
 /** @type {Record<string, { lead: string, words: (header: Header) => string }>} */
@@ -45,8 +45,8 @@ const plainMarkdown = (text, box) => markdown(text, box, (parent, from, to) => p
 export class TextPanel {
   spans = /** @type {HTMLElement[]} */ ([]); // a part for each round
   tokens = 0;
-  marked = -1; // the round that was shown before
-  shaded = Infinity; // from which token on the text is marked as repeating itself
+  lastMarked = -1; // the round that was shown before
+  shadedFrom = Infinity; // from which token on the text is marked as repeating itself
   frame = 0;
 
   /** `tools` holds the switch between the rendered text and its tokens; without it the tokens are shown.
@@ -61,11 +61,11 @@ export class TextPanel {
     this.question = html("p", "", this.prompt);
     this.edit = editButton(this.prompt, () => stage.emit("edit", stage.header ?? { turns: [], prompt: "" }));
     this.answers = html("div", "cs-answers", host);
-    this.beside = html("article", { class: "cs-beside", "aria-label": "The same turn before" }, this.answers);
+    this.besideBox = html("article", { class: "cs-beside", "aria-label": "The same turn before" }, this.answers);
     const own = html("article", "", this.answers);
     this.body = html("div", { class: "cs-output", "aria-label": "The text, coloured by origin" }, own);
     this.rendered = html("div", { class: "cs-rendered", hidden: true }, own);
-    this.cut = html("p", { class: "cs-cut", hidden: true }, own);
+    this.cutNote = html("p", { class: "cs-cut", hidden: true }, own);
     this.figures = html("div", "cs-figures", own);
     this.waiting = html("p", "cs-waiting", host); // for the first round of the run that is asked for
     this.renders = /** @type {Record<string, boolean>} */ ({ story: Boolean(tools) }); // by view
@@ -77,15 +77,15 @@ export class TextPanel {
     this.reader = new TokenReader(stage.run);
     stage.on("begin", () => this.clear());
     stage.on("value", () => this.append());
-    stage.on("round", () => this.mark());
-    stage.on("mode", () => this.turns.childElementCount && this.mark()); // earlier turns may fill the view
-    stage.on("select", (selection) => this.light(selection));
+    stage.on("round", () => this.markParts());
+    stage.on("mode", () => this.turns.childElementCount && this.markParts()); // earlier turns may fill the view
+    stage.on("select", (selection) => this.highlight(selection));
     stage.on("state compared beside", () => this.drawState());
     stage.on("round mode scene", () => this.drawAnswer());
     new ResizeObserver(() => this.reveal()).observe(host);
     for (const box of [this.body, this.rendered]) {
       box.addEventListener("click", (event) => {
-        const at = this.place(event);
+        const at = this.tokenAt(event);
         if (!at) return;
         host.blur(); // the page's own keys go on working
         stage.emit("hand");
@@ -94,7 +94,7 @@ export class TextPanel {
       });
     }
     this.body.addEventListener("pointerover", (event) => {
-      const at = this.place(event);
+      const at = this.tokenAt(event);
       stage.hover(at?.round === stage.current ? at.node : null);
     });
     this.body.addEventListener("pointerleave", () => stage.hover(null));
@@ -167,12 +167,12 @@ export class TextPanel {
   drawBeside() {
     const { otherAnswer } = this.stage;
     this.answers.classList.toggle("is-beside", Boolean(otherAnswer));
-    this.beside.hidden = !otherAnswer;
-    if (!otherAnswer || this.beside.dataset.run === otherAnswer.run) return;
-    this.beside.dataset.run = otherAnswer.run;
-    this.beside.replaceChildren();
-    plainMarkdown(otherAnswer.answer ?? "", html("div", "cs-rendered", this.beside));
-    this.showFigures(html("div", "cs-figures", this.beside), otherAnswer);
+    this.besideBox.hidden = !otherAnswer;
+    if (!otherAnswer || this.besideBox.dataset.run === otherAnswer.run) return;
+    this.besideBox.dataset.run = otherAnswer.run;
+    this.besideBox.replaceChildren();
+    plainMarkdown(otherAnswer.answer ?? "", html("div", "cs-rendered", this.besideBox));
+    this.showFigures(html("div", "cs-figures", this.besideBox), otherAnswer);
   }
 
   // Every piece of the rendered text keeps the colour, the round and the node of its token.
@@ -195,7 +195,7 @@ export class TextPanel {
   clear() {
     this.spans = [];
     this.tokens = 0;
-    this.marked = -1;
+    this.lastMarked = -1;
     this.body.replaceChildren();
     delete this.rendered.dataset.run;
     this.reader = new TokenReader(this.stage.run);
@@ -207,18 +207,18 @@ export class TextPanel {
       stage.run.rewritten = false;
       this.clear();
     }
-    if (stage.header?.forced && !this.body.childElementCount) this.body.append(this.forced(stage.header));
+    if (stage.header?.forced && !this.body.childElementCount) this.body.append(this.forcedPart(stage.header));
     for (let index = this.spans.length; index < stage.rounds.length; index++) {
-      const part = this.round(index);
+      const part = this.roundPart(index);
       part.classList.toggle("is-future", index > stage.current);
       this.spans.push(part);
       this.body.append(part);
     }
-    this.shade();
+    this.shadeRepetition();
   }
 
   // What the answer was made to begin with.
-  forced(/** @type {Header} */ header) {
+  forcedPart(/** @type {Header} */ header) {
     const first = header.prompt_ids.length - header.forced;
     const words = forcedOf(header).map((id, place) => this.reader.read(id, first + place)).join("");
     const part = html("span", { class: "cs-forced", title: "Forced: what follows is the target's own continuation of this" });
@@ -228,17 +228,17 @@ export class TextPanel {
   }
 
   // Marks the text from its first repeated token on.
-  shade() {
+  shadeRepetition() {
     const { repetition } = this.stage;
     const from = repetition ? repetition.token : Infinity;
-    if (from === this.shaded && from === Infinity) return;
-    this.shaded = from;
+    if (from === this.shadedFrom && from === Infinity) return;
+    this.shadedFrom = from;
     for (const token of this.body.querySelectorAll(".cs-token")) token.classList.toggle("is-repeated", Number(token.dataset.place) >= from);
     if (repetition) this.body.title = repetition.words;
     else this.body.removeAttribute("title");
   }
 
-  round(/** @type {number} */ index) {
+  roundPart(/** @type {number} */ index) {
     const round = this.stage.rounds[index];
     const part = html("span", "cs-part");
     part.dataset.round = String(index);
@@ -263,18 +263,18 @@ export class TextPanel {
   }
 
   // Only the parts between the round shown before and the one shown now change.
-  mark() {
+  markParts() {
     const { stage, stage: { current } } = this;
-    const last = Math.min(this.spans.length - 1, Math.max(current, this.marked));
-    for (let index = Math.max(0, Math.min(current, this.marked)); index <= last; index++) {
+    const last = Math.min(this.spans.length - 1, Math.max(current, this.lastMarked));
+    for (let index = Math.max(0, Math.min(current, this.lastMarked)); index <= last; index++) {
       this.spans[index].classList.toggle("is-current", index === current);
       this.spans[index].classList.toggle("is-future", index > current);
     }
-    this.marked = current;
+    this.lastMarked = current;
     this.host.classList.toggle("is-whole", stage.atRepresentative);
     const cut = stage.atRepresentative || current === stage.rounds.length - 1 ? cutOf(stage) : null; // said under the last round
-    this.cut.hidden = !cut;
-    write(this.cut, cut?.words ?? "");
+    this.cutNote.hidden = !cut;
+    write(this.cutNote, cut?.words ?? "");
     cancelAnimationFrame(this.frame);
     this.frame = requestAnimationFrame(() => this.reveal());
   }
@@ -295,14 +295,14 @@ export class TextPanel {
     else if (part.offsetTop < host.scrollTop) host.scrollTop = Math.max(0, (withQuestion ? this.prompt : part).offsetTop - 24);
   }
 
-  light(/** @type {NodeSelection} */ { node, pinned }) {
+  highlight(/** @type {NodeSelection} */ { node, pinned }) {
     const part = this.spans[this.stage.current];
     for (const old of this.body.querySelectorAll(".is-lit")) old.classList.remove("is-lit", "is-pinned");
     const token = part && node !== null && part.querySelector(`[data-node="${node}"]`);
     if (token) token.classList.add("is-lit", ...(pinned ? ["is-pinned"] : []));
   }
 
-  place(/** @type {MouseEvent} */ event) {
+  tokenAt(/** @type {MouseEvent} */ event) {
     const token = event.target instanceof Element && event.target.closest(".cs-token");
     const part = token && token.closest("[data-round]");
     return part ? { round: Number(part.getAttribute("data-round")), node: Number(token.getAttribute("data-node")) } : null;

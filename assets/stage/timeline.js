@@ -24,11 +24,11 @@ const FACTORS = { "+": 1 / ZOOM, "=": 1 / ZOOM, "-": ZOOM, 0: Infinity };
 
 export class Timeline {
   axis = new Axis();
-  plan = throttled(() => this.draw());
+  scheduleDraw = throttled(() => this.draw());
   selected = /** @type {[first: number, last: number] | null} */ (null);
   run = ""; // that the axis is of
-  shown = -1; // the round that was shown when it was drawn
-  drawn = ""; // what the bars were drawn from
+  drawnRound = -1; // the round that was shown when it was drawn
+  drawnKey = ""; // what the bars were drawn from
   size = { width: 0, height: 0 }; // of the chart
 
   /** @param {Stage} stage @param {Player} player @param {HTMLElement} parent */
@@ -49,7 +49,7 @@ export class Timeline {
     /** @param {string} name @param {string} title @param {() => void} act @param {string} [look] */
     const icon = (name, title, act, look) => {
       const item = button(row, "", title, act, look);
-      draw(item, name);
+      drawIcon(item, name);
       return item;
     };
     icon("first", "First round (Home)", () => player.go(0, {}));
@@ -57,10 +57,10 @@ export class Timeline {
     this.toggle = icon("play", "Play (Space)", () => player.toggle(), "cs-play");
     icon("on", "Next round (→)", () => player.step(1));
     icon("last", "Last round (End)", () => player.go(stage.rounds.length - 1, {}));
-    this.place = html("span", "cs-place", row);
-    button(row, "−", "Slower ([)", () => player.faster(-1), "cs-slower");
+    this.placeLabel = html("span", "cs-place", row);
+    button(row, "−", "Slower ([)", () => player.changeSpeed(-1), "cs-slower");
     this.speed = html("span", { class: "cs-speed", title: "Playback speed; 1× is one round a second. Measured times do not depend on it." }, row);
-    button(row, "+", "Faster (])", () => player.faster(1));
+    button(row, "+", "Faster (])", () => player.changeSpeed(1));
     this.newest = button(row, "● newest", "Follow the newest round", () => {
       player.pause();
       stage.go(stage.rounds.length - 1, { follow: true, animate: true });
@@ -69,36 +69,36 @@ export class Timeline {
       this.axis.byTime = !this.axis.byTime;
       this.axis.part = null;
       this.clock.ariaPressed = String(this.axis.byTime);
-      this.plan();
+      this.scheduleDraw();
     }, "cs-by-time");
     this.search = html("span", "cs-search", row);
     this.totals = html("div", { class: "cs-totals", role: "status", "aria-label": "Figures of the selected rounds" }, this.box);
     const key = html("div", { class: "cs-stage-key", title: "The parts of each bar: the share of the round's engine time that each stage took." }, row);
     for (const name of STAGES.slice(0, -2)) html("i", { style: `background: var(--stage-${name})` }, html("span", "", key, name));
-    this.playing();
-    stage.on("value round begin ticks sought", this.plan);
-    stage.on("play state round", () => this.playing());
+    this.drawTransport();
+    stage.on("value round begin ticks sought", this.scheduleDraw);
+    stage.on("play state round", () => this.drawTransport());
     new ResizeObserver(([{ contentRect }]) => {
       this.size = contentRect;
-      this.plan();
+      this.scheduleDraw();
     }).observe(this.chart);
-    this.hands();
+    this.listen();
   }
 
-  playing() {
+  drawTransport() {
     const { player, stage } = this;
-    draw(this.toggle, player.playing ? "pause" : "play");
+    drawIcon(this.toggle, player.playing ? "pause" : "play");
     this.toggle.title = player.playing ? "Pause (Space)" : "Play (Space)";
     this.toggle.setAttribute("aria-label", this.toggle.title);
     write(this.speed, `${player.speed}×`);
-    write(this.place, whereabouts(stage));
+    write(this.placeLabel, placeText(stage));
     this.newest.hidden = !stage.live || stage.following;
   }
 
-  hands() {
+  listen() {
     const { canvas, player, stage } = this;
     const seek = (/** @type {PointerEvent} */ event) => {
-      const index = this.at(event);
+      const index = this.roundAt(event);
       if (index !== null && index !== stage.current) player.go(index, { push: event.type === "pointerdown" });
     };
     let start = /** @type {number | null} */ (null); // of a selection
@@ -106,16 +106,16 @@ export class Timeline {
       canvas.setPointerCapture(event.pointerId);
       player.pause();
       const onRuler = event.clientY - canvas.getBoundingClientRect().top < RULER;
-      start = event.shiftKey || onRuler ? this.at(event) : null;
+      start = event.shiftKey || onRuler ? this.roundAt(event) : null;
       if (start === null) seek(event);
       this.select(start, start ?? 0);
     });
     canvas.addEventListener("pointermove", (event) => {
       if (canvas.hasPointerCapture(event.pointerId)) {
         if (start === null) seek(event);
-        else this.select(start, this.at(event) ?? start);
+        else this.select(start, this.roundAt(event) ?? start);
       }
-      if (start === null) this.say(event);
+      if (start === null) this.showTip(event);
       else this.tip.hidden = true;
     });
     canvas.addEventListener("pointerup", () => { start = null; });
@@ -125,10 +125,10 @@ export class Timeline {
       event.preventDefault();
       this.zoom(event.deltaY > 0 ? ZOOM : 1 / ZOOM, this.pixel(event));
     }, { passive: false });
-    canvas.addEventListener("keydown", (event) => this.press(event));
+    canvas.addEventListener("keydown", (event) => this.onKey(event));
   }
 
-  press(/** @type {KeyboardEvent} */ event) {
+  onKey(/** @type {KeyboardEvent} */ event) {
     const { stage, player } = this;
     const by = event.key === "ArrowLeft" ? -1 : event.key === "ArrowRight" ? 1 : 0;
     const factor = FACTORS[event.key];
@@ -136,22 +136,22 @@ export class Timeline {
     event.preventDefault();
     if (factor) return this.zoom(factor, this.axis.x(this.axis.edges[stage.current]));
     const [first, last] = this.selected || [stage.current, stage.current];
-    const still = stage.current === last ? first : last; // the end that is not moved
+    const fixedEnd = stage.current === last ? first : last; // the end that is not moved
     player.step(by);
-    this.select(still, stage.current);
+    this.select(fixedEnd, stage.current);
   }
 
   /** @param {number} factor @param {number} pixel */
   zoom(factor, pixel) {
     this.axis.zoom(factor, pixel);
-    this.plan();
+    this.scheduleDraw();
   }
 
   /** Selects the rounds between two; none if `one` is null. @param {number | null} one @param {number} other */
   select(one, other) {
     this.selected = one === null ? null : [Math.min(one, other), Math.max(one, other)];
-    this.sum();
-    this.plan();
+    this.drawTotals();
+    this.scheduleDraw();
   }
 
   // Returns whether rounds were selected.
@@ -162,7 +162,7 @@ export class Timeline {
   }
 
   // What the selection comes to.
-  sum() {
+  drawTotals() {
     const { selected, stage } = this;
     const totals = selected && totalsOf(stage.rounds, selected[0], selected[1]);
     const ms = (/** @type {number} */ seconds) => `${(1000 * seconds).toFixed(1)} ms`;
@@ -175,12 +175,12 @@ export class Timeline {
     return event.clientX - this.canvas.getBoundingClientRect().left - LEFT;
   }
 
-  at(/** @type {MouseEvent} */ event) {
+  roundAt(/** @type {MouseEvent} */ event) {
     return this.stage.rounds.length ? this.axis.at(this.pixel(event)) : null;
   }
 
-  say(/** @type {PointerEvent} */ event) {
-    const place = this.at(event);
+  showTip(/** @type {PointerEvent} */ event) {
+    const place = this.roundAt(event);
     this.tip.hidden = place === null;
     if (place === null) return;
     const round = this.stage.rounds[place];
@@ -199,12 +199,12 @@ export class Timeline {
   draw() {
     const { size: { width, height }, stage } = this;
     if (!width || !height) return;
-    this.renew(width);
-    const most = Math.max(4, ...stage.rounds.map((round) => round.keep.length), ...stage.overlaidRuns.flatMap(({ lengths = [] }) => lengths));
+    this.updateAxis(width);
+    const maxTokens = Math.max(4, ...stage.rounds.map((round) => round.keep.length), ...stage.overlaidRuns.flatMap(({ lengths = [] }) => lengths));
     const high = height - TOP - BOTTOM;
     put(this.window, { width: width - LEFT + 2, height, viewBox: `${LEFT - 2} 0 ${width - LEFT + 2} ${height}` });
-    render(this.scale, [...this.scaleMarks(most, high, width), ...this.ruler(width)]);
-    this.drawBars(high / most, high);
+    render(this.scale, [...this.scaleMarks(maxTokens, high, width), ...this.ruler(width)]);
+    this.drawBars(high / maxTokens, high);
     const { current, overlaidRuns } = stage;
     const { selected } = this;
     /** @param {number} first @param {number} last @param {number} y @param {number} tall */
@@ -213,7 +213,7 @@ export class Timeline {
     render(this.under, [
       path("cs-repeated", repetition ? span(repetition.round, rounds.length, 0, TOP + high + BOTTOM) : ""),
       path("cs-chosen", selected ? span(selected[0], selected[1] + 1, 0, TOP + high + BOTTOM) : "")]);
-    const ticks = overlaidRuns.flatMap((run, place) => this.outline(run, place, high / most, TOP + high));
+    const ticks = overlaidRuns.flatMap((run, place) => this.outline(run, place, high / maxTokens, TOP + high));
     const wide = Math.max(3, this.x(current + 1) - this.x(current));
     const found = stage.foundTokens.size ? Array.from(rounds.keys()).filter((index) => rounds[index].tokens.some((id) => stage.foundTokens.has(id))) : [];
     const middle = (/** @type {number} */ index) => (this.x(index) + this.x(index + 1)) / 2;
@@ -221,7 +221,7 @@ export class Timeline {
       path("cs-veil", stage.round ? span(current + 1, stage.rounds.length, 0, height) : ""), // over the rounds after the one that is shown
       path("cs-found", found.map((index) => `M${middle(index)},${TOP}l-4,-5h8z`).join("")), group(ticks), path("cs-here", stage.round ? box(this.x(current) - 1, TOP - 3, wide, high + 5) : "")]);
     put(this.canvas, {
-      "aria-valuemin": 1, "aria-valuemax": Math.max(1, rounds.length), "aria-valuenow": Math.max(1, current + 1), "aria-valuetext": this.place.textContent });
+      "aria-valuemin": 1, "aria-valuemax": Math.max(1, rounds.length), "aria-valuenow": Math.max(1, current + 1), "aria-valuetext": this.placeLabel.textContent });
   }
 
   // The pixel at which a round begins.
@@ -230,18 +230,18 @@ export class Timeline {
   }
 
   // The axis over what there is now; another run is seen whole.
-  renew(/** @type {number} */ width) {
+  updateAxis(/** @type {number} */ width) {
     const { axis, stage } = this;
     if (stage.value.run !== this.run) {
       this.run = stage.value.run;
       axis.part = null;
       this.selected = null;
-      this.sum();
+      this.drawTotals();
     }
-    if (stage.current !== this.shown) axis.show(stage.current);
-    this.shown = stage.current;
+    if (stage.current !== this.drawnRound) axis.show(stage.current);
+    this.drawnRound = stage.current;
     const long = stage.overlaidRuns.map(({ spent = [] }) => (axis.byTime ? spent.reduce((sum, one) => sum + one, 0) : spent.length));
-    axis.lay(stage.rounds, Math.max(1, width - LEFT - 4), Math.max(0, ...long));
+    axis.layOut(stage.rounds, Math.max(1, width - LEFT - 4), Math.max(0, ...long));
   }
 
   /** What each round kept, divided by the shares of its stages; drawn anew only if it has changed.
@@ -249,8 +249,8 @@ export class Timeline {
   drawBars(unit, high) {
     const { axis, stage: { rounds, value: { run } } } = this;
     const drawn = [run, rounds.length, axis.byTime, axis.from, axis.to, axis.width, unit].join(" ");
-    if (drawn === this.drawn) return;
-    this.drawn = drawn;
+    if (drawn === this.drawnKey) return;
+    this.drawnKey = drawn;
     const bars = rounds.flatMap((round, index) => {
       const wide = this.x(index + 1) - this.x(index);
       let bottom = TOP + high;
@@ -305,7 +305,7 @@ export class Timeline {
 }
 
 // Which round is shown; of a recording with gaps also which of those that it has.
-function whereabouts(/** @type {Stage} */ { round, current, rounds }) {
+function placeText(/** @type {Stage} */ { round, current, rounds }) {
   if (!round) return "no round yet";
   const what = round.chunked ? "chunk" : "round";
   const complete = round.index === current && rounds[rounds.length - 1].index === rounds.length - 1;
@@ -313,7 +313,7 @@ function whereabouts(/** @type {Stage} */ { round, current, rounds }) {
 }
 
 /** Icons are drawn because not every system has them in its fonts. @param {HTMLElement} button @param {string} name */
-function draw(button, name) {
+function drawIcon(button, name) {
   if (button.dataset.icon === name) return;
   button.dataset.icon = name;
   const picture = svg("svg", { viewBox: "0 0 16 16", width: 15, height: 15, "aria-hidden": "true" });

@@ -46,17 +46,17 @@ export class Tour {
     this.text = html("p", "", this.box);
     this.exercise = html("p", "cs-exercise", this.box);
     const foot = html("footer", "", this.box);
-    this.place = html("span", "", foot);
+    this.stepLabel = html("span", "", foot);
     button(foot, "Leave", "Leave the tour (Esc)", () => this.stop());
-    this.back = button(foot, "Back", "Previous step", () => this.go(this.step - 1));
-    this.next = button(foot, "Next", "Next step", () => this.go(this.step + 1));
+    this.backButton = button(foot, "Back", "Previous step", () => this.go(this.step - 1));
+    this.nextButton = button(foot, "Next", "Next step", () => this.go(this.step + 1));
   }
 
   // From where it was left; a tour that was finished starts over.
   async start() {
     const left = Number(localStorage.getItem(STORE)) || 0;
     await this.go(left < STEPS.length ? left : 0);
-    this.next.focus();
+    this.nextButton.focus();
   }
 
   // Over the recording which its texts speak of: a person's run, which an exercise asks for, is over with the next step.
@@ -69,36 +69,36 @@ export class Tour {
       if (stage.busy) document.querySelector("#canopy-stop").click();
       await recordings.open(recordings.toured, { still: true });
     }
-    if (!this.open) player.go(0, {});
+    if (!this.isOpen) player.go(0, {});
     const { mode, at, title, text, exercise } = STEPS[step];
     this.step = step;
     stage.setMode(mode);
     write(this.title, title);
     write(this.text, text);
     write(this.exercise, `Try it: ${exercise}`);
-    write(this.place, `${step + 1} of ${STEPS.length}`);
-    write(this.next, step === STEPS.length - 1 ? "Done" : "Next");
-    this.back.hidden = step === 0;
+    write(this.stepLabel, `${step + 1} of ${STEPS.length}`);
+    write(this.nextButton, step === STEPS.length - 1 ? "Done" : "Next");
+    this.backButton.hidden = step === 0;
     this.box.showPopover();
-    this.mark(document.querySelector(at));
+    this.highlight(document.querySelector(at));
   }
 
   // The card stands beside what is marked.
-  mark(/** @type {HTMLElement | null} */ part) {
+  highlight(/** @type {HTMLElement | null} */ part) {
     document.querySelector(".cs-toured")?.classList.remove("cs-toured");
     part?.classList.add("cs-toured");
     part?.scrollIntoView({ block: "nearest" });
   }
 
-  get open() {
+  get isOpen() {
     return this.box.matches(":popover-open");
   }
 
   // True if there was a tour to leave.
   stop() {
-    const { open } = this;
+    const { isOpen: open } = this;
     this.box.hidePopover();
-    this.mark(null);
+    this.highlight(null);
     return open;
   }
 }

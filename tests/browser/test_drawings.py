@@ -116,7 +116,7 @@ def test_the_batch_and_the_timeline_are_drawn_as_pictures_that_stand_alone(onloo
         const blocks = [0, 1].map((seat) => ({{ seat, parents: [0, 0], keep: [0], poolsRows: false }}));
         {STAGE}.round.shared = {{ runs: 2, own: 0, blocks }};
         {STAGE}.run.present.shared = true;
-        {FRAMES}.plan();
+        {FRAMES}.requestDraw();
     }}""")
     page.wait_for_function(f"!{FRAMES}.planned")
     for name, drawn in page.evaluate(f"Array.from({FRAMES}.entries, ([name, {{ panel }}]) => [name, panel.svg()])"):

@@ -100,7 +100,7 @@ def test_it_is_left_by_key_and_button_and_played_again(moving: Any) -> None:
         window.seen = [];
         {STAGE}.on("scene", () => seen.push({SCENE}));
         Canopy.parts.film.timeScale = 0.02;
-        Canopy.parts.player.faster(4);
+        Canopy.parts.player.changeSpeed(4);
         Canopy.parts.recordings.open("merged", {{}});
     }}""")
     moving.wait_for_function(f"{RUN} === 'merged' && {SCENE} === 'card'")

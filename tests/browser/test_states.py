@@ -53,7 +53,7 @@ def test_what_a_rig_says_of_its_runs_is_said_with_the_first_of_them(onlooker: Wa
         stage.emit("value", {});
         return notices.note.message;
     }"""
-    page.evaluate("Canopy.parts.notices.seen.clear()")  # of a first try
+    page.evaluate("Canopy.parts.notices.hiddenNotes.clear()")  # of a first try
     assert page.evaluate(said, "Weights are rounded.") == "Weights are rounded."
     page.evaluate(COMING, [MINE, ""])
     assert page.evaluate(said, "Weights are rounded.") == ""

@@ -72,7 +72,7 @@ def test_rounds_in_quick_succession_are_whole_trees_and_one_round_in_all_panels(
     partial, apart = page.evaluate("""async () => {
         const { stage, frames } = Canopy.parts;
         const entries = [...frames.entries.values()];
-        const shown = () => entries.filter((entry) => frames.shown(entry)).map(({ panel }) => panel.round);
+        const shown = () => entries.filter((entry) => frames.isShown(entry)).map(({ panel }) => panel.round);
         let [now, partial, apart] = [performance.now(), 0, 0];
         performance.now = () => (now += 9); // a panel a frame, however fast the machine is
         for (let index = 0; index < stage.rounds.length; index++) {

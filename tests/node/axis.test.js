@@ -11,7 +11,7 @@ const ROUNDS = [0.01, 0.02, 0.01, 0.04, 0.02].map((spent, index) => ({
 function laid(byTime) {
   const axis = new Axis();
   axis.byTime = byTime;
-  axis.lay(ROUNDS, 100);
+  axis.layOut(ROUNDS, 100);
   return axis;
 }
 
@@ -28,14 +28,14 @@ test("zooming keeps the place under the pointer, stays within the run, and ends 
     const axis = laid(byTime);
     const before = axis.at(70);
     axis.zoom(0.7, 70);
-    axis.lay(ROUNDS, 100);
+    axis.layOut(ROUNDS, 100);
     assert.equal(axis.at(70), before);
     assert.ok(axis.from > 0 && axis.to < axis.edges.at(-1));
     axis.show(0);
-    axis.lay(ROUNDS, 100);
+    axis.layOut(ROUNDS, 100);
     assert.equal(axis.from, 0);
     for (let notch = 0; notch < 20; notch++) axis.zoom(0.5, 100);
-    axis.lay(ROUNDS, 100);
+    axis.layOut(ROUNDS, 100);
     assert.ok(Math.abs(axis.to - axis.from - (3 * axis.edges.at(-1)) / 5) < 1e-9, "not less than three rounds");
     axis.zoom(Infinity, 50);
     assert.equal(axis.part, null);

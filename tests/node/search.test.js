@@ -22,7 +22,7 @@ test("what arrives later is found too, what is shown stays, and earlier rounds a
   Object.defineProperty(stage.rounds[1], "tokens", { get: () => assert.fail("searched again") });
   stage.read([state, round(2, [2, 3], { 3: " yes" })]);
   assert.deepEqual(search.hits, [{ index: 1, node: 1 }, { index: 2, node: 0 }, { index: 2, node: 1 }]);
-  assert.equal(search.at, 0);
+  assert.equal(search.hitIndex, 0);
   stage.read([{ ...state, run: "b" }, header(), round(0, [5, 4], { 4: "yes", 5: "" })]);
   assert.deepEqual(search.hits, [{ index: 0, node: 1 }]);
 });

@@ -193,5 +193,5 @@ test("a run branches off where nothing before is missing, and not with a token t
     return stage.canBranch;
   });
   assert.deepEqual(can, [true, true, false]);
-  assert.deepEqual([7, 8].map((token) => stage.ends(token)), [true, false]);
+  assert.deepEqual([7, 8].map((token) => stage.endsText(token)), [true, false]);
 });
