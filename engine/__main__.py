@@ -1,7 +1,5 @@
 """`python -m engine VERB …`: the engine from the command line, see ``commands/``."""
 
-from __future__ import annotations
-
 import signal
 from importlib import import_module
 

@@ -3,8 +3,6 @@
 A message says what is wrong, what was seen and what is allowed. The page and the command line print it unchanged.
 """
 
-from __future__ import annotations
-
 
 class CanopyError(Exception):
     """A failure whose message is a sentence for the user."""

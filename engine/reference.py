@@ -9,8 +9,6 @@ function from the text to log probabilities (depth, V): one distribution for eac
 knows what the others will be (block diffusion).
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from heapq import heappop, heappush

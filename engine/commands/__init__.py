@@ -7,8 +7,6 @@ returns an ``Outcome``, or raises CanopyError with the reason why it cannot; the
 shared flag once and checks values.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType

@@ -3,8 +3,6 @@
     python -m engine anatomy --trace run.jsonl.gz other.jsonl.gz
 """
 
-from __future__ import annotations
-
 import argparse
 from dataclasses import asdict
 

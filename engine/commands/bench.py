@@ -15,8 +15,6 @@ measures requests that share their passes: the same budget for all, auto for eac
 counts what a round asks of a GPU, on a pretended one (``engine/measure/pretended_gpu.py``): the same on every machine.
 """
 
-from __future__ import annotations
-
 import argparse
 from collections.abc import Mapping, Sequence
 from dataclasses import replace

@@ -10,8 +10,6 @@ With --concurrency, several mixed requests share their passes, and those at the 
 too. The exit status is 1 if a text differs.
 """
 
-from __future__ import annotations
-
 import argparse
 import random
 from collections.abc import Iterator, Sequence

@@ -3,8 +3,6 @@
     python -m engine doctor --rig TARGET::DRAFTER --prompts FILE.jsonl
 """
 
-from __future__ import annotations
-
 import argparse
 from collections import Counter
 from dataclasses import asdict

@@ -3,8 +3,6 @@
     python -m engine fetch --rig smollm2
 """
 
-from __future__ import annotations
-
 import argparse
 import shutil
 

@@ -4,8 +4,6 @@ A check turns a word of the command line into a value, or raises ``ArgumentTypeE
 flag's name: "is 0; it has to be a whole number from 1 to 1000".
 """
 
-from __future__ import annotations
-
 import os
 from argparse import ArgumentParser, ArgumentTypeError, Namespace, _ArgumentGroup
 from collections.abc import Callable, Mapping

@@ -4,8 +4,6 @@
     python -m engine generate --prompt - < question.txt
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import sys

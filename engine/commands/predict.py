@@ -3,8 +3,6 @@
     python -m engine predict --model qwen3-8b --device H200 --trace run.jsonl.gz
 """
 
-from __future__ import annotations
-
 import argparse
 from collections.abc import Mapping
 from dataclasses import asdict
@@ -12,18 +10,9 @@ from typing import Any
 
 from engine.commands import Outcome, aligned, flags
 from engine.errors import RequestError
+from engine.lab import machines
 from engine.lab.anatomy import anatomy
 from engine.lab.flags import READ_IN, flags_of_run
-from engine.lab.machines import (
-    LINES,
-    PUBLISHED_DEVICE,
-    PUBLISHED_MODEL,
-    caution,
-    devices,
-    machine_curve,
-    models,
-    too_large_reason,
-)
 from engine.records import MAX_TOKENS
 from engine.trace import load
 
@@ -31,10 +20,10 @@ NODES = (0, *(2**power for power in range(2, 11)))  # drafted in a round
 
 
 def add(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--model", type=flags.one_of(*models()), default=PUBLISHED_MODEL, metavar="MODEL",
-                        help=f"of {', '.join(models())}")
-    parser.add_argument("--device", type=flags.one_of(*devices()), default=PUBLISHED_DEVICE, metavar="DEVICE",
-                        help=f"of {', '.join(devices())}")
+    parser.add_argument("--model", type=flags.one_of(*machines.models()), default=machines.PUBLISHED_MODEL,
+                        metavar="MODEL", help=f"of {', '.join(machines.models())}")
+    parser.add_argument("--device", type=flags.one_of(*machines.devices()), default=machines.PUBLISHED_DEVICE,
+                        metavar="DEVICE", help=f"of {', '.join(machines.devices())}")
     parser.add_argument("--context", type=flags.int_between(0, MAX_TOKENS), default=1024, metavar="N",
                         help="tokens before the round")
     parser.add_argument("--trace", type=flags.readable_file, nargs="+", default=[], metavar="FILE",
@@ -42,16 +31,17 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> Outcome:
-    if reason := too_large_reason(args.model, args.device):
+    if reason := machines.too_large_reason(args.model, args.device):
         raise RequestError(f"{reason[:-1]}; choose a smaller model or a larger device.")
-    curves = {line: machine_curve(args.model, args.device, line, args.context) for line in LINES}
+    curves = {line: machines.machine_curve(args.model, args.device, line, args.context)
+              for line in machines.LINES}
     runs = anatomy([load(path) for path in args.trace])
     result = {
         "curves": {line: asdict(curve) for line, curve in curves.items()},
         "rounds_ms": {line: {nodes: curve.round_ms(nodes + 1, nodes, min(nodes, 1)) for nodes in NODES}
                       for line, curve in curves.items()},
         "flags": {line: [asdict(row) for row in flags_of_run(runs, curve)] for line, curve in curves.items()},
-        "caution": caution()}
+        "caution": machines.caution()}
     return Outcome(result, summary(result))
 
 

@@ -4,8 +4,6 @@ Exit status: 0 done; 1 it failed, or what was checked does not hold; 2 the comma
 interrupted.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

@@ -10,8 +10,6 @@ budgets, each in turns with plain decoding. Let the machine be idle: a budget at
 no point in the curve.
 """
 
-from __future__ import annotations
-
 import argparse
 from collections.abc import Iterator, Sequence
 from dataclasses import replace

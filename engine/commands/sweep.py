@@ -7,8 +7,6 @@ Plain decoding is always measured too. A sweep may be stopped at any time; ``--r
 sweep with its own settings. Prints a table, then one JSON line; the exit status is 1 if a run failed.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

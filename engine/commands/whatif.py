@@ -3,8 +3,6 @@
     python -m engine whatif --trace run.jsonl.gz
 """
 
-from __future__ import annotations
-
 import argparse
 from dataclasses import asdict
 from typing import Any

@@ -1,7 +1,5 @@
 """Acceptance rules: from the target's verification of a tree, the rows to keep and the bonus token."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

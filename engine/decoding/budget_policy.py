@@ -4,8 +4,6 @@ A policy sees only what is known before verification, so the tree's shape cannot
 text is the same at any pace.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

@@ -6,8 +6,6 @@ depth are expanded, and the best of all proposals are kept (the expansion and re
 from EAGLE-2). ``full`` is the whole tree of a depth and a width (paper 003, "The Tree").
 """
 
-from __future__ import annotations
-
 from array import array
 from collections.abc import Callable
 from heapq import heappop, heappush, heapreplace

@@ -1,7 +1,5 @@
 """Combiners: each turns the drafters' trees into the one tree that is verified, of a node budget at most."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from itertools import accumulate

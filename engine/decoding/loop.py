@@ -17,15 +17,7 @@ import numpy as np
 
 from engine.decoding.budget_policy import BudgetPolicy, cut_trees
 from engine.decoding.methods import Method, split_rule_of
-from engine.decoding.protocols import (
-    BatchDrafter,
-    Drafter,
-    Features,
-    SelfDrafter,
-    Target,
-    check,
-    trial_draws,
-)
+from engine.decoding.protocols import BatchDrafter, Drafter, Features, SelfDrafter, Target, check, trial_draws
 from engine.decoding.tree import pack, root_only
 from engine.records import STAGES, Acceptance, DraftTree, Lattice, Request, Round, Verification
 

@@ -1,8 +1,6 @@
 """The methods, one row each, made of builders, combiners and acceptance rules; a single loop (``decoding/loop.py``)
 runs them all."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType

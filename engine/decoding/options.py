@@ -3,8 +3,6 @@
 Every entry point (``rig.generate``, command line, page, presets, HTTP) uses ``prompt_request``.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Collection, Mapping
 from dataclasses import MISSING, asdict, fields

@@ -1,7 +1,5 @@
 """What follows from a tree's parents (depths, masks, paths), and the tree as rows of one forward pass."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from engine.records import DraftTree, Floats, Integers, PackedTree

@@ -22,26 +22,9 @@ from transformers.models.llama.modeling_llama import LlamaDecoderLayer, LlamaRMS
 
 from engine.checkpoints.files import read_config
 from engine.checkpoints.weights import fill_model, load_weights, move_model
+from engine.drafters import fields, kinds
 from engine.drafters.beam import PUBLISHED_BEAM, FeatureDrafter
 from engine.drafters.dflash.model import Rotation
-from engine.drafters.fields import (
-    draft_token_ids,
-    ignored_note,
-    neighbours_to_halves,
-    over_vocabulary,
-    turns_neighbours,
-    without_place,
-)
-from engine.drafters.kinds import (
-    DrafterPlan,
-    TargetFacts,
-    architectures,
-    check_equal,
-    check_taps,
-    refuse_unknown,
-    tap_columns,
-    unsteady_rope,
-)
 from engine.models.cache import LayeredCache
 from engine.models.target import TorchTarget
 
@@ -123,44 +106,44 @@ class Eagle3Drafter(FeatureDrafter):
     def _predict(self, states: Tensor) -> Tensor:
         logits: Tensor = self.model.lm_head(self.model.norm(states)).float()
         token_ids = self.model.token_ids
-        return logits if token_ids is None else over_vocabulary(logits, token_ids, self.model.config.vocab_size)
+        return logits if token_ids is None else fields.over_vocabulary(logits, token_ids, self.model.config.vocab_size)
 
 
 def recognises(values: Mapping[str, Any]) -> bool:
     """Return whether a config.json says that it is an EAGLE-3 drafter, or has a draft vocabulary."""
-    return "eagle3" in architectures(values) or "draft_vocab_size" in values
+    return "eagle3" in kinds.architectures(values) or "draft_vocab_size" in values
 
 
-def plan(folder: Path, target: TargetFacts) -> DrafterPlan:
+def plan(folder: Path, target: kinds.TargetFacts) -> kinds.DrafterPlan:
     """Return the plan of an EAGLE-3 drafter; RigError if it cannot run on this target as it was trained."""
     values = read_config(folder)
     inside, layers = values.get("eagle_config") or {}, int(target.config.num_hidden_layers)
-    unplaced = {name: value for name, value in without_place(values | inside, LlamaConfig, SILENT).items()
+    unplaced = {name: value for name, value in fields.without_place(values | inside, LlamaConfig, SILENT).items()
                 if AS_RUN.get(name) is not value}
     config = LlamaConfig(attn_implementation="canopy_grouped", **{
         key: value for key, value in values.items() if key not in ("auto_map", "eagle_config", "attn_implementation")})
-    refuse_unknown(folder, {"num_hidden_layers": config.num_hidden_layers != 1 and config.num_hidden_layers,
-                            **unsteady_rope(config)})
+    kinds.refuse_unknown(folder, {"num_hidden_layers": config.num_hidden_layers != 1 and config.num_hidden_layers,
+                            **kinds.unsteady_rope(config)})
     taps = tuple(inside.get("eagle_aux_hidden_state_layer_ids") or (1, layers // 2 - 1, layers - 4))
-    config.taps, config.turns_neighbours = len(taps), turns_neighbours(unplaced)
+    config.taps, config.turns_neighbours = len(taps), fields.turns_neighbours(unplaced)
     config.draft_vocab_size = values.get("draft_vocab_size") or config.vocab_size
     config.target_hidden_size = values.get("target_hidden_size") or config.hidden_size
     config.head_dim = config.head_dim or config.hidden_size // config.num_attention_heads
-    check_equal(folder, "a target of hidden size", config.target_hidden_size, target.config.hidden_size)
-    check_equal(folder, "a vocabulary of", config.vocab_size, target.config.vocab_size)
-    check_taps(folder, taps, target.config)
-    return DrafterPlan(taps, partial(_load, folder, config, taps), note=ignored_note(folder, unplaced))
+    kinds.check_equal(folder, "a target of hidden size", config.target_hidden_size, target.config.hidden_size)
+    kinds.check_equal(folder, "a vocabulary of", config.vocab_size, target.config.vocab_size)
+    kinds.check_taps(folder, taps, target.config)
+    return kinds.DrafterPlan(taps, partial(_load, folder, config, taps), note=fields.ignored_note(folder, unplaced))
 
 
 def _load(folder: Path, config: LlamaConfig, taps: Sequence[int], target: TorchTarget) -> Eagle3Drafter:
     weights = load_weights(folder)
     embedded = weights.pop(EMBEDDING, None)
-    model = Eagle3Model(config, draft_token_ids(folder, weights, config.draft_vocab_size, config.vocab_size))
+    model = Eagle3Model(config, fields.draft_token_ids(folder, weights, config.draft_vocab_size, config.vocab_size))
     if config.turns_neighbours:
-        weights = neighbours_to_halves(weights, config.head_dim)
+        weights = fields.neighbours_to_halves(weights, config.head_dim)
     fill_model(model, weights, folder)
     model = move_model(model, target.device, target.model.dtype)
     embedding = target.embedding if embedded is None else nn.Embedding.from_pretrained(
         embedded.to(device=target.device, dtype=target.model.dtype))
-    check_equal(folder, "token embeddings of size", config.hidden_size, embedding.weight.shape[1])
-    return Eagle3Drafter(model, embedding, tap_columns(target, taps))
+    kinds.check_equal(folder, "token embeddings of size", config.hidden_size, embedding.weight.shape[1])
+    return Eagle3Drafter(model, embedding, kinds.tap_columns(target, taps))

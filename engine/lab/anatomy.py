@@ -4,8 +4,6 @@ have.
 Ranks count from 0 in code and from 1 in sentences. ``omissions`` lists what cannot be computed from a trace.
 """
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass

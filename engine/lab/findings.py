@@ -1,7 +1,5 @@
 """Judges the doctor's measurements: one finding per check, with the figure that it rests on."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 

@@ -3,8 +3,6 @@
 Sources: vLLM's documentation, SGLang's ``arg_groups/speculative_hook.py``, ``llama-server --help`` (``READ_IN``).
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType

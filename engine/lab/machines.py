@@ -6,8 +6,6 @@ other work in units of a layer (fitted on Qwen3-4B alone), and building tree and
 labelled predicted, and never share an axis with measured ones.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass

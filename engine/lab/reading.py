@@ -4,8 +4,6 @@ Acceptance is counted by prefix. A ``merged`` tree may hold a prefix twice; it c
 that a drafter gives it.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass

@@ -4,8 +4,6 @@ The text is known, so the accepted tokens of such a tree at a recorded position 
 begin its rounds at other positions, however.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace

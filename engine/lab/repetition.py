@@ -6,8 +6,6 @@ is such copies. White space and list markers at the start of a line are ignored,
 list of different items is not.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from itertools import accumulate

@@ -4,8 +4,6 @@ The text does not depend on the tree, because a sampled token's draw belongs to 
 of a real run. Speeds come from the measured cost curve, and are labelled predicted.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise

@@ -1,7 +1,5 @@
 """Formats measured speeds, and compares them with plain decoding's, for every view, table and file."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from math import floor, log10
 

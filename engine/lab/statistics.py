@@ -1,7 +1,5 @@
 """Intervals of shares, means and medians; histogram, acceptance by depth and rank, and calibration of readings."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise

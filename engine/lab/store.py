@@ -5,8 +5,6 @@ stands. With a write-ahead log, readers can read while the one writer, who holds
 FULL`` keeps committed results through a power cut.
 """
 
-from __future__ import annotations
-
 import fcntl
 import json
 import os

@@ -3,8 +3,6 @@
 A race measures several settings on one prompt, interleaved, to replay them side by side.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate

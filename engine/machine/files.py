@@ -1,8 +1,6 @@
 """Files: only ordinary ones are read and written, one is replaced only by another that is complete, and those that are
 kept between starts have their folder."""
 
-from __future__ import annotations
-
 import errno
 import os
 import stat

@@ -10,8 +10,6 @@ Python ends daemon threads by unwinding them, and a thread that is inside torch 
 run torch are ``TorchThread``s, and programs end with ``exit_now``, since other threads may be loading a rig.
 """
 
-from __future__ import annotations
-
 import atexit
 import os
 import sys

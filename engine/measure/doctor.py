@@ -4,8 +4,6 @@ The score is the mean accepted length of the drafter's greedy chains against the
 all layers are kept, so that any tap can be tried. Thinking changes the text itself, so it is compared by τ.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from copy import copy, deepcopy
 from dataclasses import dataclass, replace

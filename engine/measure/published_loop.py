@@ -6,8 +6,6 @@ the end of each stage. It writes the same text at another speed; in ``engine.com
 002, Algorithm 1 and sections 4.3 and 4.4.
 """
 
-from __future__ import annotations
-
 import heapq
 from collections.abc import Iterator
 from typing import Any

@@ -1,7 +1,5 @@
 """A what-if on a rig: from a text that the target wrote, every method's forecast at every budget."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from time import perf_counter

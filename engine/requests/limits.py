@@ -1,7 +1,5 @@
 """Checks of user input, with error messages, and limits of values that are not options of a run."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Collection
 from typing import Any

@@ -4,8 +4,6 @@ A prompt file holds JSON lines with a ``prompt`` (or ``turns``, whose first is u
 (``domain`` in older files).
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Mapping, Sequence

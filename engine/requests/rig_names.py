@@ -7,8 +7,6 @@ drafter its block size. random:SHAPE is a rig of random weights in a published s
 (``serving/random_weights.py``). http://HOST:PORT is a server that runs already, and with #MODEL one of its models.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -3,8 +3,6 @@
 A mock round's tree is not drafted, and only its root is committed.
 """
 
-from __future__ import annotations
-
 import random
 from collections import defaultdict
 from collections.abc import Callable, Generator, Hashable, Mapping, Sequence

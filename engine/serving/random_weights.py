@@ -13,13 +13,7 @@ from typing import Any, TypeVar
 import torch
 from tokenizers import Tokenizer
 from torch import nn
-from transformers import (
-    AutoModelForCausalLM,
-    LlamaConfig,
-    PreTrainedConfig,
-    PreTrainedTokenizerFast,
-    Qwen3Config,
-)
+from transformers import AutoModelForCausalLM, LlamaConfig, PreTrainedConfig, PreTrainedTokenizerFast, Qwen3Config
 from transformers.initialization import no_init_weights
 
 from engine.checkpoints.memory import Opening, Storage, check_memory

@@ -1,7 +1,5 @@
 """The lines of a run, statistics and texts computed from them, and an estimate of their memory."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 

@@ -5,8 +5,6 @@ A round needs tokens, parents, keep and bonus. What an engine did not record is 
 target's choices along the walk are always known.
 """
 
-from __future__ import annotations
-
 import base64
 import json
 import math

@@ -4,8 +4,6 @@ The limits of a trace are in ``engine/recorder.py``. The longest shipped recordi
 1,024 nodes with two drafters takes 0.3 MB.
 """
 
-from __future__ import annotations
-
 import os
 import zlib
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Writes a trace to a file."""
 
-from __future__ import annotations
-
 import base64
 import gzip
 import json

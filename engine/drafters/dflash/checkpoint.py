@@ -18,34 +18,14 @@ from transformers import Qwen3Config
 
 from engine.checkpoints.files import read_config
 from engine.checkpoints.weights import fill_model, load_weights, move_model
+from engine.drafters import fields, kinds
 from engine.drafters.dflash.drafter import DFlashDrafter
 from engine.drafters.dflash.model import DFlashModel
-from engine.drafters.fields import (
-    draft_token_ids,
-    ignored_note,
-    neighbours_to_halves,
-    over_vocabulary,
-    turns_neighbours,
-    without_place,
-)
-from engine.drafters.kinds import (
-    DrafterPlan,
-    StrictFields,
-    TargetFacts,
-    architectures,
-    check_equal,
-    check_taps,
-    checked,
-    off,
-    refuse_unknown,
-    tap_columns,
-    unsteady_rope,
-)
 from engine.models.packed_linear import PackedHead
 from engine.models.target import TorchTarget
 
 
-class Options(StrictFields):
+class Options(kinds.StrictFields):
     """Options of every family; other families have more. What is ``Any`` is known and not followed."""
 
     mask_token_id: NonNegativeInt
@@ -90,7 +70,7 @@ class DSpark(Options):
     confidence_head_with_markov: Any = None
 
 
-class Speculators(StrictFields):
+class Speculators(kinds.StrictFields):
     """Fields that only the format of speculators has."""
 
     aux_hidden_state_layer_ids: list[int]
@@ -119,25 +99,25 @@ SILENT = frozenset({"block_size", "dflash_config", "num_target_layers", "quantiz
 
 def recognises(values: Mapping[str, Any]) -> bool:
     """Return whether a config.json has a block-diffusion drafter's own options, or says that it is one."""
-    named = architectures(values)
+    named = kinds.architectures(values)
     return (any(part in named for part in ("dflash", "dspark", "treeflash")) or "dflash_config" in values
             or values.get("speculators_model_type") in ("dflash", "dflash2", "dspark"))
 
 
-def plan(folder: Path, target: TargetFacts) -> DrafterPlan:
+def plan(folder: Path, target: kinds.TargetFacts) -> kinds.DrafterPlan:
     """Return the plan of a block-diffusion drafter; RigError if it cannot run on this target as it was trained."""
     config = drafter_config(folder, target.block_size)
     options = config.dflash_config
     taps = tuple(options["target_layer_ids"])
-    check_equal(folder, "hidden size", config.hidden_size, target.config.hidden_size)
-    check_equal(folder, "a vocabulary of", config.vocab_size, target.config.vocab_size)
+    kinds.check_equal(folder, "hidden size", config.hidden_size, target.config.hidden_size)
+    kinds.check_equal(folder, "a vocabulary of", config.vocab_size, target.config.vocab_size)
     if options["num_target_layers"]:
-        check_equal(folder, "num_target_layers", options["num_target_layers"], target.config.num_hidden_layers)
-    check_taps(folder, taps, target.config)
+        kinds.check_equal(folder, "num_target_layers", options["num_target_layers"], target.config.num_hidden_layers)
+    kinds.check_taps(folder, taps, target.config)
     # the angles are a formula, so a drafter serves texts as long as its target does
     config.max_position_embeddings = max(
         config.max_position_embeddings, target.config.max_position_embeddings) + config.block_size
-    return DrafterPlan(taps, partial(_load, folder, config), sees_path=False, thinking=False,
+    return kinds.DrafterPlan(taps, partial(_load, folder, config), sees_path=False, thinking=False,
                        note=options["note"], kind="dspark" if options["kind"] == "dspark" else "")
 
 
@@ -146,17 +126,18 @@ def _load(folder: Path, config: Qwen3Config, target: TorchTarget) -> DFlashDraft
     weights = {name.removeprefix("model."): value for name, value in load_weights(folder).items()
                if not name.startswith(CONFIDENCE_HEAD)}
     matrices = {name: weights.pop(f"{name}.weight", None) for name in ("embed_tokens", "lm_head")}
-    token_ids = draft_token_ids(folder, weights, config.draft_vocab_size, config.vocab_size)
+    token_ids = fields.draft_token_ids(folder, weights, config.draft_vocab_size, config.vocab_size)
     if token_ids is not None and MARKOV_BIAS in weights:  # what biases a token that is never proposed is never read
-        weights[MARKOV_BIAS] = over_vocabulary(weights[MARKOV_BIAS].T, token_ids, config.vocab_size, 0.0).T.contiguous()
+        biases = fields.over_vocabulary(weights[MARKOV_BIAS].T, token_ids, config.vocab_size, 0.0)
+        weights[MARKOV_BIAS] = biases.T.contiguous()
     if options["turns_neighbours"]:
-        weights = neighbours_to_halves(weights, config.head_dim)
+        weights = fields.neighbours_to_halves(weights, config.head_dim)
     fill_model(model, weights, folder)
     embedding, head = target.embedding, target.logits
     for name, rows in (("embed_tokens", config.vocab_size), ("lm_head", config.draft_vocab_size)):
         value, shape = matrices[name], (rows, config.hidden_size)
         if value is not None or rows != config.vocab_size:
-            check_equal(folder, f"{name} of shape", value if value is None else tuple(value.shape), shape)
+            kinds.check_equal(folder, f"{name} of shape", value if value is None else tuple(value.shape), shape)
     to_target = partial(move_model, device=target.device, dtype=target.model.dtype)
     if matrices["embed_tokens"] is not None:
         embedding = to_target(nn.Embedding.from_pretrained(matrices["embed_tokens"]))
@@ -164,38 +145,41 @@ def _load(folder: Path, config: Qwen3Config, target: TorchTarget) -> DFlashDraft
         linear = nn.Linear(config.hidden_size, config.draft_vocab_size, bias=False, device="meta")
         linear.weight = nn.Parameter(matrices["lm_head"], requires_grad=False)
         head = PackedHead(to_target(linear))
-    return DFlashDrafter(to_target(model), embedding, head, token_ids, tap_columns(target, options["target_layer_ids"]))
+    columns = kinds.tap_columns(target, options["target_layer_ids"])
+    return DFlashDrafter(to_target(model), embedding, head, token_ids, columns)
 
 
 def drafter_config(folder: Path, block_size: int | None = None) -> Qwen3Config:
     """Return the drafter's config with all of its own options in ``dflash_config``, wherever the checkpoint keeps them.
     A given ``block_size`` counts instead of the checkpoint's. RigError names an option that is not followed."""
     values = _plain(folder, read_config(folder))
-    kind = next(kind for kind in FAMILIES if kind in architectures(values))
+    kind = next(kind for kind in FAMILIES if kind in kinds.architectures(values))
     family, inside = FAMILIES[kind], values.get("dflash_config") or {}
     configured = {name: value for name, value in {**values, **inside}.items() if value is not None}
-    options = checked(folder, family, configured | ({"block_size": block_size} if block_size else {})).model_dump()
-    unplaced = without_place(values, Qwen3Config, SILENT | family.model_fields.keys()) | {
+    configured |= {"block_size": block_size} if block_size else {}
+    options = kinds.checked(folder, family, configured).model_dump()
+    unplaced = fields.without_place(values, Qwen3Config, SILENT | family.model_fields.keys()) | {
         name: value for name, value in inside.items() if name not in {*family.model_fields, CAUSAL}}
-    note = ignored_note(folder, {
+    note = fields.ignored_note(folder, {
         name: value for name, value in unplaced.items()
-        if not (name in COMPANIONS and off(unplaced.get(COMPANIONS[name])))
+        if not (name in COMPANIONS and kinds.off(unplaced.get(COMPANIONS[name])))
         and (name, value) not in (("projector_type", kind or "dflash"), *NEUTRAL)})
     config = Qwen3Config(**{key: value for key, value in values.items() if key not in ("auto_map", "dflash_config")})
     config.draft_vocab_size = values.get("draft_vocab_size") or config.vocab_size
     config.block_size = options["block_size"]
     causal = inside.get(CAUSAL, True if options.get("causal_head") else None)
     config.dflash_config = {
-        **options, "note": note, "kind": kind, "turns_neighbours": turns_neighbours(unplaced),
+        **options, "note": note, "kind": kind, "turns_neighbours": fields.turns_neighbours(unplaced),
         "causal": causal if values.get("is_causal") is None else values["is_causal"],
         "ar_approximation": options.get("treeflash_config", {}).get("ar_approximation")}
-    options, kinds, vocabulary = config.dflash_config, set(config.layer_types or ["full_attention"]), config.vocab_size
+    options, vocabulary = config.dflash_config, config.vocab_size
+    layer_kinds = set(config.layer_types or ["full_attention"])
     turned = (config.rope_parameters or {}).get("partial_rotary_factor", 1.0)
     head, correction = options.get("markov_head_type"), options["ar_approximation"]
     group, top_k = options.get("conv_group_size", 1), options.get("selector_top_k", 0)
-    refuse_unknown(folder, {  # what the drafter's code does not follow
-        "layer_types": ", ".join(sorted(kinds - {"full_attention", "sliding_attention"})),
-        "sliding layers without a sliding_window": "sliding_attention" in kinds and not config.sliding_window,
+    kinds.refuse_unknown(folder, {  # what the drafter's code does not follow
+        "layer_types": ", ".join(sorted(layer_kinds - {"full_attention", "sliding_attention"})),
+        "sliding layers without a sliding_window": "sliding_attention" in layer_kinds and not config.sliding_window,
         "quantization_config": bool(values.get("quantization_config")),
         "partial_rotary_factor": turned != 1.0 and turned,
         "hidden_act": config.hidden_act != "silu" and config.hidden_act,
@@ -204,7 +188,7 @@ def drafter_config(folder: Path, block_size: int | None = None) -> Qwen3Config:
         "conv_group_size that does not divide hidden_size": config.hidden_size % group and group,
         "selector_top_k beyond its vocabulary": top_k > vocabulary and top_k,
         "mask_token_id beyond its vocabulary": options["mask_token_id"] >= vocabulary and options["mask_token_id"],
-        **unsteady_rope(config)})
+        **kinds.unsteady_rope(config)})
     return config
 
 
@@ -215,7 +199,7 @@ def _plain(folder: Path, values: Mapping[str, Any]) -> Mapping[str, Any]:
     """
     if "speculators_model_type" not in values:
         return values
-    theirs = checked(folder, Speculators, values)
+    theirs = kinds.checked(folder, Speculators, values)
     rest = {name: value for name, value in values.items() if name not in Speculators.model_fields}
     methods = theirs.speculators_config.get("proposal_methods") or [{}]
     if methods[0].get("speculative_tokens") == values.get("block_size", 0) - 1:
