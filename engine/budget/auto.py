@@ -1,27 +1,24 @@
-"""budget=auto: verify as many nodes as pay on this machine, for one run or for several that share rounds.
+"""budget=auto: verifies as many nodes as pay on this machine, for one run or for several that share rounds.
 
-A node is worth its chance of being accepted. A row costs what the cost curve says. A round verifies the number of nodes
-n that maximises E(n) − λ T(n): the expected tokens, less the round's time priced at λ, the tokens per millisecond of
-recent rounds. (λ is what that time would yield elsewhere, so this maximises the rate of the whole text; maximising
-E(n) / T(n) in every round would not.) T is a staircase, because kernels come in sizes, so all measured sizes are tried.
+A round verifies the number of nodes n that maximises E(n) − λ T(n): the expected tokens, less the round's time priced
+at λ, the tokens per millisecond of recent rounds. (Maximising E(n) / T(n) in every round would not maximise the rate of
+the whole text.) T comes from the cost curve, a staircase, so all measured sizes are tried.
 
 Three estimates are kept from run to run of the same drafters (``DraftHistory``):
 
-- **Calibration of acceptance.** A node's chance is the drafter's probability of its path, scaled by how often nodes of
+- **Calibration of acceptance**: a node's chance is the drafter's probability of its path, scaled by how often nodes of
   that rank were accepted.
 - **The balance of drafting**: accepted tokens, less the cost of drafting in tokens of plain decoding. Below zero the
-  drafter pauses until the allowance ``EXPLORATION`` has paid for its last draft, so a cheap drafter is retried soon and
-  an expensive one rarely. Accepted tokens count, not promised ones: a drafter can be sure of itself and always wrong.
-- **A correction of the drafting cost.** A curve measured in one second beside other programs may be wrong by half. We
-  learn one correction factor: the measured cost of a drafting round over the predicted cost, both relative to the plain
-  rounds beside it. Machine load cancels out.
+  drafter pauses until the allowance ``EXPLORATION`` has paid for its last draft. Promised tokens do not count, because
+  a drafter can be sure of itself and always wrong.
+- **A correction of the drafting cost**: the measured cost of a drafting round over the predicted one, both relative to
+  the plain rounds beside it, so that machine load cancels out.
 
 Runs at ``auto`` share one total of rows. Chances fall along every path, so the most probable nodes of all trees are the
-best use of a number of rows, and they form a top part of each tree. Runs at fixed budgets keep their whole trees. The
-cost of shared passes and drafts is read from the curve of one run, at the total number of rows.
+best use of it, and form a top part of each tree. Runs at fixed budgets keep their whole trees.
 
-No constant is tuned: halving or doubling any of them changes the time over recorded drafts, at the costs of ten
-machines, by at most 1.5 % (``tests/engine/budget``).
+No constant is tuned: halving or doubling one changes the time over recorded drafts by at most 1.5 %
+(``tests/engine/budget``).
 """
 
 from __future__ import annotations
@@ -102,8 +99,8 @@ class DraftHistory:
     def correct(self, extra: float, measured: float) -> None:
         """Learn the correction factor from a drafting round.
 
-        A line through the origin is fitted, so rounds that cost hardly more than a plain one, and show only noise, have
-        hardly any weight. Logarithms are compared, so delays of drafting and of plain rounds cancel on average.
+        We fit a line through the origin, so rounds that cost hardly more than a plain one, and show only noise, weigh
+        little. Logarithms are compared, so that delays cancel on average.
 
         Args:
             extra: predicted duration beyond a plain round, uncorrected, in plain rounds.
@@ -128,11 +125,8 @@ class Candidates:
 
 
 class RoundPrediction(NamedTuple):
-    """What a round should take.
-
-    ``round_ms``: its duration, corrected. ``extra_ms``: its extra over a plain round, uncorrected. ``cost``: this run's
-    part of the corrected extra, in tokens of plain decoding.
-    """
+    """What a round should take. ``round_ms``: its duration, corrected. ``extra_ms``: its extra over a plain round,
+    uncorrected. ``cost``: this run's part of the corrected extra, in tokens of plain decoding."""
 
     round_ms: float
     extra_ms: float = 0.0
@@ -142,9 +136,8 @@ class RoundPrediction(NamedTuple):
 class AutoBudget(BudgetPolicy):
     """Verifies as many nodes as pay, alone or among other runs.
 
-    In each round ``plan``, ``candidates``, ``choose``, ``learn`` and ``record_timing`` are called in this order. It
-    reads the curve's tenth percentiles, because another program may have slowed some sizes more than others while the
-    curve was measured.
+    It reads the curve's tenth percentiles, because another program may have slowed some sizes while the curve was
+    measured.
     """
 
     def __init__(self, curve: CostCurve, history: DraftHistory | None = None, pools_rows: bool = True) -> None:
@@ -217,11 +210,8 @@ class AutoBudget(BudgetPolicy):
         return Candidates(tree, best_order(tree) if best != logprobs else None, probabilities, chances)
 
     def choose(self, candidates: Candidates, nodes: int, prediction: RoundPrediction) -> DraftTree:
-        """Verify the best ``nodes`` candidates, and return their tree.
-
-        The next tree is built one size larger than this choice, but at most one size smaller than this tree was: what
-        pays differs from round to round.
-        """
+        """Verify the best ``nodes`` candidates, and return their tree. The next tree is one size larger than this
+        choice, and at most one size smaller than this tree was, because what pays differs from round to round."""
         self._candidates, self._prediction = candidates, prediction
         self._tokens = DECAY * self._tokens + (1 + sum(candidates.chances[:nodes]))
         self._spent_ms = DECAY * self._spent_ms + prediction.round_ms
@@ -245,8 +235,7 @@ class AutoBudget(BudgetPolicy):
         self.history.add_to_balance(EXPLORATION * kept + kept - 1, self._prediction.cost)
 
     def record_timing(self, seconds: Mapping[str, float], alone: bool = True) -> None:
-        """See ``BudgetPolicy``. After a round that others shared, later rounds cannot be compared with the plain ones
-        before it."""
+        """See ``BudgetPolicy``. After a shared round, later rounds cannot be compared with earlier plain ones."""
         if not alone:
             self._plain_logs.clear()
             self.history.drafts_since_plain = 0
@@ -264,8 +253,8 @@ class AutoBudget(BudgetPolicy):
         return interpolate(self.curve.rows, list(self._low_ms.values()), rows) if measured is None else measured
 
     def candidate_passes(self, fixed_rows: int) -> list[tuple[int, float]]:
-        """Return the (nodes, milliseconds) to try beside ``fixed_rows`` rows, ascending: no node, the measured sizes,
-        and steps beyond them."""
+        """Return the (nodes, milliseconds) to try beside ``fixed_rows`` rows, ascending: 0, measured
+        sizes, and steps beyond."""
         if fixed_rows not in self._passes:
             end = max(0, self.curve.rows[-1] - fixed_rows)
             sizes = [0, *(size - fixed_rows for size in self.curve.rows if size > fixed_rows),
@@ -298,8 +287,6 @@ def best_size(chances: Chances, passes: Sequence[tuple[int, float]], tokens_per_
 
 
 def best_order(tree: DraftTree) -> Integers:
-    """Return all nodes by descending log probability, ties by index, (n,) int32.
-
-    Any prefix of this order is a tree: no node is more probable than its parent or comes before it.
-    """
+    """Return all nodes by descending log probability, ties by index, (n,) int32. Any prefix of it is a tree, because no
+    node is more probable than its parent."""
     return (-tree.logprobs).argsort(kind="stable").astype(np.int32)

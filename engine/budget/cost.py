@@ -1,9 +1,8 @@
 """What a round costs on this machine: measured milliseconds by the number of rows. Torch-free.
 
-A cost curve is a staircase, because kernels come in sizes. So it is interpolated between measured neighbours, and
-whoever chooses a number of rows tries all sizes. Each curve is for one context length. Measuring one takes seconds
-during which the rig does nothing else. ``RoundCost`` measures nothing: it learns from the rounds of a batch how much
-longer one with more rows takes.
+A cost curve is a staircase, because kernels come in sizes; it is interpolated between measured neighbours. Each curve
+is for one context length. ``RoundCost`` measures nothing: it learns from the rounds of a batch how much longer one with
+more rows takes.
 """
 
 from __future__ import annotations
@@ -51,10 +50,10 @@ class CostCurve:
 
     @property
     def disorder(self) -> str:
-        """Why no best budget can be predicted from this curve; empty if one can.
+        """Why no best budget can be predicted from this curve; "" if one can.
 
-        None can if more rows took less time than fewer, beyond noise: each median lies outside the other's 10th to
-        90th percentile.
+        None can if more rows took less time than fewer, beyond noise: each median lies outside the other's 80 %
+        interval.
         """
         passes = list(zip(self.rows, self.verify_ms, self.verify_low_ms, self.verify_high_ms, strict=True))
         falls = [(fewer, more) for fewer, more in combinations(passes, 2) if fewer[1] > more[3] and more[1] < fewer[2]
@@ -89,8 +88,8 @@ class CostCurve:
 
 
 def interpolate(rows: Sequence[int], milliseconds: Sequence[float], at: float) -> float:
-    """Interpolate at a number of rows; beyond the last, follow the line from half as many rows to it: the last two may
-    be a step of the staircase, or differ by noise alone."""
+    """Interpolate at a number of rows; beyond the last, follow the line from half as many rows to it, because the last
+    two may be one step of the staircase."""
     last, half = rows[-1], max(rows[0], rows[-1] / 2)
     if at <= last or half == last:
         return float(np.interp(at, rows, milliseconds))

@@ -1,7 +1,6 @@
 """Any causal language model that shares the target's tokenizer, as a drafter.
 
-It reads committed tokens, never the target's features: its proposals are conditionals (papers 000 and 001, whose
-drafters see their path).
+It reads committed tokens, never the target's features. Its proposals depend on their path (papers 000 and 001).
 """
 
 from collections.abc import Mapping
@@ -23,7 +22,7 @@ from engine.texts.bounded import BoundedTexts
 
 
 class AutoregressiveDrafter(PathDrafter):
-    """A language model as a drafter. ``vocabulary`` is the target's size; ids beyond it are never proposed."""
+    """A language model as a drafter; ids beyond ``vocabulary``, the target's size, are never proposed."""
 
     def __init__(self, model: PreTrainedModel, vocabulary: int, beam: BeamShape = PUBLISHED_BEAM) -> None:
         self.model, self.vocabulary, self._cache_name = model.eval(), vocabulary, cache_argument(model)
@@ -39,12 +38,12 @@ class AutoregressiveDrafter(PathDrafter):
 
 
 def recognises(values: Mapping[str, Any]) -> bool:
-    """True for any config.json; ``plan`` then finds out whether transformers knows it as a language model."""
+    """Accept any config.json; ``plan`` finds out whether transformers knows it as a language model."""
     return True
 
 
 def plan(folder: Path, target: TargetFacts) -> DrafterPlan:
-    """Return the plan of a language model as a drafter; RigError if its tokens are not the target's."""
+    """Plan a language model as a drafter; RigError if its tokens are not the target's."""
     config = causal_config(folder)
     if reason := why_no_drafter(config):
         raise RigError(f"The drafter in {display_name(folder)} is a {config.model_type}: {reason}.")

@@ -64,11 +64,8 @@ class PathDrafter(ABC):
 
     @in_inference_mode
     def draft(self, root: int, width: int) -> Lattice:
-        """Return a lattice (depth, width + 1, width); empty at the end of the drafter's context.
-
-        The last row has probability 0, and unexpanded cells lead to it. Logprobs are normalised over the whole
-        vocabulary.
-        """
+        """Return a lattice (depth, width + 1, width); empty at the end of the drafter's context. The last row has
+        probability 0, and unexpanded cells lead to it."""
         positions = self.limit - self._length - len(self._unread)
         depth_limit, width = max(0, min(self.beam.depth, width, positions)), min(self.beam.width, width)
         levels: list[BeamLevel] = []
@@ -109,9 +106,11 @@ class PathDrafter(ABC):
 
     @abstractmethod
     def _logits(self, tokens: Tensor, positions: Tensor, mask: Tensor, parents: Tensor | None) -> Tensor:
-        """Run a pass over tokens (n,) at positions (n,), which appends its rows to ``_cache``; ``mask`` (1, 1, n, all
-        rows so far) is additive. ``parents`` (n,) are the tokens' rows in the pass before, None in a first pass.
-        Returns logits (n, vocabulary) float32; of a first pass only the last row's, (1, vocabulary)."""
+        """Run a pass over tokens (n,) at positions (n,), which appends its rows to ``_cache``.
+
+        ``mask`` (1, 1, n, all rows so far) is additive; ``parents`` (n,) are the tokens' rows in the pass before, None
+        in a first pass. Returns logits (n, vocabulary) float32; of a first pass only the last row's.
+        """
 
 
 class FeatureDrafter(PathDrafter):

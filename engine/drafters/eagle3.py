@@ -1,11 +1,10 @@
-"""EAGLE-3 drafters: one layer over fused features of three of the target's layers, a token at a time, with the tensor
-names and conventions of published checkpoints.
+"""EAGLE-3 drafters: one layer over fused features of three target layers, a token at a time, with published tensor
+names.
 
-``fc`` fuses the features (``beam.FeatureDrafter``); queries, keys and values are computed from them and the embedded
-token together.
+``fc`` fuses the features (``beam.FeatureDrafter``); queries, keys and values come from them and the embedded token.
 
-If a checkpoint names layers, their outputs are read, as the trainers that write such ids mean it. If it names
-none, the published code reads the inputs of layers 2, L / 2 and L − 3, which are the outputs of the layers before them.
+If a checkpoint names layers, their outputs are read, as the trainers that write such ids mean it. If it names none, the
+published code reads the inputs of layers 2, L / 2 and L − 3: the outputs of the layers before them.
 """
 
 from collections.abc import Mapping, Sequence
@@ -29,7 +28,7 @@ from engine.models.cache import LayeredCache
 from engine.models.target import TorchTarget
 
 EMBEDDING = "embed_tokens.weight"
-# What exports of ModelOpt and speculators say of the layer that is run here; another value is refused by name.
+# Fields of exports by ModelOpt and speculators, with the values that are run here; others are refused by name.
 AS_RUN: Mapping[str, object] = MappingProxyType({
     "use_last_layernorm": True, "use_input_layernorm_in_first_layer": True, "use_mtp_layernorm": False,
     "next_layer_regular": True, "parallel_draft_step": 1, "parallel_draft_heads_num_layers": 1, "has_lm_head": True,
@@ -40,8 +39,8 @@ SILENT = frozenset({"eagle_config", "target_hidden_size", "target_model_type", "
 
 def grouped_attention(_: nn.Module, queries: Tensor, keys: Tensor, values: Tensor, mask: Tensor, *, scaling: float,
                       **__: Any) -> tuple[Tensor, None]:
-    """Attention as transformers calls it; its own ``sdpa`` copies keys and values for each query group if there is a
-    mask, which takes longer than the attention."""
+    """Attend as transformers calls it. With a mask, its ``sdpa`` copies keys and values for each query group, which
+    takes longer than the attention."""
     mixed = scaled_dot_product_attention(queries, keys, values, attn_mask=mask, scale=scaling, enable_gqa=True)
     return mixed.transpose(1, 2), None
 
@@ -50,7 +49,7 @@ AttentionInterface.register("canopy_grouped", grouped_attention)
 
 
 class Eagle3Layer(LlamaDecoderLayer):  # type: ignore[misc]  # transformers' types are not read
-    """The drafter's only layer, whose attention has inputs twice as wide as its outputs."""
+    """The drafter's only layer; its attention has inputs twice as wide as its outputs."""
 
     def __init__(self, config: LlamaConfig) -> None:
         super().__init__(config, 0)
@@ -61,8 +60,7 @@ class Eagle3Layer(LlamaDecoderLayer):  # type: ignore[misc]  # transformers' typ
 
     def forward(self, hidden: Tensor, embedded: Tensor, rotation: Rotation, mask: Tensor,
                 cache: LayeredCache) -> Tensor:
-        """The hidden states (rows, hidden) of rows, whose embedded tokens and hidden states are normed separately, over
-        the rows in the cache and themselves."""
+        """Run the layer on hidden states (rows, hidden) and embedded tokens, over the cached rows and themselves."""
         both = torch.cat([self.input_layernorm(embedded), self.hidden_norm(hidden)], -1)
         hidden = hidden + self.self_attn(both[None], rotation, mask, cache)[0][0]
         states: Tensor = hidden + self.mlp(self.post_attention_layernorm(hidden))
@@ -70,7 +68,7 @@ class Eagle3Layer(LlamaDecoderLayer):  # type: ignore[misc]  # transformers' typ
 
 
 class Eagle3Model(nn.Module):
-    """The trained module: ``fc`` fuses the taps, ``midlayer`` drafts, ``norm`` and ``lm_head`` give logits of the draft
+    """The trained module: ``fc`` fuses the taps, ``midlayer`` drafts, ``lm_head`` gives logits of the draft
     vocabulary."""
 
     token_ids: Tensor | None
@@ -110,12 +108,12 @@ class Eagle3Drafter(FeatureDrafter):
 
 
 def recognises(values: Mapping[str, Any]) -> bool:
-    """Return whether a config.json says that it is an EAGLE-3 drafter, or has a draft vocabulary."""
+    """Whether a config.json says that it is an EAGLE-3 drafter, or has a draft vocabulary."""
     return "eagle3" in kinds.architectures(values) or "draft_vocab_size" in values
 
 
 def plan(folder: Path, target: kinds.TargetFacts) -> kinds.DrafterPlan:
-    """Return the plan of an EAGLE-3 drafter; RigError if it cannot run on this target as it was trained."""
+    """Plan an EAGLE-3 drafter; RigError if it cannot run on this target as it was trained."""
     values = read_config(folder)
     inside, layers = values.get("eagle_config") or {}, int(target.config.num_hidden_layers)
     unplaced = {name: value for name, value in fields.without_place(values | inside, LlamaConfig, SILENT).items()

@@ -1,8 +1,7 @@
-"""What several kinds share: fields of a config.json that a kind has no place for, which change nothing or are followed,
-and heads that propose a part of the target's vocabulary.
+"""Fields of a drafter's config.json that change nothing or are followed, and heads over a part of the vocabulary.
 
-A drafter's tensors have to have exactly the names and shapes that its kind expects. So a field that would bring further
-tensors, or others, changes nothing in a drafter that loads; nor does one that only training reads.
+A drafter's tensors must have exactly the names and shapes that its kind expects. So a field that would bring other
+tensors changes nothing in a drafter that loads; nor does one that only training reads.
 """
 
 import re
@@ -41,14 +40,13 @@ TURNED = re.compile(r"self_attn\.(q|k)_(proj\.(weight|bias)|norm\.weight)$")
 
 
 def without_place(values: Mapping[str, Any], model: type[PreTrainedConfig], silent: Set[str]) -> dict[str, Any]:
-    """Return the fields of a config.json that neither transformers' config of the model nor ``silent`` has."""
+    """Return the fields of a config.json that are neither in transformers' config of the model nor in ``silent``."""
     known = PreTrainedConfig().to_dict().keys() | model().to_dict().keys() | SILENT | silent
     return {name: value for name, value in values.items() if name not in known}
 
 
 def ignored_note(folder: Path, fields: Mapping[str, Any]) -> str:
-    """A sentence about the fields without a place that a drafter can do without; empty if there are none. RigError
-    names the others."""
+    """Return a sentence about the fields that can be ignored; "" if there are none. RigError names the others."""
     unknown = {name: value for name, value in fields.items() if name not in NEIGHBOURS and (
         not (ABSENT.search(name) or INERT.fullmatch(name)) if value is False else not off(value))}
     inert = {name for name, value in unknown.items() if INERT.fullmatch(name) or value in SHAPED.get(name, ())}
@@ -59,18 +57,18 @@ def ignored_note(folder: Path, fields: Mapping[str, Any]) -> str:
 
 
 def turns_neighbours(fields: Mapping[str, Any]) -> bool:
-    """Return whether the rotary embedding turns neighbouring numbers of a head together."""
+    """Whether the rotary embedding turns neighbouring numbers of a head together."""
     return any(fields[name] is value for name, value in NEIGHBOURS.items() if name in fields)
 
 
 def neighbours_to_halves(weights: Mapping[str, Tensor], head_size: int) -> dict[str, Tensor]:
-    """The weights with each query and key head's numbers in the order in which halves turn. Attention is the same: it
-    depends on products of queries and keys, which have the same order."""
+    """Reorder each query and key head's numbers as halves turn. Attention stays the same, because products of queries
+    and keys do."""
     return _ordered(weights, torch.arange(head_size).view(-1, 2).T.flatten())
 
 
 def halves_to_neighbours(weights: Mapping[str, Tensor], head_size: int) -> dict[str, Tensor]:
-    """Return the same the other way round."""
+    """Reorder the other way round."""
     return _ordered(weights, torch.arange(head_size).view(2, -1).T.flatten())
 
 
@@ -80,8 +78,8 @@ def _ordered(weights: Mapping[str, Tensor], order: Tensor) -> dict[str, Tensor]:
 
 
 def draft_token_ids(folder: Path, weights: dict[str, Tensor], size: int, vocabulary: int) -> Tensor | None:
-    """Take ``d2t`` out of the weights, and return the target's id of each of ``size`` draft ids, (size,) int64; None if
-    a drafter of the whole vocabulary has no such map. RigError if the map does not fit."""
+    """Take ``d2t`` out of the weights; return the target's id of each of ``size`` draft ids, (size,) int64, or None for
+    the whole vocabulary. RigError if the map does not fit."""
     offsets = weights.pop("d2t", None)  # each id less its place
     weights.pop("t2d", None)  # the same map from the other side
     if offsets is None and size == vocabulary:
@@ -99,5 +97,5 @@ def draft_token_ids(folder: Path, weights: dict[str, Tensor], size: int, vocabul
 
 
 def over_vocabulary(logits: Tensor, token_ids: Tensor, vocabulary: int, absent: float = -torch.inf) -> Tensor:
-    """Logits (…, draft vocabulary) over the target's vocabulary, ``absent`` for tokens without a draft id."""
+    """Spread logits (…, draft vocabulary) over the target's vocabulary, ``absent`` for other tokens."""
     return logits.new_full((*logits.shape[:-1], vocabulary), absent).index_copy_(-1, token_ids, logits)

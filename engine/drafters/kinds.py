@@ -1,4 +1,4 @@
-"""Kinds of drafter checkpoints, a file or folder each: each makes a plan of a drafter from its folder and its target.
+"""Kinds of drafter checkpoints, a module each. A kind plans a drafter from its folder and the target's facts.
 
 A plan is made from configs alone, so a misfit is reported before anything large is read.
 """
@@ -26,8 +26,8 @@ Fields = TypeVar("Fields", bound="StrictFields")
 
 @dataclass(frozen=True)
 class TargetFacts:
-    """The target before it is loaded: its folder, for the tokenizer, and the config of its text model; and the block
-    size that the rig's name gives a block-diffusion drafter for it."""
+    """The target before it is loaded: its folder, its text model's config, and the block size that the rig's name gives
+    a block-diffusion drafter."""
 
     folder: Path
     config: PreTrainedConfig
@@ -36,9 +36,9 @@ class TargetFacts:
 
 @dataclass(frozen=True)
 class DrafterPlan:
-    """How to load a drafter: the target's layers that it reads, a function that loads it once the target is loaded, and
-    whether it sees its own path. ``thinking`` says whether it was trained on answers that think first, None if nothing
-    says so; ``note`` is a sentence for people, ``kind`` the name of its kind in traces."""
+    """How to load a drafter: the target layers that it reads (``taps``), a function that loads it beside the target,
+    and whether it sees its path. ``thinking``: whether it was trained on answers that think first (None: unknown).
+    ``note`` is a sentence for people, ``kind`` its name in traces."""
 
     taps: tuple[int, ...]
     load: Callable[[TorchTarget], Drafter]
@@ -48,9 +48,8 @@ class DrafterPlan:
     kind: str = ""
 
 
-# Modules of two functions: ``recognises`` says whether a config.json describes one, ``plan`` makes its plan, and raises
-# RigError if it cannot run on this target as it was trained. Asked in this order; the last takes every other checkpoint
-# for a language model.
+# Modules with ``recognises`` (does this config.json describe one?) and ``plan`` (RigError if it cannot run on this
+# target as it was trained), tried in this order; the last takes every other checkpoint for a language model.
 KINDS = ("dflash", "eagle3", "mtp", "uno", "phrases", "autoregressive")
 
 
@@ -75,7 +74,7 @@ THINKING = "trained_with_thinking"
 
 
 class StrictFields(BaseModel):
-    """Fields of a config.json, whose values have to be of their types."""
+    """Fields of a config.json, each of exactly its type."""
 
     model_config = ConfigDict(strict=True)
 
@@ -93,7 +92,7 @@ class CommonFields(StrictFields):
 
 
 def plan_drafter(folder: Path, target: TargetFacts) -> DrafterPlan:
-    """Return the plan of the drafter in a folder, by the first kind that recognises its config.json."""
+    """Plan the drafter in a folder, by the first kind that recognises its config.json."""
     values = read_config(folder)
     format_ = values.get("speculators_model_type")
     named = architectures(values) if format_ is None else str(format_)
@@ -113,14 +112,14 @@ def architectures(values: Mapping[str, Any]) -> str:
 
 
 def check_equal(folder: Path, what: str, value: object, target: object) -> None:
-    """RigError if a drafter's figure differs from the target's."""
+    """Raise RigError if a drafter's figure differs from the target's."""
     if value != target:
         raise RigError(f"The drafter in {display_name(folder)} has {what} {value!r:.60}; the target has {target}; a "
                        "drafter serves only the target it was trained on.")
 
 
 def check_taps(folder: Path, taps: tuple[int, ...], target: PreTrainedConfig) -> None:
-    """RigError if a tap is not a layer of the target."""
+    """Raise RigError if a tap is not a layer of the target."""
     layers = int(target.num_hidden_layers)
     outside = [tap for tap in taps if not isinstance(tap, int) or not 0 <= tap < layers]
     if outside or not taps:
@@ -130,7 +129,7 @@ def check_taps(folder: Path, taps: tuple[int, ...], target: PreTrainedConfig) ->
 
 
 def checked(folder: Path, fields: type[Fields], values: Mapping[str, Any]) -> Fields:
-    """Read these fields of a config.json; RigError names the first that is missing or of another kind."""
+    """Read these fields of a config.json; RigError names the first that is missing or of another type."""
     try:
         return fields.model_validate(values)
     except ValidationError as error:
@@ -142,8 +141,8 @@ def checked(folder: Path, fields: type[Fields], values: Mapping[str, Any]) -> Fi
 
 
 def tap_columns(target: TorchTarget, taps: Sequence[int]) -> Tensor | slice:
-    """Return the columns of the target's features that a drafter of these taps reads, in its order: the target may be
-    tapped for other drafters, too."""
+    """Return the columns of the target's features that a drafter of these taps reads, because the target may be tapped
+    for other drafters, too."""
     if target.taps == tuple(taps):
         return slice(None)
     size = int(target.config.hidden_size)
@@ -151,20 +150,20 @@ def tap_columns(target: TorchTarget, taps: Sequence[int]) -> Tensor | slice:
 
 
 def unsteady_rope(config: PreTrainedConfig) -> dict[str, object]:
-    """Return rotary parameters that no drafter follows, for ``refuse_unknown``: ones that differ between kinds of
-    layers, and a kind whose angles depend on the text's length."""
+    """Return rotary parameters that no drafter follows, for ``refuse_unknown``: those that differ between kinds of
+    layers, and kinds whose angles depend on the text's length."""
     rope = config.rope_parameters or {}
     return {"rope_parameters": ", ".join(name for name, value in rope.items() if isinstance(value, Mapping)),
             "rope_type": "" if is_steady(config) else rope.get("rope_type", "mixed")}
 
 
 def off(value: object) -> bool:
-    """Return whether an option's value switches it off."""
+    """Whether an option's value switches it off."""
     return value is None or value is False or value == 0 or value in ("", "none", [], {})
 
 
 def refuse_unknown(folder: Path, options: Mapping[str, Any]) -> None:
-    """RigError naming the options that change what the drafter computes and that are not implemented."""
+    """Raise RigError naming the options that change what the drafter computes and are not implemented."""
     unknown = {name: value for name, value in options.items() if not off(value)}
     if unknown:
         used = ", ".join(f"{name} = {str(value)[:60]}" for name, value in sorted(unknown.items()))

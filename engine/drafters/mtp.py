@@ -1,15 +1,14 @@
-"""MTP drafters: the layer that a target's checkpoint carries to predict the token after next, applied to its own output
-for every further token.
+"""MTP drafters: the layer in a target's checkpoint that predicts the token after next, applied to its own output for
+more.
 
 A row joins the normed embedding of a token and the normed state of the position before it, ``eh_proj``([e, h]), and
-runs through one decoder layer of the target's kind and a last norm. The state is the target's, after its final norm;
-at positions that the target has not read it is the output of the row before. Embedding and output head are the
-target's; copies of them in the layer are not read. Row i lies at position i, as in vLLM and SGLang (transformers counts
-from 1, which rotary embeddings do not notice).
+runs through one decoder layer of the target's kind and a last norm. The state is the target's, after its final norm; at
+positions that the target has not read, it is the output of the row before. Embedding and output head are the target's.
+Row i lies at position i, as in vLLM and SGLang.
 
-Read for this: the ``*_nextn.py`` and ``*_mtp.py`` of SGLang 0.5.23 and vLLM, and transformers' ``MtpModel``, whose
-layer is used. They agree on Qwen. vLLM's DeepSeek zeroes the embedding at position 0 and passes a row's state on before
-the last norm; here as in SGLang and transformers neither is done.
+Sources: ``*_nextn.py`` and ``*_mtp.py`` of SGLang 0.5.23 and vLLM, and transformers' ``MtpModel``, whose layer is used.
+They agree on Qwen. vLLM's DeepSeek zeroes the embedding at position 0 and passes a state on before the last norm;
+SGLang, transformers and this file do neither.
 """
 
 import re
@@ -32,14 +31,14 @@ from engine.errors import RigError
 from engine.models.target import TorchTarget
 
 FAMILIES = frozenset({"deepseek_v3", "glm4_moe", "glm4_moe_lite", "qwen3_next", "qwen3_5", "qwen3_5_moe"})
-LAYER_COUNTS = ("num_nextn_predict_layers", "mtp_num_hidden_layers")  # of layers, in config.json
-# What the parts outside the decoder layer are called, in Qwen's layout and in DeepSeek's.
+LAYER_COUNTS = ("num_nextn_predict_layers", "mtp_num_hidden_layers")  # fields of config.json
+# Names of the parts outside the decoder layer, in Qwen's layout and in DeepSeek's.
 PARTS: Mapping[str, str] = MappingProxyType({
     "fc": "eh_proj", "pre_fc_norm_embedding": "enorm", "pre_fc_norm_hidden": "hnorm", "norm": "post_norm",
     "eh_proj": "eh_proj", "enorm": "enorm", "hnorm": "hnorm", "shared_head.norm": "post_norm"})
 SHARED_WITH_TARGET = frozenset({"embed_tokens", "shared_head.head"})  # stored once more
 EXPERT = re.compile(r"(.*\.experts)\.(\d+)\.(gate|up|down)_proj\.weight")
-# How a decoder layer of the target's kind is made as the first and only one, with experts if the kind has them.
+# Config values of a model with one decoder layer of the target's kind, with experts if the kind has them.
 ONE_LAYER: Mapping[str, object] = MappingProxyType({
     "num_hidden_layers": 1, "layer_types": ["full_attention"], "mlp_layer_types": ["sparse"],
     "first_k_dense_replace": 0, "mlp_only_layers": [], "decoder_sparse_step": 1})
@@ -70,13 +69,12 @@ class MtpDrafter(FeatureDrafter):
 
 
 def recognises(values: Mapping[str, Any]) -> bool:
-    """Whether a config.json is that of a model whose checkpoints carry such a layer. None of them drafts otherwise,
-    but for GLM's large ones."""
+    """Whether a config.json is that of a family whose checkpoints carry such a layer."""
     return str(values.get("model_type")).removesuffix("_text") in FAMILIES
 
 
 def plan(folder: Path, target: TargetFacts) -> DrafterPlan:
-    """Return the plan of the layer in a folder, commonly the target's; RigError if it cannot run on this target."""
+    """Plan the layer in a folder, commonly the target's; RigError if it cannot run on this target."""
     values = read_config(folder)
     text = values.get("text_config") or values
     check_equal(folder, "a layer of", text.get("model_type"), target.config.model_type)
@@ -105,7 +103,7 @@ def _load(folder: Path, target: TorchTarget) -> MtpDrafter:
 
 
 def _named(stored: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Return the tensors by the names of transformers' layer, experts joined."""
+    """Rename the tensors as in transformers' layer, and join experts."""
     weights: dict[str, Tensor] = {}
     for name, value in stored.items():
         part = name.removesuffix(".weight")

@@ -1,7 +1,7 @@
 """Drafts from counts over the text itself, without a network. Torch-free.
 
-Such a drafter costs next to nothing and sees its path: its proposals are conditionals, one row per path (papers 000 and
-001 let a drafter score a node given its path; paper 003 drafts with a bigram model).
+Such a drafter costs next to nothing and sees its path, so it has one row per path (papers 000 and 001 score a node
+given its path; paper 003 drafts with a bigram model).
 """
 
 from collections import Counter, defaultdict
@@ -31,8 +31,8 @@ class Followers:
 
 
 class TextCounts:
-    """What followed each context of one token and more in the text so far. ``priors`` say how many occurrences the
-    distribution after the next shorter context weighs, by context length."""
+    """What followed each context in the text so far. ``priors``, by context length: how many occurrences the
+    distribution after the next shorter context weighs."""
 
     def __init__(self, priors: Sequence[float]) -> None:
         self.priors = priors
@@ -41,7 +41,7 @@ class TextCounts:
         self.counts: dict[int, int] = defaultdict(int)
 
     def context(self, *more: int) -> Context:
-        """Return the last tokens of the text and these after it, as many as a context has at most."""
+        """Return the last tokens of the text followed by these, as many as a context has at most."""
         return (*self.tokens[-len(self.priors):], *more)[-len(self.priors):]
 
     def observe(self, token_ids: Integers) -> None:
@@ -55,7 +55,7 @@ class TextCounts:
             self.counts[token] += 1
 
     def shifted(self, row: Row, context: Context) -> Row:
-        """Return the distribution after a context, shifted towards this text's counts; in no order."""
+        """Shift the distribution after a context towards this text's counts; the result is unordered."""
         shares = dict(row)
         for length, prior in enumerate(self.priors[:len(context)], start=1):
             followers = self.after.get(context[-length:])
@@ -74,9 +74,9 @@ def likeliest(row: Row, width: int) -> Row:
 
 
 def grow(row_after: Callable[[Context], Row], text: TextCounts, root: int, paths: float, max_depth: int) -> Lattice:
-    """Return the lattice of the rows after the root and after each of the ``paths`` best paths behind it (paper 002,
-    Algorithm 1, over conditionals), of at most ``max_depth`` tokens. ``row_after`` gives the row after a context,
-    likeliest token first. The last row of each depth belongs to no path: cells that do not lead on point to it."""
+    """Return the lattice of the rows after the root and the ``paths`` best paths (paper 002, Algorithm 1, over
+    conditionals), at most ``max_depth`` deep. ``row_after`` gives the row after a context, likeliest first. The last
+    row of each depth belongs to no path; cells that do not lead on point to it."""
     cells: list[tuple[int, int, int, int, float]] = []  # depth, row, rank, token, probability
     contexts: list[Context] = []  # of the rows that the cells stand in
     follow: dict[int, int] = {}  # the cells that lead on, and to which row
@@ -136,7 +136,7 @@ class NGramDrafter(TextDrafter):
     """Trigrams that back off to bigrams and single tokens, with one pseudo-count for the next shorter context.
 
     P(t | a b) = (n(a b t) + P(t | b)) / (n(a b) + 1), P(t | b) likewise over P(t), and P(t) = (n(t) + 1 / V) / (N + 1):
-    normalised over the whole vocabulary of V tokens, unseen ones included.
+    normalised over the whole vocabulary of V tokens.
     """
 
     priors = (1.0, 1.0)

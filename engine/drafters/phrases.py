@@ -1,14 +1,13 @@
-"""A drafter of phrases: it proposes what its target wrote after the last tokens elsewhere, and what followed them here.
+"""A drafter without a network: it proposes what its target wrote after the last tokens elsewhere, and what followed
+them here.
 
-It runs no model: a table of the target's own answers gives the distribution of what follows the last one, two or three
-tokens, and counts over the prompt and the text so far shift it towards the text at hand. It sees its path, and grows
-the tree of its budget best first; as a source of drafts it is a descendant of prompt look-up and of REST (arXiv
-2311.08252).
+A table of the target's own answers gives the distribution of what follows the last one, two or three tokens; counts
+over the prompt and the text so far shift it. The drafter sees its path, and grows the tree of its budget best first. It
+descends from prompt look-up and REST (arXiv 2311.08252).
 
 A checkpoint's model.safetensors holds, for each number of tokens o from 1 on, ``keys{o}`` uint64 (contexts,) ascending,
 the context's tokens packed 21 bits each; ``ends{o}`` uint32 (contexts,): where the cells of each context end;
-``tokens{o}`` uint16 or uint32 (cells,) and ``codes{o}`` uint8 (cells,): the log probability of each, −code / 16,
-likeliest first.
+``tokens{o}`` uint16 or uint32 (cells,) and ``codes{o}`` uint8 (cells,): log probabilities, −code / 16, likeliest first.
 """
 
 from bisect import bisect_left
@@ -47,7 +46,7 @@ MIN_PROBABILITY = 1e-5  # tokens below it are not proposed
 
 @dataclass(frozen=True, eq=False)
 class PhraseOrder:
-    """The contexts of one length; for the arrays see the module's docstring."""
+    """The contexts of one length; see the module's docstring for the arrays."""
 
     keys: NDArray[np.uint64]
     ends: NDArray[np.uint32]
@@ -66,8 +65,8 @@ class PhraseOrder:
 
 
 def table_row(orders: Sequence[PhraseOrder], context: Sequence[int]) -> Row:
-    """Return what follows the longest known ending of the context, by a table's orders, the shortest contexts first;
-    empty if none is known."""
+    """Return what follows the longest known ending of the context; [] if none is known. ``orders``: shortest contexts
+    first."""
     for length in range(min(len(orders), len(context)), 0, -1):
         key = 0
         for token in context[len(context) - length:]:
@@ -88,7 +87,7 @@ class PhraseDrafter(TextDrafter):
         self.release()
 
     def draft(self, root: int, width: int) -> Lattice:
-        """Return the rows of the ``width`` best paths, and of the root's; other cells lead nowhere."""
+        """Return the rows after the root and after the ``width`` best paths; other cells lead nowhere."""
         return grow(self._row_after, self._text, root, width, MAX_DEPTH)
 
     def _row_after(self, context: Context) -> Row:
@@ -141,12 +140,12 @@ def _check(order: PhraseOrder, number: int, vocabulary: int) -> None:
 
 
 def recognises(values: Mapping[str, Any]) -> bool:
-    """Return whether a config.json says that it is a table of phrases."""
+    """Whether a config.json says that it is a table of phrases."""
     return "phrasetable" in architectures(values)
 
 
 def plan(folder: Path, target: TargetFacts) -> DrafterPlan:
-    """Return the plan of a table; RigError if it was counted over another vocabulary."""
+    """Plan a table; RigError if it was counted over another vocabulary."""
     check_equal(folder, "a vocabulary of", read_config(folder).get("vocab_size"), target.config.vocab_size)
     return DrafterPlan((), partial(_load, folder))
 

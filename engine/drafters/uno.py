@@ -1,13 +1,11 @@
 """UNO drafters: one more pass of the target over its own cache, in which an adapter (LoRA) changes the rows of noise.
 
-A block is [root, noise, …, noise], each row seeing those before it. The root's row is the target's own: its choice is
-the token that comes next, and the target will choose it again. The row of the i-th noise token, a random one, predicts
-the token i + 1 places after the root by itself, so that the others are marginals. Nothing of the block is kept; a round
-takes two passes of the target. SGLang begins its tree below the root's choice (``uno_worker_v2.py``); here that token
-is the lattice's first depth, with probability 1, so the trees are the same.
+A block is [root, noise, …, noise]; each row sees those before it. The root's row is the target's own: its choice is the
+next token, which the target will choose again. The i-th noise row, a random token, predicts the token i + 1 places
+after the root by itself, so these are marginals. Nothing of the block is kept. SGLang begins its tree below the root's
+choice; here that token is the lattice's first depth, with probability 1, so the trees are the same.
 
-Read for this: SGLang 0.5.23 (``uno_utils.py``, ``uno_worker_v2.py``, ``uno_lora.py``, ``uno_tree.py``), whose noise is
-uniform over the vocabulary, and the card of ``ifm-ai/uno``. vLLM's open request has a fixed token and seed instead.
+Sources: SGLang 0.5.23 (``uno_*.py``), whose noise is uniform over the vocabulary, and the card of ``ifm-ai/uno``.
 """
 
 from collections.abc import Callable, Mapping
@@ -50,7 +48,7 @@ class AdapterSizes(StrictFields):
 
 
 class AdaptedLinear(PackedLinear):
-    """A product of several projections, with the adapters of those that have one on all rows but the first."""
+    """A product of several projections, whose adapters apply to all rows but the first."""
 
     def __init__(self, product: PackedLinear, adapters: list[Adapter | int]) -> None:
         self.product, self.adapters = product, adapters  # a number of outputs stands for no adapter
@@ -65,7 +63,7 @@ class AdaptedLinear(PackedLinear):
 
 
 class UnoDrafter:
-    """The target's pass with adapters, over the cache of the run's own target, which ``use_target`` gives it."""
+    """The target's pass with adapters, over the cache of the run's own target."""
 
     def __init__(self, adapted: FusedPass, vocabulary: int, width: int = DEFAULT_BLOCK) -> None:
         self.adapted, self.vocabulary, self.width = adapted, vocabulary, width
@@ -92,7 +90,7 @@ class UnoDrafter:
 
     @in_inference_mode
     def draft(self, root: int, width: int) -> Lattice:
-        """Return a lattice of one row a depth, the first of the target's choice alone."""
+        """Return a lattice of one row per depth; the first holds the target's choice alone."""
         assert self._target is not None
         block = [root, *noise_tokens(self._length, self.width - 1, self.vocabulary).tolist()]
         choice, logits = self._target.look_ahead(block, self.adapted)
@@ -103,17 +101,17 @@ class UnoDrafter:
 
 
 def noise_tokens(start: int, count: int, vocabulary: int) -> Integers:
-    """Uniform tokens (count,) int32, the same ones for every draft at this position."""
+    """Draw uniform tokens (count,) int32, the same for every draft at this position."""
     return np.random.default_rng(start).integers(0, vocabulary, count, np.int32)
 
 
 def recognises(values: Mapping[str, Any]) -> bool:
-    """Return whether a config is that of a low-rank adapter."""
+    """Whether a config is that of a low-rank adapter."""
     return values.get("peft_type") == "LORA"
 
 
 def plan(folder: Path, target: TargetFacts) -> DrafterPlan:
-    """Return the plan of an adapter; RigError if it has options that are not followed."""
+    """Plan an adapter; RigError if it has options that are not followed."""
     values = read_config(folder)
     sizes = checked(folder, AdapterSizes, values)
     refuse_unknown(folder, {name: value for name, value in values.items() if name not in KNOWN})
@@ -151,7 +149,7 @@ def _adapted(layer: Layer, take: Callable[[str], Adapter | int]) -> Layer:
 
 def _take(folder: Path, weights: dict[str, Tensor], scale: float, prefix: str, module: nn.Module, name: str) -> (
         Adapter | int):
-    """Take the adapter of a projection of this module out of the weights; without one, its number of outputs."""
+    """Take a projection's adapter out of the weights; without one, return its number of outputs."""
     projection: Any = module.get_submodule(name)
     place = f"{prefix}{name}.lora_"
     down, up = (weights.pop(f"{place}{part}.weight", None) for part in "AB")

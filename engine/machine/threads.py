@@ -1,13 +1,13 @@
-"""How many threads a pass on the CPU takes and how they wait for each other, settled before torch is imported.
+"""Settles how many threads a CPU pass takes and how they wait for each other, before torch is imported. Torch-free.
 
-Threads that meet at a barrier either spin or sleep. Spinning without end, the OpenMP default, costs nothing on an idle
-machine; if other programs run, a spinning thread holds the very processor that the awaited one needs, and a round
-takes fifty times as long. Sleeping at once never does that, and costs an idle machine half its speed on a small model.
-So threads spin for half a millisecond at most and then sleep, and ``models/device.py`` lets them sleep at once
-while ``OtherWork`` sees that the processors are wanted. Figures: ``LOG.md``. Torch-free, and without any import of it.
+Threads that meet at a barrier spin or sleep. Spinning without end, the OpenMP default, costs nothing on an idle
+machine; if other programs run, a spinning thread holds the processor that the awaited one needs, and a round takes
+fifty times as long. Sleeping at once costs an idle machine half its speed on a small model. So threads spin for half a
+millisecond and then sleep, and ``models/device.py`` lets them sleep at once while other programs want the processors.
+Figures: ``LOG.md``.
 
-Python ends daemon threads by unwinding them, and a thread that is inside torch then aborts the process. So threads that
-run torch are ``TorchThread``s, and programs end with ``exit_now``, since other threads may be loading a rig.
+A daemon thread that is inside torch when Python ends aborts the process. So threads that run torch are
+``TorchThread``s, and programs end with ``exit_now``.
 """
 
 import atexit
@@ -39,26 +39,26 @@ def configure_openmp(environment: MutableMapping[str, str] = os.environ) -> None
 
 
 def cores() -> int:
-    """How many threads can compute at once: whole cores that this process may use, within its container's quota."""
+    """Return how many threads can compute at once: whole cores of this process, within its container's quota."""
     allowed = processors()
     whole = len({_siblings(number) for number in allowed}) if allowed else os.cpu_count() or 1
     return max(1, min(whole, _quota()))
 
 
 def processors() -> tuple[int, ...]:
-    """The numbers of the processors that this process may use; none if the system does not say."""
+    """Return the numbers of the processors that this process may use; () if the system does not say."""
     if not hasattr(os, "sched_getaffinity"):
         return ()
     return tuple(sorted(os.sched_getaffinity(0)))
 
 
 def _siblings(number: int) -> str:
-    """The processors that share a core with this one, in the system's own notation."""
+    """Return the processors that share a core with this one, in the system's own notation."""
     return _read(Path(SIBLINGS.format(number))) or str(number)
 
 
 def _quota() -> int:
-    """How many processors the container may use, rounded up; 2¹⁵ if it has no limit."""
+    """Return how many processors the container may use, rounded up; 2¹⁵ without a limit."""
     for path in QUOTAS:
         words = _read(path).split()
         if not words:
@@ -105,7 +105,7 @@ def exit_now(status: int) -> NoReturn:
 
 
 class OtherWork:
-    """How many of the processors that this process may use are kept busy by other programs. Known on Linux only."""
+    """Measures how many of this process's processors other programs keep busy. Known on Linux only."""
 
     def __init__(self, allowed: Iterable[int] = ()) -> None:
         self._names = {f"cpu{number}" for number in allowed or processors()}
@@ -113,19 +113,18 @@ class OtherWork:
         self._last = self._look()
 
     def busy_processors(self) -> float:
-        """Processors that others used, on average, since the last call, or since this was made; 0.0 if unknown."""
+        """Return how many processors others used, on average, since the last call; 0.0 if unknown."""
         before, self._last = self._last, self._look()
         passed, busy, here = (now - then for now, then in zip(self._last, before, strict=True))
         return max(0.0, (busy - here) / passed) if passed > 0 else 0.0
 
     def missing(self, threads: int | None = None) -> float:
-        """How many processors that many threads lacked meanwhile, because others used them; by default ``cores()``
-        threads. From ``BUSY_THRESHOLD`` on, the machine is busy."""
+        """Return how many processors that many threads (default: ``cores()``) lacked since the last call. From
+        ``BUSY_THRESHOLD`` on, the machine is busy."""
         return self.busy_processors() - (len(processors()) - (cores() if threads is None else threads))
 
     def _look(self) -> tuple[float, float, float]:
-        """Three readings in seconds: the clock, the time the processors were busy, and this process's own processor
-        time."""
+        """Read, in seconds, the clock, the time the processors were busy, and this process's processor time."""
         ticks = 0
         for line in _read(STATISTICS).splitlines():
             name, *fields = line.split()

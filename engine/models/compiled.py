@@ -1,10 +1,9 @@
 """A layer's norms, rotations, attention and gates, compiled by numba for a few rows on a CPU.
 
-A pass of one row over a small model spends more time in calls to torch than in arithmetic. Here three functions replace
-about forty calls to torch per layer. Results equal those of ``layers.py`` bit for bit, so both can work on one cache:
-sums are in float64, where rounding to bfloat16 hides their order, and everything else is rounded as torch does.
-Functions take addresses, because viewing a tensor as a numpy array takes longer than the work on it. Attention runs on
-the threads of torch's OpenMP, the rest on one thread.
+A one-row pass over a small model spends more time in calls to torch than in arithmetic; here three functions replace
+about forty calls per layer. Results equal those of ``layers.py`` bit for bit, so both can work on one cache: sums are
+in float64, where rounding to bfloat16 hides their order, and everything else is rounded as torch does. Functions take
+addresses, because viewing a tensor as a numpy array takes longer than the work on it.
 """
 
 import ctypes
@@ -48,8 +47,7 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 def cached_compile(compile_or_load: Callable[[Function], Any]) -> Callable[[Function], Any]:
-    """Wrap a caching decorator of numba, so that a change in any of ``SOURCES`` recompiles and a damaged cache is
-    flushed."""
+    """Wrap a caching decorator of numba: a change in ``SOURCES`` recompiles, and a damaged cache is flushed."""
     def decorator(function: Function) -> Any:
         # numba caches by the function's name, and notices changes of its own file only
         digest = sha256(b"".join(file.read_bytes() for file in SOURCES)).hexdigest()
@@ -124,8 +122,8 @@ def dot(first: Any, second: Any) -> Any:
 def normalize(residual: Any, states: Any, scales: Any, offset: Any, results: Any, shape: Any) -> None:
     """Add the residual, unless its address is 0, to states (rows, stride) and write their root mean square norm.
 
-    Each of the first heads is normed with its row of scales (heads, size), as in ``layers.Norm``. The results may
-    overwrite the states.
+    The first heads are normed with their rows of scales (heads, size), see ``layers.Norm``. Results may overwrite
+    states.
     """
     rows, stride, heads, size = shape
     x, scale = carray(pointer(states), (rows, stride), BF16), carray(pointer(scales), (heads * size,), F32)
@@ -284,9 +282,8 @@ def attend_on_thread(arguments: Any) -> None:
 def attend(tensors: Any, shape: Any, openmp: Any) -> None:
     """Compute attention for rows of queries, keys and values, states (rows, heads, size).
 
-    Queries and keys are rotated in place, keys and values are written into the cache behind the committed slots. A row
-    attends to the committed slots and to the rows that it sees: those of its mask row or, if the address ``seen`` is
-    0, all up to itself.
+    Queries and keys are rotated in place; keys and values are written into the cache behind the committed slots. A row
+    attends to those and to the rows of its mask row or, if the address ``seen`` is 0, to all rows up to itself.
     """
     states, cosines, sines, slots, seen, results = tensors
     rows, query_heads, kv_heads, size, capacity, committed = shape

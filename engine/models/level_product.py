@@ -1,13 +1,12 @@
 """The product of a few rows with weights of 4 or 8 bits, compiled by numba.
 
 A pass over a few rows is limited by reading the weights, then by unpacking them, so each unpacked weight serves up to
-four rows. Inputs are converted to 16-bit integers that share an exponent per group of 32: exact down to 2⁻⁷ of the
-group's largest input, and closer than bfloat16's own rounding below that. Sums within a group are therefore integer
-sums, exact in any order. Groups are added in float32 in a fixed order, by fused multiply-adds. So a row's bits depend
-neither on the rows beside it nor on the processor or the number of threads.
+four rows. Inputs become 16-bit integers that share an exponent per group of 32: exact down to 2⁻⁷ of the group's
+largest, and closer than bfloat16's own rounding below that. So sums within a group are exact in any order. Groups are
+added in float32 in a fixed order, by fused multiply-adds. A row's bits therefore depend neither on the rows beside it
+nor on the processor or the number of threads.
 
-A vector holds ``LANES`` outputs with two inputs each; LLVM splits it into the processor's own vectors. The threads are
-those of torch's OpenMP; each takes the next tile of outputs when it has finished one.
+A vector holds ``LANES`` outputs with two inputs each. Torch's OpenMP threads take one tile of outputs after another.
 """
 
 from collections.abc import Sequence

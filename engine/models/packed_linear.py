@@ -1,18 +1,16 @@
-"""Linear layers of a few rows with fixed weights. Their speed depends on the layout of the weights in memory.
+"""Linear layers with fixed weights, for a few rows: the weights' layout in memory decides their speed.
 
-Projections that read the same input are joined in one tensor. The modules' parameters become views of it, so that no
-float32 weight is stored twice. In float32 on a CPU the joined tensor is stored input by input instead of output by
-output: products of 1 to 65 rows take 0.67 to 0.88 of the time with AVX-512, 0.78 to 0.94 with AVX2. On CPUs with
-bfloat16 tiles, and for the vocabulary, a copy has the layout that oneDNN's kernels read.
+Projections that read the same input are joined in one tensor, and the modules' parameters become views of it. In
+float32 on a CPU the joined tensor is stored input by input: products of 1 to 65 rows take 0.67 to 0.88 of the time with
+AVX-512, 0.78 to 0.94 with AVX2. On CPUs with bfloat16 tiles, and for the vocabulary, a copy has the layout of oneDNN's
+kernels.
 
-In int4, 4-bit weights are multiplied without unpacking them first. Many files store an output's weights in groups of 32
-with at most 16 evenly spaced levels per group (Q4_0, Q4_1 and Q4_K of GGUF files). A pass over a few rows spends its
-time reading weights, and 4 bits are a quarter of bfloat16's bytes. We find the levels in the weights themselves, from
-whatever file they came. Inputs and steps are in bfloat16, sums in float32. The product is ``level_product.py``'s or
-torch's; both add up a row in one order, so its bits do not depend on the rows beside it and the text is exactly plain
-decoding's. If numba compiles, the same holds for 8-bit levels (Q8_0, in which files often keep the output head). Other
-weights are multiplied in blocks of a fixed number of rows (``PackedLinear.make_batch_invariant``), because bfloat16
-kernels add up in another order for another number of rows. Figures: ``LOG.md``.
+In int4, 4-bit weights are multiplied without unpacking them first, because a pass over a few rows spends its time
+reading weights. Many files store an output's weights in groups of 32 with at most 16 evenly spaced levels per group
+(Q4_0, Q4_1 and Q4_K of GGUF files); we find the levels in the weights themselves. The product is ``level_product.py``'s
+or torch's. Both add up a row in one order, so its bits do not depend on the rows beside it, and the text is exactly
+plain decoding's. If numba compiles, the same holds for 8-bit levels (Q8_0). Other weights are multiplied in blocks of a
+fixed number of rows, because bfloat16 kernels add up in another order for another number of rows.
 """
 
 from collections.abc import Callable, Sequence
@@ -39,8 +37,8 @@ MAX_ROUNDING_STEPS = 0.25  # steps; if rounding moved weights further, their lev
 class PackedLinear:
     """``linear`` with a fixed weight (outputs, inputs) and its bias.
 
-    On a CPU with bfloat16 tiles, torch reorders the weight in every call. Here a copy is reordered once: a product
-    takes 15 to 40 % less time and gives the same bits.
+    On a CPU with bfloat16 tiles torch reorders the weight in every call. A copy that is reordered once takes 15 to 40 %
+    less time and gives the same bits.
     """
 
     def __init__(self, weight: Tensor, bias: Tensor | None = None) -> None:
@@ -51,11 +49,8 @@ class PackedLinear:
         self._block_rows: int | None = None
 
     def enable_levels(self, rule: "LevelsRule | None" = None, product: "LevelsProduct | None" = None) -> bool:
-        """Multiply with the weight on 4-bit or 8-bit levels, if the rule finds any; return whether it does.
-
-        The rule is ``levels_of`` by default, the product torch's for 4 bits. ``weight`` then takes on the values that
-        are multiplied with, rounded to bfloat16.
-        """
+        """Multiply with the weight on 4-bit or 8-bit levels, if the rule (default: ``levels_of``) finds any; return
+        whether it does. ``weight`` then takes on the values that are multiplied with, rounded to bfloat16."""
         levels = (rule or levels_of)(self.weight)
         if levels is None:
             return False
@@ -67,9 +62,8 @@ class PackedLinear:
     def make_batch_invariant(self, block_rows: int | None = None) -> None:
         """Make a row's bits independent of the rows beside it: multiply blocks of ``block_rows`` rows, padded by zeros.
 
-        By default that is the fastest number here. The weight is copied to oneDNN's layout whatever its size: otherwise
-        threads share a block's rows, and a processor without bfloat16 instructions adds up in another order for another
-        number of rows in a thread.
+        The weight is copied to oneDNN's layout whatever its size: otherwise threads share a block's rows, and some
+        processors add up in another order for another number of rows in a thread.
         """
         self._block_rows = block_rows or block_rows_of(self.weight)
         if self._reordered is None and has_bfloat16_kernels(self.weight):
@@ -102,8 +96,8 @@ class PackedLinear:
 
 
 class PackedHead(PackedLinear):
-    """The output head, which target and drafters share. The embedding may share its weight and reads it row by row, so
-    the weight keeps its layout, and products of several rows use a copy."""
+    """The output head, which target and drafters share. The embedding may read its weight row by row, so the weight
+    keeps its layout, and products of several rows use a copy."""
 
     def __init__(self, head: nn.Module) -> None:
         self.weight, self.bias = head.weight, head.bias  # type: ignore[assignment]
@@ -134,11 +128,8 @@ def has_bfloat16_kernels(weight: Tensor) -> bool:
 
 
 def block_rows_of(weight: Tensor) -> int:
-    """Return how many rows a batch-invariant product has on this processor.
-
-    With more than one, each place in a block has to give the same bits, which is tested for these kernels. A single row
-    in a block takes little longer than alone.
-    """
+    """Return how many rows a batch-invariant product has on this processor: those of a block in which, by test, each
+    place gives the same bits."""
     if not has_bfloat16_kernels(weight) or not torch.cpu._is_avx512_supported():
         return 1
     if torch.cpu._is_amx_tile_supported():
@@ -213,8 +204,7 @@ class PackedInt4:
 
 
 def levels_of(weight: Tensor) -> Levels | None:
-    """Find the 4-bit levels of a weight (outputs, inputs) of any float dtype; None if it has none, or if no kernel
-    serves its shape or device."""
+    """Find the 4-bit levels of a weight (outputs, inputs); None if it has none, or if no kernel serves it."""
     if not has_int4_kernel(weight):
         return None
     groups = weight.detach().float().reshape(-1, GROUP)
@@ -235,10 +225,10 @@ def has_int4_kernel(weight: Tensor) -> bool:
 
 
 def rounded_levels(weight: Tensor) -> Levels | None:
-    """Round a weight (outputs, inputs) of any float dtype to 4-bit levels; None if no kernel serves it.
+    """Round a weight (outputs, inputs) to 4-bit levels; None if no kernel serves it.
 
-    A group's levels are evenly spaced from its smallest weight, or 0, to its largest, as in Q4_K, without that format's
-    search for a better step.
+    A group's levels are evenly spaced from its smallest weight, or 0, to its largest: Q4_K without its search for a
+    better step.
     """
     if not has_int4_kernel(weight):
         return None

@@ -1,10 +1,8 @@
 """Chooses the dtype of a rig if none is named, measured once on this processor and remembered.
 
-One dtype serves plain decoding and trees, so that both write one text. It is chosen by expected tokens per second: the
-acceptance lengths of the rig's card over the measured time of a pass, at each dtype's best number of nodes, none
-included. A geometric mean of pass times would not do: with matrix units in bfloat16 it preferred the dtype whose large
-trees are cheap, although no tree that large pays. Weights that a file stores in 4 bits may be multiplied as such,
-"int4" (``models/packed_linear.py``). Figures: ``LOG.md``.
+One dtype serves plain decoding and trees, so that both write one text. It is chosen by expected tokens per second at
+each dtype's best budget: the acceptance lengths of the rig's card over the measured time of a pass. Weights that a file
+stores in 4 bits may be multiplied as such, "int4" (``models/packed_linear.py``). Figures: ``LOG.md``.
 """
 
 import json
@@ -54,9 +52,8 @@ PassTimes = Mapping[int, float]  # milliseconds of a pass of the target by its r
 
 def precision(requested: str, folder: Path, device: torch.device, opening: Opening,
               lengths: Mapping[int, float]) -> Precision:
-    """The dtype that the target in a folder runs in: the requested one or, for "auto", the best for drafters of these
-    acceptance ``lengths`` by nodes. Nothing is measured, and it is ``DEFAULT_DTYPE``, on a GPU, for large targets, and
-    if copies in every dtype would not fit."""
+    """Choose the dtype of the target in a folder: the requested one or, for "auto", the best for drafters of these
+    acceptance ``lengths`` by nodes. It is ``DEFAULT_DTYPE``, unmeasured, on a GPU and for targets too large to try."""
     if requested != AUTO_DTYPE:
         return Precision(requested, f"{requested} was asked for; {EXACTNESS[requested]}.")
     text = causal_config(folder).get_text_config()
@@ -79,8 +76,8 @@ def precision(requested: str, folder: Path, device: torch.device, opening: Openi
 
 
 def storage_of(name: str) -> Storage:
-    """What a rig in the dtype of this name keeps in memory. Beside the bfloat16 weights that prompts are read with, an
-    int4 rig holds each weight as 4 bits or, if it is finer, as a copy that is laid out: counted as if all were."""
+    """Return what a rig in this dtype keeps in memory. Beside the bfloat16 weights that read prompts, an int4 rig holds
+    each weight as 4 bits or as a copy in another layout; all are counted as copies."""
     dtype = DTYPES[name]
     return Storage(name, dtype, dtype.itemsize if name == FOUR_BITS else 0.0)
 
@@ -101,8 +98,7 @@ def chosen(times: Mapping[str, PassTimes], lengths: Mapping[int, float]) -> Prec
 
 
 def pass_times(folder: Path, names: Sequence[str]) -> Mapping[str, PassTimes]:
-    """Measure the target's passes in each of these dtypes, interleaved, so that other programs disturb all equally. The
-    weights are freed afterwards."""
+    """Measure the target's passes in each of these dtypes, interleaved, so that other programs disturb all equally."""
     targets: dict[str, TorchTarget] = {}
     for name in names:
         targets[name] = TorchTarget(load_causal(folder, DTYPES[name], torch.device("cpu")), ())
@@ -121,9 +117,8 @@ def pass_times(folder: Path, names: Sequence[str]) -> Mapping[str, PassTimes]:
 
 
 def enable_int4(target: TorchTarget, name: str, folder: Path) -> str:
-    """Switch the target from this folder to 4-bit products if the dtype's name asks for them. Weights of safetensors
-    that are not 4-bit are rounded to it, if there are few enough; returns a sentence that says so. RigError for other
-    weights."""
+    """Switch the target from this folder to 4-bit products if the dtype asks for them. Other weights of small
+    safetensors models are rounded, which the returned sentence says. RigError if neither is possible."""
     if name != FOUR_BITS or target.enable_int4():
         return ""
     small = origin_of(folder) is None and parameters(folder) <= MAX_QUANTISED
@@ -147,7 +142,7 @@ def in_four_bits(folder: Path) -> bool:
 
 
 def remembered(key: str) -> Mapping[str, PassTimes] | None:
-    """Return the stored pass times; None if there are none, if they cannot be read, or if a size is missing."""
+    """Return the stored pass times; None if there are none, or if they cannot be read."""
     with suppress(OSError, ValueError, TypeError, KeyError, AttributeError):
         stored = json.loads(_file().read_text(encoding="utf8"))[key]
         return {name: {nodes + 1: float(times[str(nodes + 1)]) for nodes in EXPECTED_BUDGETS}
@@ -156,7 +151,7 @@ def remembered(key: str) -> Mapping[str, PassTimes] | None:
 
 
 def remember(key: str, times: Mapping[str, PassTimes]) -> None:
-    """Store pass times for later starts. If the file cannot be written, the next start measures again."""
+    """Store pass times for later starts, if the file can be written."""
     stored: dict[str, Any] = {}
     with suppress(OSError, ValueError):
         stored = json.loads(_file().read_text(encoding="utf8"))

@@ -1,9 +1,9 @@
 """Published block-diffusion checkpoints (DFlash, DFlash 2, DSpark, TreeFlash, JetSpec): their options, and the drafter.
 
 Taps, mask token, block size, sliding layers and rotary embedding all come from the checkpoint; a formula for the taps
-would be wrong for most published ones. An option is looked for in ``dflash_config``, then at the top; the same drafters
-in the format of speculators have other names for some. Options that later checkpoints have added are refused by name,
-unless the tensors show that they change nothing (``fields.py``).
+would be wrong for most. An option is looked for in ``dflash_config``, then at the top; the format of speculators has
+other names for some. Options that later checkpoints have added are refused by name, unless the tensors show that they
+change nothing (``fields.py``).
 """
 
 from collections.abc import Mapping
@@ -98,14 +98,14 @@ SILENT = frozenset({"block_size", "dflash_config", "num_target_layers", "quantiz
 
 
 def recognises(values: Mapping[str, Any]) -> bool:
-    """Return whether a config.json has a block-diffusion drafter's own options, or says that it is one."""
+    """Whether a config.json has a block-diffusion drafter's own options, or says that it is one."""
     named = kinds.architectures(values)
     return (any(part in named for part in ("dflash", "dspark", "treeflash")) or "dflash_config" in values
             or values.get("speculators_model_type") in ("dflash", "dflash2", "dspark"))
 
 
 def plan(folder: Path, target: kinds.TargetFacts) -> kinds.DrafterPlan:
-    """Return the plan of a block-diffusion drafter; RigError if it cannot run on this target as it was trained."""
+    """Plan a block-diffusion drafter; RigError if it cannot run on this target as it was trained."""
     config = drafter_config(folder, target.block_size)
     options = config.dflash_config
     taps = tuple(options["target_layer_ids"])
@@ -150,8 +150,8 @@ def _load(folder: Path, config: Qwen3Config, target: TorchTarget) -> DFlashDraft
 
 
 def drafter_config(folder: Path, block_size: int | None = None) -> Qwen3Config:
-    """Return the drafter's config with all of its own options in ``dflash_config``, wherever the checkpoint keeps them.
-    A given ``block_size`` counts instead of the checkpoint's. RigError names an option that is not followed."""
+    """Return the drafter's config with all its own options in ``dflash_config``; ``block_size`` replaces the
+    checkpoint's. RigError names an option that is not followed."""
     values = _plain(folder, read_config(folder))
     kind = next(kind for kind in FAMILIES if kind in kinds.architectures(values))
     family, inside = FAMILIES[kind], values.get("dflash_config") or {}
@@ -193,10 +193,8 @@ def drafter_config(folder: Path, block_size: int | None = None) -> Qwen3Config:
 
 
 def _plain(folder: Path, values: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return a config.json as the drafters' own authors write one, if it is in the format of speculators.
-
-    Its layer ids count the embedding as 0, so that id i is the output of layer i − 1.
-    """
+    """Convert a config.json in the format of speculators to the authors' own form. Its layer ids count the embedding as
+    0, so id i is the output of layer i − 1."""
     if "speculators_model_type" not in values:
         return values
     theirs = kinds.checked(folder, Speculators, values)

@@ -36,8 +36,8 @@ MAX_BATCH_BYTES = 96 * 2**20  # of one batch of anchors' largest tensors
 
 @dataclass(frozen=True, eq=False)
 class ReadText:
-    """Prompt and text as the target read them: token_ids (all,) int32, features (all, taps × hidden size). Anchors are
-    the text's positions from ``start`` on, ``every`` so many."""
+    """Prompt and text as the target read them: token_ids (all,) int32, features (all, taps × hidden size). Every
+    ``every``-th position from ``start`` on is an anchor."""
 
     token_ids: Integers
     features: Tensor
@@ -57,8 +57,8 @@ def read_text(prompt_ids: Sequence[int], token_ids: Sequence[int], features: Seq
 
 @dataclass(frozen=True)
 class BlockVariant:
-    """How a block is laid out and read: the token in all slots but the first, and whether it is in the first instead of
-    the root; the rotation for positions; and the first of the slots whose hidden states propose the next tokens."""
+    """How a block is laid out and read: the mask token, and whether it replaces the root in slot 0; the rotation for
+    positions; the first slot that proposes."""
 
     mask_id: int
     rotation: Callable[[Tensor], tuple[Tensor, Tensor]]
@@ -142,8 +142,8 @@ class DFlashDrafter:
         self._length = end
 
     def draft(self, root: int, width: int) -> Lattice:
-        """Return a lattice of block − 1 depths, or as many as the block if its root proposes too. One row each
-        (paper 002, section 3) or, of a drafter that scores transitions, one for each predecessor."""
+        """Return a lattice of block − 1 depths, or block if the root's slot proposes too: one row each (paper 002,
+        section 3), or one per predecessor if transitions are scored."""
         return self.draft_batch([self], [root], [width])[0]
 
     @in_inference_mode
@@ -208,8 +208,8 @@ class DFlashDrafter:
 
     @torch.inference_mode()
     def proposals(self, text: ReadText, width: int, variant: BlockVariant | None = None) -> Proposals:
-        """Return its lattice at every anchor of the text, ``width`` tokens per row; without a ``variant`` as ``draft``
-        would return there. One pass takes as many anchors as fit into ``MAX_BATCH_BYTES``."""
+        """Return the lattice at every anchor of the text, ``width`` tokens per row, as ``draft`` would without a
+        ``variant``."""
         variant, size = variant or self.variant, len(text.token_ids)
         token_ids, all_anchors = (
             torch.from_numpy(ids).long().to(self.device) for ids in (text.token_ids, text.anchors))
@@ -222,15 +222,16 @@ class DFlashDrafter:
         return lattices
 
     def _anchors_a_pass(self, size: int) -> int:
-        """Keys, values and mask grow with the text's size, logits with the vocabulary."""
+        """Return how many anchors fit into ``MAX_BATCH_BYTES``: keys, values and mask grow with the text, logits with
+        the vocabulary."""
         config = self.model.config
         heads = 2 * config.num_key_value_heads * config.head_dim + config.num_attention_heads * self.block
         anchor_bytes = 4 * ((size + self.block) * heads + 3 * self.block * config.vocab_size)
         return int(max(1, min(64, MAX_BATCH_BYTES // anchor_bytes)))
 
     def _block_hidden(self, roots: Tensor, anchors: Tensor, context: Tensor, variant: BlockVariant) -> Tensor:
-        """The hidden states of the slots that propose, (anchors, depth, hidden): anchor p sees the features of the
-        positions before p and its block, as in decoding; here the blocks of several anchors are a batch."""
+        """Return the hidden states of the slots that propose, (anchors, depth, hidden). Anchor p sees the features
+        before p and its block, as in decoding; the blocks are a batch."""
         count, length = len(anchors), context.shape[-2]
         tokens = roots.new_full((count, self.block), variant.mask_id)
         if not variant.masked_root:

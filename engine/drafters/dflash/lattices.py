@@ -1,20 +1,14 @@
-"""A block's logits as a lattice: marginals, one distribution for each depth; or transitions, in which proposals for a
-slot depend on the token before it, so that there is a row for each candidate.
+"""A block's logits as a lattice: marginals, one row per depth; or transitions, one row per candidate of the slot
+before.
 
-DFlash 2 keeps the ``top_k`` largest unary logits U of each slot as its candidates C, and scores a transition a → b from
-the slot before by S(a, b) = U(b) + ⟨A[a] ⊙ H e, B[b]⟩, where e is the slot's hidden state. Its own proposal is a greedy
-walk over S; under temperature it draws from softmax(S) over the candidates.
+DFlash 2 keeps the ``top_k`` largest unary logits U of each slot as its candidates C, and scores a transition a → b by
+S(a, b) = U(b) + ⟨A[a] ⊙ H e, B[b]⟩, where e is the slot's hidden state. ``logprobs`` are log softmax(S) over C, the
+reference's q, plus the log of C's share of the unary softmax over the vocabulary, so that a prefix is as probable as in
+a lattice of marginals. Their product is at most 1, so best-first trees stay exact. S is read at temperature 1.
 
-``logprobs`` are log softmax(S) over C plus the log of what the unary softmax over the whole vocabulary gives C. The
-first factor is the reference's q and fixes the order in a row; the second, equal for all rows of a depth, keeps a
-prefix as probable as in a lattice of marginals, with which μ, budgets and what-ifs compare it. A product of them is at
-most 1, so best-first trees stay exact. S is read at temperature 1, whatever the request's: it is the target's choices
-that follow a request's temperature.
-
-DSpark adds to a slot's logits a bias that depends on the token before it, TreeFlash corrects the slot's hidden state by
-it: any token of the vocabulary may follow any other. The likeliest ``PREDECESSORS`` tokens of each slot, by the best
-prefix that ends in them, have a row of the next; what follows the others is left out. The chain of likeliest tokens,
-DSpark's own proposal, is always among the rows.
+DSpark adds to a slot's logits a bias by the token before it; TreeFlash corrects the slot's hidden state by it. Any
+token may follow any other, so the likeliest ``PREDECESSORS`` tokens of each slot, by the best prefix that ends in them,
+have a row in the next. The chain of likeliest tokens, DSpark's own proposal, is always among the rows.
 """
 
 from collections.abc import Callable
@@ -36,20 +30,19 @@ PREDECESSORS = 16  # tokens of a slot that have a row of the next
 
 
 def marginals(logits: Tensor, width: int) -> Lattice:
-    """The lattice of logits (depth, vocabulary): the ``width`` likeliest tokens of each depth, normalised before the
-    cut."""
+    """Return the ``width`` likeliest tokens of each depth of logits (depth, vocabulary), normalised before the cut."""
     logprobs, tokens = likeliest_tokens(logits, width)
     ids, values = to_host(tokens.int(), logprobs)
     return Lattice(ids[:, None], values[:, None], np.zeros_like(ids)[:, None])
 
 
 def likeliest_tokens(logits: Tensor, width: int) -> tuple[Tensor, Tensor]:
-    """Log probabilities float32, descending, and tokens int64 of each row of logits (rows, vocabulary): (rows, width)
-    each.
+    """Return the ``width`` likeliest tokens of each row of logits (rows, vocabulary): log probabilities float32,
+    descending, and tokens int64.
 
-    In a large vocabulary on a CPU, each of the ``width`` best tokens lies in one of the ``width`` blocks with the best
-    maxima. Block i holds the tokens i, i + blocks, i + 2 · blocks, …, so that maxima are taken over whole rows; tokens
-    left over are compared, too.
+    In a large vocabulary on a CPU, each of them lies in one of the ``width`` blocks with the best maxima. Block i holds
+    the tokens i, i + blocks, i + 2 · blocks, …, so that maxima are taken over whole rows; tokens left over are
+    compared, too.
     """
     logprobs, vocabulary = logits.log_softmax(-1, torch.float32), logits.shape[-1]
     width = min(width, vocabulary)
@@ -80,14 +73,14 @@ class CandidateSelector(nn.Module):
             nn.init.normal_(weight, std=config.initializer_range)
 
     def edges(self, hidden: Tensor, predecessors: Tensor, candidates: Tensor) -> Tensor:
-        """What transitions add to the unary logits, (…, m, k), from predecessors (…, m) to candidates (…, k) of slots
-        with hidden states (…, hidden)."""
+        """Return what transitions from predecessors (…, m) to candidates (…, k) of slots with hidden states (…, hidden)
+        add to the unary logits, (…, m, k)."""
         asked = self.predecessor_codebook[predecessors] * self.hidden_projection(hidden)[..., None, :]
         edges: Tensor = asked @ self.successor_codebook[candidates].transpose(-1, -2)
         return edges
 
     def lattices(self, logits: Tensor, hidden: Tensor, roots: Tensor, width: int) -> list[Lattice]:
-        """A lattice of (depth, top_k, width or top_k) for each of n blocks, by unary logits (n, depth, vocabulary),
+        """Return a lattice (depth, top_k, width or top_k) for each of n blocks, by logits (n, depth, vocabulary),
         hidden states (n, depth, hidden) and roots (n,)."""
         unary, candidates = (best.unflatten(0, logits.shape[:2]) for best in likeliest_tokens(
             logits.flatten(0, 1), self.top_k))  # normalised, which changes no difference between scores
@@ -103,8 +96,8 @@ class CandidateSelector(nn.Module):
 
 
 class MarkovHead(nn.Module):
-    """Biases a slot's logits by the token before it, with the published tensor names; vanilla, or gated by the slot's
-    hidden state."""
+    """Biases a slot's logits by the token before it, with the published tensor names; plain, or gated by the hidden
+    state."""
 
     def __init__(self, config: Qwen3Config) -> None:
         super().__init__()
@@ -115,7 +108,8 @@ class MarkovHead(nn.Module):
         self.gate_proj = nn.Linear(config.hidden_size + rank, rank) if gated else None
 
     def forward(self, hidden: Tensor, predecessors: Tensor) -> Tensor:
-        """What predecessors (m,) add to the logits of a slot with this hidden state (hidden size,): (m, vocabulary)."""
+        """Return what predecessors (m,) add to the logits of a slot with this hidden state (hidden size,): (m,
+        vocabulary)."""
         known: Tensor = self.markov_w1(predecessors)
         if self.gate_proj is not None:
             known = self.gate_proj(torch.cat([hidden.expand(len(known), -1), known], -1)).sigmoid() * known
@@ -124,7 +118,7 @@ class MarkovHead(nn.Module):
 
 
 class TokenCorrection(nn.Module):
-    """Corrects a slot's hidden state by the token before it, with the published tensor names of TreeFlash."""
+    """Corrects a slot's hidden state by the token before it, with TreeFlash's tensor names."""
 
     def __init__(self, config: Qwen3Config) -> None:
         super().__init__()
@@ -133,16 +127,16 @@ class TokenCorrection(nn.Module):
         self.norm = Qwen3RMSNorm(config.hidden_size, eps=1e-6)
 
     def forward(self, before: Tensor, state: Tensor) -> Tensor:
-        """What is added to the hidden state, (m, hidden size), after tokens with these embeddings (m, hidden size);
-        ``state`` (hidden size,) is the slot's normed one."""
+        """Return what tokens with embeddings ``before`` (m, hidden size) add to a slot's hidden state; ``state``
+        (hidden size,) is its normed one."""
         up, gate = self.ug(torch.cat([self.norm(before), state.expand(len(before), -1)], -1)).chunk(2, -1)
         added: Tensor = self.d(silu(gate) * up)
         return added
 
 
 def transitions(after: Callable[[int, Tensor], Tensor], depth: int, root: Tensor, width: int) -> Lattice:
-    """The lattice (depth, ``PREDECESSORS`` + 1, width) of a block with this root (), its last row leading nowhere;
-    ``after`` gives logits (m, vocabulary) of a slot after each of the tokens (m,)."""
+    """Return the lattice (depth, ``PREDECESSORS`` + 1, width) of a block with this root (); ``after`` gives logits (m,
+    vocabulary) of a slot after tokens (m,). The last row leads nowhere."""
     predecessors, scores = root[None], torch.zeros(1, device=root.device)
     levels: list[BeamLevel] = []
     for slot in range(depth):

@@ -1,14 +1,13 @@
 """The block-diffusion drafter of DFlash, with the tensor names and conventions of its published checkpoints.
 
-A block is [root, mask, …, mask]. Slot 0 is the embedding of the committed root token, the others are mask tokens;
-slot i proposes the token at position root + i, in place (paper 002, section 3). Attention inside a block is usually not
-causal, and every slot sees the target's features of the committed positions before the root, which enter each
-layer as further keys and values. Embedding and output head are the target's.
+A block is [root, mask, …, mask]: slot 0 is the embedding of the committed root token, slot i proposes the token at
+position root + i (paper 002, section 3). Attention inside a block is usually not causal. Every slot also sees the
+target's features of the committed positions, as further keys and values of each layer. Embedding and output head are
+the target's.
 
 DFlash 2 (z-lab's ``dflash`` 0.1.0) adds a convolution around each attention and MLP, and a candidate selector
-(``lattices.py``); its checkpoints name the sizes of both. In DSpark every slot proposes the token *after* its own
-position, the root's slot too, and a Markov head takes the selector's place; in TreeFlash a correction by the token
-before does. JetSpec's drafters are DFlash's, causal.
+(``lattices.py``). In DSpark every slot proposes the token *after* its own position, and a Markov head takes the
+selector's place; in TreeFlash a correction by the token before does. JetSpec's drafters are DFlash's, causal.
 """
 
 from collections.abc import Callable, Sequence
@@ -50,7 +49,7 @@ EVERYTHING = Sight(0, causal=False)
 
 
 def rotate(states: Tensor, rotation: Rotation) -> Tensor:
-    """States (…, rows, head size) with rotary position embedding applied."""
+    """Apply rotary position embedding to states (…, rows, head size)."""
     cosines, sines = rotation
     rows: Tensor = states * cosines + rotate_half(states) * sines
     return rows
@@ -60,7 +59,7 @@ class DFlashAttention(Qwen3Attention):  # type: ignore[misc]  # transformers' ty
     """Queries from the block; keys and values from the context features and from the block."""
 
     def keys_values(self, states: Tensor, rotation: Rotation) -> tuple[Tensor, Tensor]:
-        """Keys and values of states (batch, rows, hidden): each (batch, kv heads, rows, head size)."""
+        """Return keys and values of states (batch, rows, hidden): each (batch, kv heads, rows, head size)."""
         keys, values = (project(states).unflatten(-1, (-1, self.head_dim)) for project in (self.k_proj, self.v_proj))
         return rotate(self.k_norm(keys).transpose(-2, -3), rotation), values.transpose(-2, -3)
 
@@ -100,7 +99,7 @@ class GroupedConvolution(nn.Module):
         return self._mixed(part(self._mixed(inputs, before)), after)
 
     def _mixed(self, states: Tensor, kernels: Tensor) -> Tensor:
-        """States (…, blocks × slots, hidden) mixed by kernels (blocks, slots, taps, groups, hidden ÷ groups)."""
+        """Mix states (…, blocks × slots, hidden) by kernels (blocks, slots, taps, groups, hidden ÷ groups)."""
         blocks = states.reshape(-1, self.slots, self.groups, kernels.shape[-1])
         mixed = kernels[:, :, 0] * blocks
         for tap in range(1, self.taps):
@@ -153,27 +152,28 @@ class DFlashModel(nn.Module):
         self.ar_approximation = TokenCorrection(config) if options.get("ar_approximation") else None
 
     def proposing(self, hidden: Tensor) -> Tensor:
-        """The slots that propose the tokens after the root, in order: (…, depth, hidden) of (…, slots, hidden)."""
+        """Return the slots that propose the tokens after the root, in order: (…, depth, hidden) of (…, slots,
+        hidden)."""
         return hidden[..., self.first_slot:self.first_slot + self.depth, :]
 
     def rotation(self, positions: Tensor) -> Rotation:
-        """Cosines and sines of absolute positions (rows,)."""
+        """Return cosines and sines of absolute positions (rows,)."""
         cosines, sines = self.rotary_emb(self.norm.weight, positions[None])
         return cosines[0], sines[0]
 
     def context(self, features: Tensor, rotation: Rotation) -> Tensor:
-        """Keys and values that the features (batch, rows, taps × hidden) add to every layer:
-        (layers, 2, batch, kv heads, rows, head size)."""
+        """Return the keys and values that features (batch, rows, taps × hidden) add to every layer: (layers, 2, batch,
+        kv heads, rows, head size)."""
         fused = self.hidden_norm(self.fc(features))
         return torch.stack([torch.stack(layer.self_attn.keys_values(fused, rotation)) for layer in self.layers])
 
     def forward(self, block: Tensor, rotation: Rotation, context: Tensor, seen: Tensor | None = None,
                 positions: BlockPositions | None = None) -> Tensor:
-        """Denoised states (batch, slots, hidden), before the last norm, of embedded blocks (batch, slots, hidden).
+        """Return denoised states (batch, slots, hidden), before the last norm, of embedded blocks of that shape.
 
-        ``context`` is (layers, 2, batch, kv heads, rows, head size); ``seen`` is bool (batch or 1, 1, slots, keys):
-        which keys count. ``positions`` are those of slots and keys, (batch or 1, 1, slots) and (…, keys), needed unless
-        all layers see everything. For training and comparison only; decoding uses ``engine.models.layers``.
+        ``context``: see the method; ``seen`` bool (batch or 1, 1, slots, keys): which keys count; ``positions`` of
+        slots and keys, needed unless all layers see everything. For training and comparison; decoding uses
+        ``engine.models.layers``.
         """
         hidden = block
         for layer, sight, (keys, values) in zip(self.layers, self.sights, context, strict=True):
