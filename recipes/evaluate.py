@@ -109,7 +109,7 @@ def domain_scores(rig: Rig, domain: str, args: argparse.Namespace) -> dict[str, 
         if "tokens" not in scores:
             check = CHECKS[domain]
             if check and (args.run_code or domain not in WRITTEN):
-                texts = [rig.texts.decode(committed_ids(rounds)) for rounds in runs]
+                texts = [rig.tokenizer.decode(committed_ids(rounds)) for rounds in runs]
                 right = [check(text, item.check) for text, item in zip(texts, items, strict=True)]
                 scores["right"] = float(np.mean(right))
             scores["tokens"] = float(np.mean([sum(len(round_.acceptance.keep) for round_ in run) for run in runs]))

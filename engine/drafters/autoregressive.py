@@ -18,7 +18,7 @@ from engine.drafters.kinds import DrafterPlan, TargetFacts, check_equal
 from engine.errors import RigError
 from engine.models.cache import cache_argument
 from engine.models.target import TorchTarget
-from engine.texts.bounded import BoundedTexts
+from engine.texts.bounded import BoundedTokenizer
 
 
 class AutoregressiveDrafter(PathDrafter):
@@ -62,7 +62,7 @@ def _load(folder: Path, target: TorchTarget) -> AutoregressiveDrafter:
 
 def _same_tokens(folder: Path, target: Path) -> None:
     """RigError if a token has different ids in the two tokenizers, or an id different tokens."""
-    vocabulary, target_vocabulary = BoundedTexts(folder).vocabulary(), BoundedTexts(target).vocabulary()
+    vocabulary, target_vocabulary = BoundedTokenizer(folder).vocabulary(), BoundedTokenizer(target).vocabulary()
     token_of = {number: token for token, number in target_vocabulary.items()}
     for token, number in vocabulary.items():
         if target_vocabulary.get(token, number) != number or token_of.get(number, token) != token:

@@ -87,12 +87,12 @@ def examine(rig: Rig, answers: Sequence[ReferenceAnswer], other: Rig | None = No
     progress.expect(1 + (CHECKS + 1) * len(drafters))
     progress.begin("The target is examined.")
     findings = [_features(rig, answers[0])] if rig.target.taps else []
-    templated = rig.texts.facts().has_template
+    templated = rig.tokenizer.facts().has_template
     findings.append(_finding(
         "chat template", "", templated, "Prompts are laid in the tokenizer's chat template." if templated else
         "The tokenizer has no chat template.",
         "A drafter trained on conversations needs them: add the model's template to the tokenizer."))
-    texts = [rig.texts.decode(answer.token_ids[answer.start:].tolist()) for answer in answers]
+    texts = [rig.tokenizer.decode(answer.token_ids[answer.start:].tolist()) for answer in answers]
     thinking = sum("<think>" in text and bool(text.split("<think>")[1].split("</think>")[0].strip()) for text in texts)
     findings.append(_finding(
         "thinking", "", not thinking, f"{thinking} of {len(texts)} answers begin by thinking.",
@@ -239,7 +239,7 @@ def _other_taps(rig: Rig) -> Ways:
 
 
 def _other_masks(rig: Rig, drafter: DFlashDrafter) -> Ways:
-    facts, rows = rig.texts.facts(), rig.target.embedding.weight.shape[0]
+    facts, rows = rig.tokenizer.facts(), rig.target.embedding.weight.shape[0]
     others = [token for token in dict.fromkeys((facts.mask_id, *facts.special_ids))
               if token not in (None, drafter.mask_id) and token < rows]
     return {f"token {token}": (rig.target.taps, replace(drafter.variant, mask_id=token))

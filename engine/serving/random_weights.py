@@ -24,7 +24,7 @@ from engine.drafters.dflash.model import DFlashModel
 from engine.errors import RigError
 from engine.models.target import TorchTarget
 from engine.requests.rig_names import EMBEDDED_RIG, RANDOM_PREFIX, RIGS_FOLDER
-from engine.texts.texts import Texts, TokenizerTexts
+from engine.texts.tokenizer import ChatTokenizer, LocalTokenizer
 
 MEANINGLESS = ("The weights are random: the text means nothing, hardly a drafted token is accepted (τ is about 1), and "
                "only times mean something.")
@@ -123,10 +123,11 @@ def _filled(model: Module) -> Module:
     return model
 
 
-def random_texts(vocabulary: int) -> Texts:
-    """The demo rig's tokenizer, in which every further id below ``vocabulary`` reads as its number: ``<1536>``."""
+def random_tokenizer(vocabulary: int) -> ChatTokenizer:
+    """Return the demo rig's tokenizer, in which every further id below ``vocabulary`` reads as its number:
+    ``<1536>``."""
     tokenizer = load_tokenizer(RIGS_FOLDER / EMBEDDED_RIG / "target")
     fast = json.loads(tokenizer.backend_tokenizer.to_str())
     fast["model"]["vocab"] |= {f"<{token}>": token for token in range(len(tokenizer), vocabulary)}
-    return TokenizerTexts(PreTrainedTokenizerFast(
+    return LocalTokenizer(PreTrainedTokenizerFast(
         tokenizer_object=Tokenizer.from_str(json.dumps(fast)), chat_template=tokenizer.chat_template))

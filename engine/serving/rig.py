@@ -33,7 +33,7 @@ from engine.serving.card import RigCard
 from engine.serving.cost import FULL, QUICK, CostBook, Effort
 from engine.serving.kept import KeptTexts
 from engine.serving.scheduler import RunRound, Scheduler, request_in_words
-from engine.texts.texts import Texts, TokenPieceCache
+from engine.texts.tokenizer import ChatTokenizer, TokenPieceCache
 from engine.trace import End, Entry, Header, Line, RunText, Trace, committed_ids, gather
 
 ALTERNATIVES = 5  # target tokens recorded after each kept row
@@ -90,7 +90,7 @@ class Rig:
 
     card: RigCard
     target: TorchTarget
-    texts: Texts
+    tokenizer: ChatTokenizer
     drafters: Mapping[str, Drafter]
     families: Mapping[str, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
@@ -110,7 +110,7 @@ class Rig:
         # by method and names of drafters
         self.histories: dict[tuple[str, tuple[str, ...]], DraftHistory] = defaultdict(DraftHistory)
         self._reading = Lock()
-        self.piece_cache = TokenPieceCache(self.texts)
+        self.piece_cache = TokenPieceCache(self.tokenizer)
 
     @property
     def name(self) -> str:
@@ -181,7 +181,7 @@ class Rig:
     def prompt_ids(self, prompt: str, turns: Sequence[Turn] = (), thinking: str = "auto") -> tuple[int, ...]:
         """Tokenise a conversation. Locked, because splitting special tokens is state of the tokenizer."""
         with self._reading:
-            return self.texts.prompt_ids(prompt, turns, thinking)
+            return self.tokenizer.prompt_ids(prompt, turns, thinking)
 
     @contextmanager
     def exclusive(self, purpose: str) -> Iterator[None]:
@@ -381,7 +381,7 @@ class RigRun(DecodeRun):
         """Whether the prompt is unlike the rig's training: it matches none of the card's patterns, and its mean NLL is
         above ``familiar_nats``."""
         rig, prompt, limit = self.rig, self.options.prompt, self.rig.card.familiar_nats
-        if math.isinf(limit) or rig.texts.is_familiar(prompt, rig.card.familiar):
+        if math.isinf(limit) or rig.tokenizer.is_familiar(prompt, rig.card.familiar):
             return False
         # score the prompt without earlier turns, as the training prompts were scored
         return rig.mean_nll(rig.prompt_ids(prompt) if self.options.turns else self.request.prompt_ids) > limit

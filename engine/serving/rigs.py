@@ -43,9 +43,9 @@ from engine.requests.rig_names import (
 )
 from engine.serving.card import RigCard, has_card, read_card
 from engine.serving.precision import DEFAULT_DTYPE, DTYPES, enable_int4, precision, storage_of
-from engine.serving.random_weights import MEANINGLESS, SEED, random_models, random_texts, shape_named
+from engine.serving.random_weights import MEANINGLESS, SEED, random_models, random_tokenizer, shape_named
 from engine.serving.rig import Rig
-from engine.texts.bounded import BoundedTexts
+from engine.texts.bounded import BoundedTokenizer
 from engine.texts.process import shared_process
 
 log = logging.getLogger("canopy.rigs")
@@ -148,7 +148,7 @@ def _random_rig(name: str, dtype: str, device: torch.device, opening: Opening) -
     card = RigCard(title=name, drafters=("drafter",), defaults={1: ("drafter",), 2: ("drafter", NGRAM)},
                    revisions={"target": f"random, seed {SEED}"})
     drafters: dict[str, Drafter] = {"drafter": drafter, NGRAM: NGramDrafter(target.config.vocab_size)}
-    return Rig(card, target, random_texts(target.config.vocab_size), drafters, {PATH: NGRAM, NGRAM: NGRAM},
+    return Rig(card, target, random_tokenizer(target.config.vocab_size), drafters, {PATH: NGRAM, NGRAM: NGRAM},
                notes=(MEANINGLESS,),
                precision=Precision(chosen, f"{chosen}: random weights have no fastest dtype; {EXACTNESS[chosen]}."),
                kinds={"drafter": "dflash", NGRAM: NGRAM})
@@ -165,7 +165,7 @@ def _loaded(parts: RigParts, dtype: str, device: torch.device, opening: Opening)
     opening.report(f"Reading the weights of {display_name(parts.target)} …", None)
     trained = {name: plan.thinking for name, plan in plans.items() if plan.thinking is not None}
     card = parts.card.model_copy(update={"thinking": trained | parts.card.thinking})
-    texts = BoundedTexts(parts.target, facts.config.vocab_size, all(card.thinking.values()))
+    tokenizer = BoundedTokenizer(parts.target, facts.config.vocab_size, all(card.thinking.values()))
     with _configured(parts.target):
         model = load_causal(parts.target, DTYPES[chosen.dtype], device, device_map)
         taps = tuple(dict.fromkeys(tap for plan in plans.values() for tap in plan.taps))
@@ -182,16 +182,16 @@ def _loaded(parts: RigParts, dtype: str, device: torch.device, opening: Opening)
             drafters[name] = plan.load(target)
     drafters[NGRAM] = NGramDrafter(target.config.vocab_size)
     origin = origin_of(parts.target)
-    stop = texts.stop_tokens({origin.file: origin.end_ids} if origin else {})
+    stop = tokenizer.stop_tokens({origin.file: origin.end_ids} if origin else {})
     switch = length_of_switch(target.config)
     ends = switch and (f"A text whose prompt has up to {switch:,} tokens ends at {switch:,} positions: longer ones are "
                        "turned by other angles (longrope), from their beginning on.")
-    notes = tuple(note for note in (texts.facts().note, stop.note, origin and origin.note, rounded, ends,
+    notes = tuple(note for note in (tokenizer.facts().note, stop.note, origin and origin.note, rounded, ends,
                                     *(plan.note for plan in plans.values())) if note)
     kinds = {NGRAM: NGRAM} | {name: plan.kind for name, plan in plans.items()}
     path = next((name for name, plan in plans.items() if plan.sees_path), NGRAM)
-    return Rig(card, target, texts, drafters, {PATH: path, NGRAM: NGRAM}, notes, precision=chosen, stop_ids=stop.ids,
-               kinds=kinds)
+    return Rig(card, target, tokenizer, drafters, {PATH: path, NGRAM: NGRAM}, notes, precision=chosen,
+               stop_ids=stop.ids, kinds=kinds)
 
 
 def _planned(target: Path, drafters: Mapping[str, Path], block_sizes: Mapping[str, int]) -> tuple[

@@ -1,8 +1,8 @@
-"""A checkpoint's texts, within limits.
+"""A checkpoint's tokenizer and chat template, within limits.
 
 Chat templates, normalizers, decoders and the expressions of a card are programs of whoever made them. They may loop,
-fill memory, or end the process that runs them, so they run in one of their own, which all rigs share. It ends when it
-passes a limit, and starts again when it is next asked.
+fill memory or end their process, so they run in one of their own, which all rigs share. It ends when it passes a limit,
+and starts again when it is next asked.
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,13 +15,13 @@ from engine.checkpoints.tokenizers import StopTokens
 from engine.errors import RequestError, RigError
 from engine.requests.prompts import Turn
 from engine.texts.process import TextProcess, shared_process
-from engine.texts.texts import TokenizerFacts
+from engine.texts.tokenizer import TokenizerFacts
 from engine.trace import Piece
 
 TRIED_TEXT = "A short text with 2 numbers: 17."
 
 
-class BrokenTextsError(RequestError):
+class BrokenTokenizerError(RequestError):
     """A tokenizer, a template or an expression passed a limit or failed, for the reason given."""
 
     def __init__(self, program: str, reason: str) -> None:
@@ -29,8 +29,8 @@ class BrokenTextsError(RequestError):
         self.program, self.reason = program, reason
 
 
-class BoundedTexts:
-    """``Texts`` of a checkpoint's folder."""
+class BoundedTokenizer:
+    """The tokenizer of a checkpoint's folder, in the shared process."""
 
     _serials = count()  # a folder that is opened again may hold other files
 
@@ -45,13 +45,13 @@ class BoundedTexts:
             self._facts = TokenizerFacts(**{**facts, "special_ids": tuple(facts["special_ids"])})
             try:
                 ids = self.prompt_ids(TRIED_TEXT)
-            except BrokenTextsError:
+            except BrokenTokenizerError:
                 raise
             except RequestError:  # some templates take no turn alone
                 return
             self.decode(ids)
             self.pieces(ids)
-        except BrokenTextsError as error:
+        except BrokenTokenizerError as error:
             raise RigError(f"{error.program} {error.reason} on a short text, so it is not opened; choose another "
                            "checkpoint.") from error
         except RequestError as error:
@@ -93,5 +93,5 @@ class BoundedTexts:
         if "broke" in reply:
             program = "An expression under 'familiar' in the card" if function == "is_familiar" else (
                 f"The tokenizer or chat template of {self._name}")
-            raise BrokenTextsError(program, reply["broke"])
+            raise BrokenTokenizerError(program, reply["broke"])
         return reply["value"]

@@ -1,8 +1,7 @@
-"""A conversation as tokens: what the chat template makes of it.
+"""Turns a conversation into tokens with the chat template.
 
-The template sees the texts themselves, and the tokens are those of ``apply_chat_template``. Only a conversation in
-which somebody typed a special token's name differs: there the name is marked before the template sees it, and encoded
-as the text that it is.
+The tokens are those of ``apply_chat_template``, unless somebody typed a special token's name: it is marked before the
+template sees it, and encoded as text.
 """
 
 import re
@@ -28,8 +27,8 @@ NOTHING_SHOWN = "The chat template shows the model nothing of a prompt's text."
 
 @dataclass(frozen=True)
 class ChatStyle:
-    """Options for rendering the chat template, and a sentence about them for the reader. ``parts``: the template takes
-    contents as lists of parts, as those of models that also read images do."""
+    """Options for rendering the chat template, and a sentence about them. ``parts``: it takes contents as lists of
+    parts, as templates of models that also read images do."""
 
     options: Mapping[str, Any] = field(default_factory=dict)
     note: str = ""
@@ -37,9 +36,8 @@ class ChatStyle:
 
 
 def chat_style(tokenizer: PreTrainedTokenizerBase, thinking: bool = True) -> ChatStyle:
-    """How this tokenizer's template is rendered. Without ``thinking`` a switch that the template has is off: a quarter
-    is accepted of what a drafter that was trained without it proposes in a thinking text, and more than half without.
-    """
+    """Return how this tokenizer's template is rendered. Without ``thinking`` its thinking switch is off: a drafter
+    trained without it has a quarter of its tokens accepted in a thinking text, and more than half otherwise."""
     template = template_of(tokenizer)
     if not template:
         return ChatStyle(note=NO_TEMPLATE)
@@ -57,8 +55,7 @@ def chat_style(tokenizer: PreTrainedTokenizerBase, thinking: bool = True) -> Cha
 
 
 def switched(tokenizer: PreTrainedTokenizerBase, style: ChatStyle, thinking: str) -> ChatStyle:
-    """Return the style with the template's thinking switch on or off, or as it is for "auto"; RequestError without a
-    switch."""
+    """Set the template's thinking switch to on, off, or "auto" (unchanged); RequestError without a switch."""
     if thinking == "auto":
         return style
     if THINKING_OPTION not in template_of(tokenizer):
@@ -68,8 +65,8 @@ def switched(tokenizer: PreTrainedTokenizerBase, style: ChatStyle, thinking: str
 
 def prompt_ids(tokenizer: PreTrainedTokenizerBase, prompt: str, turns: Sequence[Turn] = (),
                style: ChatStyle | None = None) -> tuple[int, ...]:
-    """The token ids of the prompt as the user's turn after earlier ``turns``. RequestError for an empty prompt, and for
-    turns that the template does not take.
+    """Return the token ids of the prompt as the user's turn after earlier ``turns``. RequestError for an empty prompt,
+    and for turns that the template rejects.
 
     Without a chat template the texts are tokenised as they are, one line each.
     """
@@ -92,8 +89,8 @@ def prompt_ids(tokenizer: PreTrainedTokenizerBase, prompt: str, turns: Sequence[
 
 def render_chat(tokenizer: PreTrainedTokenizerBase, turns: Sequence[Turn], style: ChatStyle,
                 special: re.Pattern[str] | None = None) -> str:
-    """The conversation in the tokenizer's template, with the frame of the answer; RequestError if the template does not
-    take it. What matches ``special`` in the turns' texts is marked for ``_encode_marked``."""
+    """Render the conversation up to the answer's beginning; RequestError if the template fails. What matches
+    ``special`` is marked for ``_encode_marked``."""
     messages: list[dict[str, Any]] = [
         {"role": role, "content": [{"type": "text", "text": text}] if style.parts else text} for role, text in turns]
     try:
@@ -108,8 +105,7 @@ def render_chat(tokenizer: PreTrainedTokenizerBase, turns: Sequence[Turn], style
 
 
 def _encode_marked(tokenizer: PreTrainedTokenizerBase, rendered: str) -> tuple[int, ...]:
-    """The token ids of a rendered conversation whose marked names are encoded as text; RequestError if the tokenizer
-    cannot read one as text."""
+    """Return the token ids of a rendered conversation, marked names encoded as text; RequestError if they cannot be."""
     encode = chat_template_utils.encode_marked_chat
     try:
         return tuple(encode(tokenizer, rendered))
@@ -129,7 +125,7 @@ def special_names(tokenizer: PreTrainedTokenizerBase) -> re.Pattern[str]:
 
 
 def template_of(tokenizer: PreTrainedTokenizerBase) -> str:
-    """Return the chat template: of several named ones ``default``, or else the first; empty if there is none."""
+    """Return the chat template; of several named ones ``default``, or else the first; "" without one."""
     template = tokenizer.chat_template
     if isinstance(template, Mapping):
         template = template.get("default") or next(iter(template.values()), "")

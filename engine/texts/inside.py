@@ -1,9 +1,9 @@
 """The process in which checkpoints' tokenizers and chat templates run, within limits of memory and processor time.
 
-    python -m engine.texts.inside DESCRIPTOR SECONDS
+python -m engine.texts.inside DESCRIPTOR SECONDS
 
-It answers requests from the socket of that number one after another, each within so many seconds of processor time, and
-ends when the socket is closed. Both ways go as JSON, since what answers may have run a stranger's template.
+It answers requests from the socket of that number, each within so many seconds of processor time, and ends when the
+socket is closed. Both ways go as JSON, because a stranger's template may have run in what answers.
 """
 
 import importlib.util
@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 from engine.errors import CanopyError
 
 if TYPE_CHECKING:
-    from engine.texts.texts import TokenizerTexts
+    from engine.texts.tokenizer import LocalTokenizer
 
 MAX_ADDRESS_SPACE = 2**31  # bytes; imports take a fifth, the largest tokenizers a third
 MAX_REPLY_BYTES = 2**26
@@ -35,20 +35,20 @@ def main(descriptor: int, seconds: int) -> None:
     """Answer until the other end is closed."""
     _hide_torch()
     from engine.checkpoints.tokenizers import load_tokenizer  # noqa: PLC0415  # after torch is hidden
-    from engine.texts.texts import TokenizerTexts  # noqa: PLC0415
+    from engine.texts.tokenizer import LocalTokenizer  # noqa: PLC0415
 
     @lru_cache(MAX_OPEN)
-    def opened(serial: int, folder: str, vocabulary: int | None, thinking: bool) -> "TokenizerTexts":
-        return TokenizerTexts(load_tokenizer(Path(folder), vocabulary), thinking)
+    def opened(serial: int, folder: str, vocabulary: int | None, thinking: bool) -> "LocalTokenizer":
+        return LocalTokenizer(load_tokenizer(Path(folder), vocabulary), thinking)
 
     def answer(serial: int, folder: str, vocabulary: int | None, thinking: bool, method: str, *arguments: Any) -> Any:
         _limit(resource.RLIMIT_CPU, ceil(process_time()) + LOAD_SECONDS)
-        texts = opened(serial, folder, vocabulary, thinking)
+        tokenizer = opened(serial, folder, vocabulary, thinking)
         _limit(resource.RLIMIT_CPU, ceil(process_time()) + seconds)  # the kernel ends whatever takes longer
-        return getattr(texts, method)(*arguments)
+        return getattr(tokenizer, method)(*arguments)
 
-    for kind, most in ((resource.RLIMIT_AS, MAX_ADDRESS_SPACE), (resource.RLIMIT_FSIZE, 0), (resource.RLIMIT_CORE, 0)):
-        _limit(kind, most)
+    for kind, limit in ((resource.RLIMIT_AS, MAX_ADDRESS_SPACE), (resource.RLIMIT_FSIZE, 0), (resource.RLIMIT_CORE, 0)):
+        _limit(kind, limit)
     with Connection(descriptor) as connection, suppress(EOFError):
         while True:
             request = json.loads(connection.recv_bytes())
@@ -64,10 +64,10 @@ def _hide_torch() -> None:
     importlib.util.find_spec = find_no_torch
 
 
-def _limit(kind: int, most: int) -> None:
-    """Limit what this process may take, within what the system allows it anyway."""
+def _limit(kind: int, limit: int) -> None:
+    """Limit what this process may take, within what the system allows."""
     _, hard = resource.getrlimit(kind)
-    resource.setrlimit(kind, (most if hard == resource.RLIM_INFINITY else min(most, hard), hard))
+    resource.setrlimit(kind, (limit if hard == resource.RLIM_INFINITY else min(limit, hard), hard))
 
 
 def _reply(answer: Any, request: list[Any]) -> bytes:

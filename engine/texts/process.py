@@ -29,12 +29,12 @@ class TextProcess:
         self._connection: Connection | None = None
 
     def start(self) -> None:
-        """Start it, unless it runs. The first request does so, too, but then waits for its imports."""
+        """Start the process, unless it runs, so that the first request need not wait for its imports."""
         with self._lock:
             self._started()
 
     def ask(self, request: Sequence[Any]) -> dict[str, Any]:
-        """The reply to a request. If there is none within the limits, ``broke`` says why, as a part of a sentence."""
+        """Return the reply to a request. If a limit is passed, ``broke`` says which, as a part of a sentence."""
         with self._lock:
             connection = self._started()
             reason = ""
@@ -73,7 +73,7 @@ class TextProcess:
         return self._connection
 
     def _end(self) -> int | None:
-        """Its exit status, once it has ended."""
+        """End the process, and return its exit status."""
         if self._connection is None or self._process is None:
             return None
         self._connection.close()

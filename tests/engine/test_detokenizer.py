@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from transformers import PreTrainedTokenizerBase
 
 from engine.recorder import Detokenizer, Recorder, TokenTextOverrides
-from engine.texts.texts import TokenizerTexts, TokenPieceCache
+from engine.texts.tokenizer import LocalTokenizer, TokenPieceCache
 from engine.trace import RunText, Trace, as_bytes, dumps, load, loads
 from tests.engine.tokenizer_kinds import KINDS, kind
 
@@ -35,7 +35,7 @@ def runs(draw: st.DrawFn, name: str) -> list[list[int]]:
 @settings(max_examples=40, deadline=None)
 @given(data=st.data())
 def test_the_texts_of_a_run_joined_are_its_text(name: str, data: st.DataObject) -> None:
-    tokenizer, texts = kind(name), TokenPieceCache(TokenizerTexts(kind(name)))
+    tokenizer, texts = kind(name), TokenPieceCache(LocalTokenizer(kind(name)))
     rounds, told = data.draw(runs(name)), dict[int, Any]()
     run = TokenTextOverrides(Detokenizer(tokenizer), texts.__getitem__, 100)
     for tokens in rounds:

@@ -149,7 +149,7 @@ def test_special_tokens_without_a_row_are_no_damage(pair: Path) -> None:
         values["added_tokens"].append({**values["added_tokens"][0], "id": 1536, "content": "<image>"})
 
     change_file(pair / "target" / TOKENIZER, image)
-    assert load_rig(f"{pair / 'target'}::ngram", "float32", "cpu").texts.facts().size == 1537
+    assert load_rig(f"{pair / 'target'}::ngram", "float32", "cpu").tokenizer.facts().size == 1537
 
 
 @pytest.mark.parametrize("error", [CancellationError("No."), RequestError("No."), MemoryError(), KeyboardInterrupt()])

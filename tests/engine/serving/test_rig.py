@@ -30,7 +30,7 @@ from engine.requests.rig_names import DEFAULT_RIG
 from engine.serving.cost import QUICK
 from engine.serving.rig import Rig
 from engine.serving.rigs import load_rig
-from engine.texts.bounded import BoundedTexts
+from engine.texts.bounded import BoundedTokenizer
 from engine.trace import Header, Trace, committed_ids, dump, dumps, gather, load, loads
 from tests.engine.demo import demo_live, demo_rig
 from tests.running import until
@@ -210,8 +210,8 @@ def reading(monkeypatch: pytest.MonkeyPatch) -> Callable[[], tuple[list[str], in
         inside.pop()
         return prompt_ids(*given, **named)
 
-    prompt_ids = BoundedTexts.prompt_ids
-    monkeypatch.setattr(BoundedTexts, "prompt_ids", slow)
+    prompt_ids = BoundedTokenizer.prompt_ids
+    monkeypatch.setattr(BoundedTokenizer, "prompt_ids", slow)
     return lambda: (prompts, max(most))
 
 

@@ -13,7 +13,7 @@ from engine.errors import RequestError
 from engine.recorder import BYTE_SYMBOLS
 from engine.requests.prompts import Turn
 from engine.texts.chat import ChatStyle, chat_style, prompt_ids, special_names
-from engine.texts.texts import TokenizerTexts, TokenPieceCache
+from engine.texts.tokenizer import LocalTokenizer, TokenPieceCache
 from tests.engine.published import THINKING_TEMPLATE, TOKENIZER
 from tests.engine.tokenizer_kinds import KINDS, kind
 
@@ -31,7 +31,7 @@ def test_half_a_character_is_its_bytes_and_each_token_is_looked_up_once(
         tokenizer: PreTrainedTokenizerBase, monkeypatch: pytest.MonkeyPatch) -> None:
     assert {character: byte for byte, character in bytes_to_unicode().items()} == BYTE_SYMBOLS
     ids = tokenizer.encode("a 🌳 é", add_special_tokens=False)
-    texts = TokenPieceCache(TokenizerTexts(tokenizer))
+    texts = TokenPieceCache(LocalTokenizer(tokenizer))
     pieces = texts.pieces(ids)
     assert b"".join(bytes(piece) if isinstance(piece, tuple) else piece.encode() for piece in map(
         pieces.__getitem__, ids)) == "a 🌳 é".encode()
@@ -53,12 +53,12 @@ def test_thinking_is_off_where_a_drafter_never_saw_it_and_a_run_may_switch_it(
         tokenizer: PreTrainedTokenizerBase) -> None:
     assert chat_style(tokenizer, thinking=False) == ChatStyle(), "this template cannot think"
     with pytest.raises(RequestError, match="thinking"):
-        TokenizerTexts(tokenizer).prompt_ids("Hi", thinking="off")
+        LocalTokenizer(tokenizer).prompt_ids("Hi", thinking="off")
     tokenizer.chat_template = THINKING_TEMPLATE
     with_it, without = (own_ids(tokenizer, [("user", "Hi")], enable_thinking=value) for value in (True, False))
     assert with_it != without
     for usual, ids in ((True, with_it), (False, without)):
-        texts = TokenizerTexts(tokenizer, usual)
+        texts = LocalTokenizer(tokenizer, usual)
         assert texts.prompt_ids("Hi") == ids and bool(texts.facts().note) != usual
         assert texts.prompt_ids("Hi", thinking="on") == with_it and texts.prompt_ids("Hi", thinking="off") == without
 

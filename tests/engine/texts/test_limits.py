@@ -13,9 +13,9 @@ from engine.checkpoints.tokenizers import load_tokenizer
 from engine.errors import RequestError, RigError
 from engine.records import PromptRequest
 from engine.serving.rigs import load_rig
-from engine.texts.bounded import BoundedTexts
+from engine.texts.bounded import BoundedTokenizer
 from engine.texts.process import TextProcess, shared_process
-from engine.texts.texts import TokenizerTexts
+from engine.texts.tokenizer import LocalTokenizer
 from tests.engine.published import TOKENIZER
 
 Change = Callable[[dict[str, Any]], object]
@@ -66,9 +66,9 @@ def test_what_passes_a_limit_on_a_short_text_is_not_opened(
         change: Change | None, template: str, limit: str, tmp_path: Path, process: TextProcess) -> None:
     folder = checkpoint(tmp_path / "odd", change, template)
     with pytest.raises(RigError) as caught:
-        BoundedTexts(folder, process=process)
+        BoundedTokenizer(folder, process=process)
     assert limit in str(caught.value) and "\n" not in str(caught.value)
-    assert BoundedTexts(TOKENIZER, process=process).decode([5, 6]), "the next one is answered"
+    assert BoundedTokenizer(TOKENIZER, process=process).decode([5, 6]), "the next one is answered"
 
 
 @pytest.mark.parametrize("change", [BACKTRACKS, decoded({"type": "Fuse"}, replaced("(x+x+)+y", "z")), lambda values: (
@@ -76,7 +76,7 @@ def test_what_passes_a_limit_on_a_short_text_is_not_opened(
                                  "invert": False}))])
 def test_a_panic_on_one_text_is_a_sentence_and_the_next_is_read(
         change: Change, tmp_path: Path, process: TextProcess) -> None:
-    texts = BoundedTexts(checkpoint(tmp_path / "odd", change), process=process)
+    texts = BoundedTokenizer(checkpoint(tmp_path / "odd", change), process=process)
     with pytest.raises(RequestError, match="PanicException") as caught:
         texts.decode(texts.prompt_ids("x" * 60))
     assert "\n" not in str(caught.value)
@@ -84,7 +84,7 @@ def test_a_panic_on_one_text_is_a_sentence_and_the_next_is_read(
 
 
 def test_texts_survive_the_end_of_their_process(process: TextProcess) -> None:
-    texts = BoundedTexts(TOKENIZER, process=process)
+    texts = BoundedTokenizer(TOKENIZER, process=process)
     with pytest.raises(RequestError, match=r"familiar.*1 s"):
         texts.is_familiar("x" * 60, ["(x+x+)+y"])
     assert texts.is_familiar("How many?", ["how"]) and not texts.is_familiar("How many?", ["many$"])
@@ -92,7 +92,7 @@ def test_texts_survive_the_end_of_their_process(process: TextProcess) -> None:
 
 
 def test_texts_are_those_of_the_tokenizer_itself(process: TextProcess) -> None:
-    bounded, own = BoundedTexts(TOKENIZER, process=process), TokenizerTexts(load_tokenizer(TOKENIZER))
+    bounded, own = BoundedTokenizer(TOKENIZER, process=process), LocalTokenizer(load_tokenizer(TOKENIZER))
     turns = (("user", "3 + 4?"), ("assistant", "7 🌳"))
     ids = bounded.prompt_ids("And\ud7ff 5?", turns)
     assert ids == own.prompt_ids("And\ud7ff 5?", turns)

@@ -1,4 +1,4 @@
-"""What a rig asks of its tokenizer and chat template."""
+"""A rig's tokenizer with its chat template, and what its tokens add to a text."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -20,8 +20,8 @@ from engine.trace import Piece
 
 @dataclass(frozen=True)
 class TokenizerFacts:
-    """Facts of a tokenizer: the number of tokens, the special ones, whether there is a chat template, a sentence about
-    how it is used, and whether a token adds the same bytes to any text."""
+    """Facts of a tokenizer: how many tokens it has, the special ones, whether there is a chat template, a sentence
+    about how it is used, and whether a token adds the same bytes to any text."""
 
     size: int
     mask_id: int | None
@@ -31,8 +31,8 @@ class TokenizerFacts:
     adds_alike: bool
 
 
-class Texts(Protocol):
-    """From text to tokens and back. RequestError for a text that the tokenizer or the template does not take."""
+class ChatTokenizer(Protocol):
+    """From text to tokens and back. RequestError for a text that the tokenizer or its chat template rejects."""
 
     def facts(self) -> TokenizerFacts: ...
 
@@ -47,8 +47,8 @@ class Texts(Protocol):
     def is_familiar(self, prompt: str, kinds: Sequence[str]) -> bool: ...
 
 
-class TokenizerTexts:
-    """``Texts`` of a tokenizer in this process; see ``chat_style`` for ``thinking``."""
+class LocalTokenizer:
+    """A tokenizer in this process; see ``chat_style`` for ``thinking``."""
 
     def __init__(self, tokenizer: PreTrainedTokenizerBase, thinking: bool = True) -> None:
         self._tokenizer, self._thinking = tokenizer, thinking
@@ -98,36 +98,32 @@ class TokenizerTexts:
 
 
 def adds_alike(tokenizer: PreTrainedTokenizerBase) -> bool:
-    """Return whether each token adds the same bytes in any context."""
+    """Whether each token adds the same bytes in any context."""
     backend = getattr(tokenizer, "backend_tokenizer", None)
     return (backend is not None and isinstance(backend.decoder, ByteLevel) and isinstance(backend.model, BPE)
             and not getattr(tokenizer, "clean_up_tokenization_spaces_for_bpe_even_though_it_will_corrupt_output", 0))
 
 
-class _CachedTexts:
-    """Caches what ``Texts`` answers about single tokens, because another process may answer."""
+class TokenPieceCache(dict[int, Piece]):
+    """The text of single tokens, each looked up once, because that takes longer than the rest of recording a round.
 
-    def __init__(self, texts: Texts) -> None:
-        self._decode, self._decode_one = texts.decode, cache(lambda token: texts.decode([token]))
-        self.convert_ids_to_tokens = cache(texts.convert_ids_to_tokens)
+    It is the tokenizer of its own ``Detokenizer``: another process may answer, so answers about one token are kept.
+    """
+
+    def __init__(self, tokenizer: ChatTokenizer) -> None:
+        self._tokenizer, self._detokenizer = tokenizer, Detokenizer(self)
+        self._decode_one = cache(lambda token: tokenizer.decode([token]))
+        self.convert_ids_to_tokens = cache(tokenizer.convert_ids_to_tokens)
 
     def decode(self, tokens: list[int], skip_special_tokens: bool) -> str:
-        return self._decode_one(tokens[0]) if len(tokens) == 1 else self._decode(tokens)
-
-
-class TokenPieceCache(dict[int, Piece]):
-    """The text of single tokens, each looked up once, because that takes longer than the rest of recording a round."""
-
-    def __init__(self, texts: Texts) -> None:
-        self._texts = texts
-        self._detokenizer = Detokenizer(_CachedTexts(texts))
+        return self._decode_one(tokens[0]) if len(tokens) == 1 else self._tokenizer.decode(tokens)
 
     def __missing__(self, token: int) -> Piece:
         return self.pieces([token])[token]
 
     def overrides(self, start: int = 0) -> TokenTextOverrides | None:
         """Return the overrides of a run that begins at position ``start``; None if tokens always add their pieces."""
-        if self._texts.facts().adds_alike:
+        if self._tokenizer.facts().adds_alike:
             return None
         return TokenTextOverrides(self._detokenizer, self.__getitem__, start)
 
@@ -141,5 +137,5 @@ class TokenPieceCache(dict[int, Piece]):
         """Return what each token adds within a text, or its bytes if it alone is no whole characters."""
         ordered = sorted(token_ids)
         if missing := [token for token in ordered if token not in self]:
-            self.update(zip(missing, self._texts.pieces(missing), strict=True))
+            self.update(zip(missing, self._tokenizer.pieces(missing), strict=True))
         return {token: self[token] for token in ordered}
