@@ -196,8 +196,6 @@ export class Lab extends EventEmitter {
     stage.on("tab", (name) => known(name) && known(name) !== tabs.current && tabs.go(known(name)));
     stage.on("mode", () => this.show());
     stage.on("state", throttled(() => this.shown && OF_THE_RUN.includes(this.tab) && this.tabs.draw(), BETWEEN_DRAWS_MS));
-    new ResizeObserver(() => this.fit()).observe(document.getElementById("canopy-settings") || document.body);
-    window.addEventListener("resize", () => this.fit());
     this.show();
   }
 
@@ -237,14 +235,8 @@ export class Lab extends EventEmitter {
     this.root.hidden = !this.shown;
     if (!this.shown) return;
     this.plotly();
-    this.fit();
     this.tabs.draw();
     this.refresh();
-  }
-
-  fit() {
-    const top = this.root.getBoundingClientRect().top + window.scrollY;
-    this.root.style.setProperty("--lab-left", `${Math.max(0, window.innerHeight - top)}px`);
   }
 
   // The sweep to show: the one asked for, else the one being measured, else the latest.

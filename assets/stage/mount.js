@@ -79,7 +79,7 @@ function build(stage, header, host, { recordings: listed, shares }) {
   return parts;
 }
 
-// The mode and the state as attributes, for the style sheet; the stage's height is what the window has left.
+// The mode and the state as attributes, for the style sheet.
 /** @param {Stage} stage @param {HTMLElement} root */
 function trackModeAndHeight(stage, root) {
   const mark = () => {
@@ -87,17 +87,8 @@ function trackModeAndHeight(stage, root) {
     document.body.dataset.canopyState = root.dataset.state = stage.state;
     root.classList.toggle("is-earlier", Boolean(stage.pending) && stage.rounds.length > 0);
   };
-  const fit = () => {
-    root.style.setProperty("--cs-left", `${Math.max(0, window.innerHeight - root.getBoundingClientRect().top - window.scrollY)}px`);
-  };
   stage.on("mode state", mark);
-  stage.on("mode state", fit);
-  for (const turn of ["focusin", "focusout"]) document.addEventListener(turn, () => requestAnimationFrame(fit)); // a presenter sees the prompt while it has the focus
-  window.addEventListener("resize", fit);
-  const sizes = new ResizeObserver(fit);
-  for (const part of [root.closest(".gradio-container") || document.body, ...document.querySelectorAll("#canopy-header, #canopy-ask, #canopy-settings")]) sizes.observe(part);
   mark();
-  fit();
 }
 
 // Opens the view in the address, else the kept run, else the recording `name`, which `opening` streams.
