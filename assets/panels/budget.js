@@ -175,7 +175,7 @@ class BudgetPanel extends DrawnPanel {
   async fetchForecast() {
     const { stage } = this;
     const { run } = stage.value;
-    if (!stage.server || !this.host.offsetParent || !stage.rounds.length || !stage.header?.drafters.length) return;
+    if (!stage.server || !this.hostSize || !stage.rounds.length || !stage.header?.drafters.length) return;
     const from = [run, stage.rounds.length, stage.live, stage.speedup?.plain_speed, stage.withheld].join(" ");
     if (this.answer?.from === from) return;
     const answer = await stage.server.budgets({ run, live: stage.live });

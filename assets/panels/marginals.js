@@ -64,6 +64,7 @@ export class MarginalsPanel extends DrawnPanel {
   edges = ""; // the outline of the cells that the tree uses
   width = 0;
   height = 0;
+  scrolled = 0; // pixels; read from the page it would be laid out for it
   visibleBottom = 0; // pixels from the top of the drawing
   row = ROW.min;
   deferredTexts = new DeferredDrawing(() => this.finish());
@@ -81,13 +82,14 @@ export class MarginalsPanel extends DrawnPanel {
       this.draw(this.stage.round);
     });
     this.listen();
+    host.addEventListener("scroll", () => { this.scrolled = host.scrollTop; });
     this.canvas.addEventListener("focus", () => this.canvas.matches(":focus-visible") && this.focusHit(this.firstGuess()));
     this.canvas.addEventListener("blur", () => this.onLeave());
     this.canvas.addEventListener("keydown", (event) => this.onKey(event));
   }
 
   draw(/** @type {Round | null} */ round) {
-    this.visibleBottom = this.host.scrollTop + this.room.height; // read before anything is written
+    this.visibleBottom = this.scrolled + this.room.height;
     const known = this.begin(round, "Here you see what the drafters propose for each position.");
     const { drafts } = this.round;
     this.setVisible(drafts.length > 0);

@@ -65,7 +65,7 @@ export class Grid {
 
 const PREFIX = 15; // width in pixels of the column that stands for the whole prefix
 const GAP = 3;
-const MARGIN = { left: 10, top: 32, right: 10, bottom: 8 };
+const MARGIN = { left: 10, top: 20, right: 10, bottom: 8 };
 const NUMBER_ROOM = 30; // pixels from one row number to the next
 const LENS = { cells: 11, cell: 13, margin: 22 }; // over cells that are smaller than half of its own
 
@@ -83,7 +83,7 @@ class MaskPanel extends DrawnPanel {
   /** @param {HTMLElement} host @param {Stage} stage */
   constructor(host, stage) {
     super(host, stage, "mask", { role: "img" });
-    this.bar = html("div", "cp-tools", host);
+    this.bar = html("div", "cp-tools", host); // the frame takes it into its head
     this.orderButton = button(this.bar, "depth-first", "Order the rows depth-first instead of as in the pass", () => {
       this.byDepth = !this.byDepth;
       this.resize();
@@ -176,7 +176,7 @@ class MaskPanel extends DrawnPanel {
     });
   }
 
-  // Row numbers along the top, up to the button, and on the right if there is room.
+  // Row numbers along the top and, if there is room, on the right.
   numbers() {
     const { cell, left, side, top } = this.grid;
     const step = 2 ** Math.max(0, Math.ceil(Math.log2(NUMBER_ROOM / cell)));
@@ -184,7 +184,7 @@ class MaskPanel extends DrawnPanel {
     const number = (/** @type {number} */ place, /** @type {number} */ x, /** @type {number} */ y) => marks.push(text("", String(this.order[place]), x, y));
     for (let place = step; place < this.order.length; place += step) {
       const middle = (place + 0.5) * cell;
-      if (middle > NUMBER_ROOM && left + middle + NUMBER_ROOM / 2 < this.bar.offsetLeft) number(place, left + middle - 3, top - 6);
+      if (middle > NUMBER_ROOM) number(place, left + middle - 3, top - 6);
       if (left + side + NUMBER_ROOM < this.width) number(place, left + side + 4, top + middle + 3);
     }
     return marks;

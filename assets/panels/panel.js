@@ -56,12 +56,12 @@ export class Empty {
 
 const DEFER_MS = 90;
 
-// Draws details 90 ms after the last change, one chunk a frame until `act` returns false: scrubbing skips them, and no
-// frame gets long.
+// Draws details 90 ms after the last change, a chunk of one of them a frame until `act` returns false: scrubbing skips
+// them, and no frame gets long.
 export class DeferredDrawing {
   static unfinished = /** @type {Set<DeferredDrawing>} */ (new Set());
-  timer = 0;
-  frame = 0;
+  static frame = 0;
+  timer = 0; // 0 once it is due
 
   constructor(/** @type {() => boolean} */ act) {
     this.act = act;
@@ -70,18 +70,25 @@ export class DeferredDrawing {
   begin() {
     this.end();
     DeferredDrawing.unfinished.add(this);
-    this.timer = setTimeout(() => this.step(), DEFER_MS);
+    this.timer = setTimeout(() => {
+      this.timer = 0;
+      DeferredDrawing.later();
+    }, DEFER_MS);
   }
 
-  step() {
-    if (this.act()) this.frame = requestAnimationFrame(() => this.step());
-    else DeferredDrawing.unfinished.delete(this);
+  static later() {
+    this.frame ||= requestAnimationFrame(() => {
+      this.frame = 0;
+      const due = Array.from(this.unfinished).find(({ timer }) => !timer);
+      if (!due) return;
+      if (!due.act()) this.unfinished.delete(due);
+      this.later();
+    });
   }
 
   end() {
     DeferredDrawing.unfinished.delete(this);
     clearTimeout(this.timer);
-    cancelAnimationFrame(this.frame);
   }
 }
 

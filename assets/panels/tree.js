@@ -43,7 +43,7 @@ export class TreePanel extends DrawnPanel {
     super(host, stage, "tree", { role: "tree", "aria-label": "Draft tree" });
     this.marks = /** @type {TreeMarks} */ (new TreeMarks(this));
     this.camera = new Camera(stage);
-    const bar = html("div", "cp-tools is-low", this.host); // the frame takes it into its head, off the drawing
+    const bar = html("div", "cp-tools", this.host); // the frame takes it into its head, off the drawing
     this.bar = bar;
     const about = "Show or hide the tree that was not chosen";
     this.rejectedTreeButton = button(bar, "other tree", about, () => this.toggle(() => { this.rejectedTreeShown = !this.rejectedTreeShown; }));

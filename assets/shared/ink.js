@@ -79,9 +79,13 @@ export function html(tag, look = {}, parent, text) {
   return element;
 }
 
-/** @template {Node} N @param {N} element @param {string} text */
+/** Another text in the text node that is there is cheaper than another node.
+ *  @template {Node} N @param {N} element @param {string} text */
 export function write(element, text) {
-  if (element.textContent !== text) element.textContent = text;
+  const { firstChild, textContent } = element;
+  if (textContent === text) return element;
+  if (firstChild?.nodeName === "#text" && !firstChild.nextSibling) firstChild.nodeValue = text;
+  else element.textContent = text;
   return element;
 }
 

@@ -10,7 +10,6 @@ const MIN_SHARE = 0.12; // of a row, for a panel that a divider squeezes
 /** @type {Record<string, [width: number, height: number]>} */
 const USUAL_SIZES = { tree: [780, 300] }; // pixels of a panel whose type has its usual size
 const USUAL_SIZE = [430, 270];
-const FRAME_MS = 3; // of a frame, for drawing: layout and paint of what was drawn take twice as long
 const MAX_ZOOM = 2.2;
 const PRESENTED_ZOOM = 1.25;
 /** @type {Record<string, number>} */
@@ -73,7 +72,7 @@ export class Frames {
     const { frame, body, tools } = this.frame(row, name, grow, about);
     this.guard(frame, () => {
       this.entries.set(name, { frame, body, about, stale: true, panel: about.create(body, this.stage) });
-      tools.prepend(...body.querySelectorAll(".cp-tools.is-low"));
+      tools.prepend(...body.querySelectorAll(".cp-tools"));
       this.watch.observe(body);
     });
   }
@@ -84,9 +83,13 @@ export class Frames {
     return upper || this.stage.mode === "workbench" || entry.frame.classList.contains("is-full");
   }
 
+  // The frame in which a round comes is the text's and the figures'.
   requestDraw() {
     this.roundWaits = true;
-    this.scheduleDraw();
+    this.planned ||= requestAnimationFrame(() => {
+      this.planned = 0;
+      this.scheduleDraw();
+    });
   }
 
   // Whether all that is shown is drawn.
@@ -98,7 +101,7 @@ export class Frames {
     this.planned ||= requestAnimationFrame(() => this.draw());
   }
 
-  // A panel a frame, more if they are quick, so that no frame is long. All of them have a round before the next one is taken.
+  // A panel a frame, so that no frame is long. All of them have a round before the next one is taken.
   draw() {
     this.planned = 0;
     const { stage, stage: { trial } } = this;
@@ -115,13 +118,12 @@ export class Frames {
       for (const entry of this.entries.values()) entry.stale = true;
     }
     const waiting = Array.from(this.entries.values()).filter((entry) => entry.stale && this.isShown(entry));
-    const end = performance.now() + FRAME_MS;
-    for (const entry of waiting) {
-      entry.stale = false;
-      this.guard(entry.frame, () => entry.panel.draw(this.round));
-      if (performance.now() > end) break;
+    const [next] = waiting;
+    if (next) {
+      next.stale = false;
+      this.guard(next.frame, () => next.panel.draw(this.round));
     }
-    this.drawing = waiting.some(({ stale }) => stale);
+    this.drawing = waiting.length > 1;
     if (this.drawing || this.roundWaits) this.scheduleDraw();
   }
 

@@ -275,13 +275,14 @@ export class TextPanel {
     const cut = stage.atRepresentative || current === stage.rounds.length - 1 ? cutOf(stage) : null; // said under the last round
     this.cutNote.hidden = !cut;
     write(this.cutNote, cut?.words ?? "");
-    cancelAnimationFrame(this.frame);
-    this.frame = requestAnimationFrame(() => this.reveal());
+    // one frame later: then the text is laid out, and nothing has to be for the sake of its size
+    this.frame ||= requestAnimationFrame(() => requestAnimationFrame(() => this.reveal()));
   }
 
   // Scrolls the text alone, never the page.
   reveal() {
     const { host, stage } = this;
+    this.frame = 0;
     if (stage.scene === "card") fitType(host, [host], MIN_TYPE, MAX_TYPE);
     if (!this.rendered.hidden) {
       host.scrollTop = this.turns.childElementCount ? this.prompt.offsetTop - 8 : 0;
