@@ -216,7 +216,7 @@ type LabPrompts = { chosen: string; sets: import("./types.d.ts").PromptSet[] };
 
 /** What the server's functions for the lab answer; a job's result comes later, see `JobResults`. */
 interface LabAnswers {
-  lab_given: import("./types.d.ts").LabGiven;
+  lab_setup: import("./types.d.ts").LabSetup;
   lab_plotly: string;
   lab_progress: import("./types.d.ts").SweepProgress;
   lab_curves: import("./types.d.ts").LabCurves;
@@ -227,10 +227,10 @@ interface LabAnswers {
   lab_prompts: LabPrompts;
   lab_upload: { upload: string };
   lab_acceptance: import("./types.d.ts").AcceptanceView;
-  lab_elsewhere: import("./types.d.ts").ElsewhereView;
+  lab_predict_on_machine: import("./types.d.ts").ElsewhereView;
   lab_report: SavedFile;
   lab_job: import("./types.d.ts").JobView;
-  lab_server_look: import("./types.d.ts").CountersView;
+  lab_server_counters: import("./types.d.ts").CountersView;
   lab_what_if: { job: string };
   lab_race: { job: string };
   lab_doctor: { job: string };
@@ -238,7 +238,7 @@ interface LabAnswers {
 }
 
 interface JobResults {
-  lab_what_if: import("./types.d.ts").Replayed;
+  lab_what_if: import("./types.d.ts").PredictionResult;
   lab_race: import("./types.d.ts").RaceView;
   lab_doctor: { findings: import("./types.d.ts").DoctorFinding[] };
   lab_server_concurrency: import("./types.d.ts").ServerSpeed;

@@ -106,14 +106,14 @@ export interface TwoRuns {
   sides: Side[];
 }
 
-/** What the lab opens with, and what there is to choose from; ``reason`` says why nothing can be measured, ``opening`` is the name of the recording that the page opens with, ``server`` whether one is attached. */
-export interface LabGiven {
+/** What the lab shows first, and what there is to choose from. */
+export interface LabSetup {
   rig: string;
-  opening: string;
+  initial_recording: string;
   reason: string;
   live: Figure;
   server: boolean;
-  settled: SweepForm;
+  defaults: SweepForm;
   methods: string[];
   budgets: (number | string)[];
   concurrency: number[];
@@ -121,7 +121,7 @@ export interface LabGiven {
   sets: PromptSet[];
 }
 
-/** The curves and the table of a sweep at a number of requests at once over the prompts of a category ("" for all), what a run predicts beside them, and what a pass costs; ``counts`` are the measured numbers of requests at once, ``categories`` those of the prompts, ``kinds`` the fastest row of each, ``command`` runs the best setting. */
+/** Curves and table of a sweep at one concurrency, over the prompts of a ``category`` ("" for all), and the cost of a pass. */
 export interface LabCurves {
   curves: RunCurves;
   cost: CostView | null;
@@ -135,7 +135,7 @@ export interface LabCurves {
   seconds_per_run: number | null;
 }
 
-/** The same of a sweep that was recorded, if it was. */
+/** The figures, and for a shipped sweep when and where it was recorded. */
 export interface LabConcurrency {
   lines: string[];
   line: string;
@@ -187,8 +187,8 @@ export interface ElsewhereView {
   device: string;
 }
 
-/** What a run predicts is there: of which run, how many places the target would choose otherwise. */
-export interface Replayed {
+/** A finished prediction: the run's name, and at how many positions a plain pass chooses another token. */
+export interface PredictionResult {
   what_if: string;
   departures: number;
 }
@@ -325,7 +325,7 @@ export interface PromptSet {
   count: number;
 }
 
-/** The same with the curves that a run predicts. */
+/** A sweep's curves, and those that a run predicts. */
 export interface RunCurves {
   figure: CurvesFigure;
   count: number;
@@ -345,7 +345,7 @@ export interface TableView {
   best: TableRow | null;
   remark: string;
   rivals: string[];
-  standing: string;
+  outcome: string;
 }
 
 /** A setting and what was measured of it, see ``summary.Row``: ``total`` are the tokens/s of all requests together, ``record`` is what is printed of them. */
@@ -400,7 +400,7 @@ export interface SweepLine {
   state: string;
 }
 
-/** What to paste: the ``engine``, its flags, and what is expected of them, a sentence. */
+/** The flags to paste for an ``engine``, and what to expect of them, in a sentence. */
 export interface Flags {
   engine: string;
   flags: string;
@@ -439,7 +439,7 @@ export interface Header {
   every: number;
   precision: string;
   chunked: boolean;
-  in_turns: boolean;
+  interleaved: boolean;
   recurrent_layers: number;
   thinking: string;
   forced: number;
@@ -520,14 +520,14 @@ export interface Estimate {
   prompts: number;
 }
 
-/** A speed and plain decoding's, in tokens per second, and their ratio with the ``range`` that holds it at 95 %, all as printed: ``speed`` ÷ ``plain_speed`` = ``times``. */
+/** The speeds of a run and of plain decoding in tokens per second, as printed: ``speed`` ÷ ``plain_speed`` = ``times``. */
 export interface SpeedRecord {
   speed: string;
   plain_speed: string;
   ratio: number;
   times: string;
   range: string;
-  standing: string;
+  outcome: string;
   withheld: string;
   again: boolean;
 }
@@ -617,7 +617,7 @@ export interface Repetition {
 
 /** A run beside plain decoding, as the page shows it; ``others`` start with the fastest. */
 export interface PlainComparison {
-  state: "measuring" | "ended" | "cut";
+  state: "measuring" | "ended" | "interrupted";
   text: ComparedText;
   tracks: Tracks;
   speed: PrintedSpeed;
@@ -645,7 +645,7 @@ export interface Trials {
   draws: Packed<"<f4">;
 }
 
-/** The text comparison: the first ``same`` of ``tokens`` tokens are equal, as ``words`` say; ``rule``: the rule behind the verdict if they differ. */
+/** The text comparison: the first ``same`` of ``tokens`` tokens are equal. */
 export interface ComparedText {
   verdict: string;
   same: number;
@@ -669,7 +669,7 @@ export interface PrintedSpeed {
   ratio: number;
   times: string;
   range: string;
-  standing: string;
+  outcome: string;
   withheld: string;
   again: boolean;
   how: string;

@@ -18,7 +18,7 @@ Call = Callable[..., Any]
 
 INPUT_ERRORS = (TypeError, ValueError, LookupError, AttributeError, OverflowError)
 LONG = frozenset({"open_trace", "export", "share", "two_runs", "budgets", "lab_acceptance", "lab_curves",
-                  "lab_concurrency", "lab_elsewhere", "lab_plotly", "lab_prompts", "lab_report"})
+                  "lab_concurrency", "lab_predict_on_machine", "lab_plotly", "lab_prompts", "lab_report"})
 MAX_CONCURRENT_LONG_CALLS = 2
 STEP = 2**18  # bytes of an answer that are handed on at a time
 

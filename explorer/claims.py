@@ -32,16 +32,17 @@ from engine.records import Precision, Round
 from engine.trace import Header, Piece, RunText, Trace, as_bytes, joined, pieces_of, tau
 
 UNKNOWN = Precision("")
-State = Literal["measuring", "ended", "cut"]  # of a comparison
-REST = {"measuring": "the others are being compared", "cut": "the others were not compared, since another run began",
-        "ended": "plain decoding was recorded no further"}
-CUT_SHORT = "Timing stopped because another run began, before there were enough turns for a range."
+State = Literal["measuring", "ended", "interrupted"]  # of a comparison
+INCOMPLETE_REASON = {
+    "measuring": "the others are being compared", "ended": "plain decoding was recorded no further",
+    "interrupted": "the others were not compared, since another run began"}
+TIMING_INTERRUPTED = "Timing stopped because another run began, before there were enough turns for a range."
 
 
 @dataclass(frozen=True)
 class ComparedText:
-    """The text comparison: the first ``same`` of ``tokens`` tokens are equal, as ``words`` say; ``rule``: the rule
-    behind the verdict if they differ."""
+    """The text comparison: the first ``same`` of ``tokens`` tokens are equal. ``words``: the result in sentences;
+    ``rule``: the rule behind the verdict if the texts differ."""
 
     verdict: str
     same: int
@@ -115,8 +116,8 @@ class PlainComparison:
 
 @dataclass(frozen=True)
 class RunComparison:
-    """A run beside plain decoding of the same prompt. ``rounds``: those timed beside plain decoding: the run's own
-    if both are recordings, else a repetition's. ``turns``: those of every repetition."""
+    """A run and plain decoding of the same prompt. ``rounds``: those that were timed: the run's own if both are
+    recordings, else a repetition's. ``turns``: those of every repetition."""
 
     trace: Trace
     rounds: Sequence[Round]
@@ -124,7 +125,7 @@ class RunComparison:
     turns: Sequence[TurnPair]
     pieces: Mapping[int, Piece]
     state: State = "ended"
-    in_turns: bool = True
+    interleaved: bool = True
     busy: bool = False
 
     def record(self, precision: Precision = UNKNOWN) -> PlainComparison:
@@ -134,11 +135,12 @@ class RunComparison:
         comparison = compare_texts(text, plain, self.trace.header.request, self.trace.header.dtype)
         timed = self._before_repetition()
         record = speed_beside_plain(timed.turns, timed.trace.rounds, self.busy)
-        if self.state == "cut" and len(self.turns) < MIN_TURNS + SETTLING_TURNS:
-            record = replace(record, withheld=CUT_SHORT, again=True)
+        if self.state == "interrupted" and len(self.turns) < MIN_TURNS + SETTLING_TURNS:
+            record = replace(record, withheld=TIMING_INTERRUPTED, again=True)
         return PlainComparison(
             self.state, self._compared_text(comparison, text, plain), timed._tracks(comparison, record),
-            printed_speed(record, tau(timed.trace.rounds), self.in_turns, precision, whole=timed is self),
+            printed_speed(record, tau(timed.trace.rounds), self.interleaved, precision,
+                          covers_whole_text=timed is self),
             gpu_cost(fmean(len(round_.tree) for round_ in run_rounds)) if run_rounds else None)
 
     def _before_repetition(self) -> RunComparison:
@@ -153,13 +155,13 @@ class RunComparison:
         return replace(self, trace=replace(self.trace, entries=entries), rounds=rounds, plain=plain, turns=turns)
 
     def _compared_text(self, comparison: TextComparison, text: WrittenText, plain: WrittenText) -> ComparedText:
-        named = {**pieces_of(self.trace), **self.pieces}
+        pieces = {**pieces_of(self.trace), **self.pieces}
         words = text_sentence(comparison, self.trace.header, self.state)
         if difference := comparison.difference:
             texts = ["".join(self._token_texts([*side.token_ids, *([side.bonus] if side.bonus >= 0 else [])]))
                      for side in (text, plain)]
-            two = [joined(named, [token]) for token in (difference.token, difference.baseline_token)]
-            words = f"{first_difference_text(texts, two, difference.position)} {words}"
+            differing = [joined(pieces, [token]) for token in (difference.token, difference.baseline_token)]
+            words = f"{first_difference_text(texts, differing, difference.position)} {words}"
             words = f"{words} {near_tie_text(plain, rounding_nats(self.trace.header.dtype))}".rstrip()
         return ComparedText(
             comparison.verdict, comparison.same, comparison.tokens, words, RULE if comparison.difference else "")
@@ -177,15 +179,15 @@ class RunComparison:
 
     def _token_texts(self, token_ids: Sequence[int]) -> list[str]:
         """Return what each token adds to the text; up to the first difference, as the run itself decoded it."""
-        named = {**pieces_of(self.trace), **self.pieces}
-        shown = [named.get(token, f"⟨{token}⟩") for token in token_ids]
-        own = zip(token_ids, text_of(self.trace.rounds).token_ids, RunText(self.trace.lines).pieces, strict=False)
-        for place, (token, same, piece) in enumerate(own):
-            if token != same:
+        pieces = {**pieces_of(self.trace), **self.pieces}
+        texts = [pieces.get(token, f"⟨{token}⟩") for token in token_ids]
+        of_run = zip(token_ids, text_of(self.trace.rounds).token_ids, RunText(self.trace.lines).pieces, strict=False)
+        for position, (token, run_token, piece) in enumerate(of_run):
+            if token != run_token:
                 break
-            shown[place] = piece
+            texts[position] = piece
         decode = getincrementaldecoder("utf8")("replace").decode
-        return [decode(as_bytes(piece)) for piece in shown]
+        return [decode(as_bytes(piece)) for piece in texts]
 
 
 def _clock(rounds: Sequence[Round], end: float) -> list[float]:
@@ -198,26 +200,33 @@ def _clock(rounds: Sequence[Round], end: float) -> list[float]:
 def recorded_comparison(trace: Trace, plain: Trace) -> PlainComparison:
     """Compare a recording with a recording of plain decoding; nothing is run."""
     return RunComparison(trace, trace.rounds, plain.rounds, turn_pairs(trace.rounds, plain.rounds), pieces_of(plain),
-                         in_turns=trace.header.in_turns and plain.header.in_turns).record()
+                         interleaved=trace.header.interleaved and plain.header.interleaved).record()
 
 
 def text_sentence(comparison: TextComparison, header: Header, state: str) -> str:
-    """Return the result of the text comparison in words. If the texts differ, it follows ``first_difference_text``."""
+    """Return the result of the text comparison as a sentence; if the texts differ, why they do."""
     if comparison.verdict == SAME:
         return f"The text is plain decoding's, word for word: all {comparison.tokens} tokens were compared."
     if comparison.verdict == SO_FAR:
-        return f"The first {comparison.same} of {comparison.tokens} tokens are plain decoding's; {REST[state]}."
+        return (f"The first {comparison.same} of {comparison.tokens} tokens are plain decoding's; "
+                f"{INCOMPLETE_REASON[state]}.")
     return comparison.why(header.request.sampling.temperature, header.dtype)
 
 
-def first_difference_text(texts: Sequence[str], two: Sequence[str], position: int) -> str:
-    """Return a sentence naming the word and token (1-based) at which two texts differ. "" stands for the end of a
-    text."""
+def first_difference_text(texts: Sequence[str], differing: Sequence[str], position: int) -> str:
+    """Return a sentence naming the word and token (1-based) at which two texts first differ.
+
+    Args:
+        texts: the run's text and plain decoding's.
+        differing: the texts of their first differing tokens, "" at the end of a text.
+        position: of those tokens.
+    """
     words = [text.split() for text in texts]
-    number = next((number for number, (one, other) in enumerate(zip_longest(*words), 1) if one != other), None)
-    at = f"word {number} (token {position + 1})" if number else f"token {position + 1}"
-    one, other = (f"“{token}”" if token else "the end of the text" for token in two)
-    return f"The text parts from plain decoding's at {at}: {one} instead of {other}."
+    number = next((number for number, (word, plain_word) in enumerate(zip_longest(*words), 1) if word != plain_word),
+                  None)
+    place = f"word {number} (token {position + 1})" if number else f"token {position + 1}"
+    token, plain_token = (f"“{text}”" if text else "the end of the text" for text in differing)
+    return f"The text first differs from plain decoding's at {place}: {token} instead of {plain_token}."
 
 
 def tracks_title(comparison: TextComparison, tokens: int) -> str:
@@ -229,18 +238,18 @@ def tracks_title(comparison: TextComparison, tokens: int) -> str:
     return f"Two texts, on one clock: the first {comparison.same} tokens are the same"
 
 
-def printed_speed(record: SpeedRecord, tau_: float, in_turns: bool, precision: Precision = UNKNOWN, *,
-                  whole: bool = True) -> PrintedSpeed:
-    """Add the printed sentence to a speed record. ``whole``: it covers the whole text. Names a dtype in which plain
-    decoding alone would be faster."""
+def printed_speed(record: SpeedRecord, tau_: float, interleaved: bool, precision: Precision = UNKNOWN, *,
+                  covers_whole_text: bool = True) -> PrintedSpeed:
+    """Add the printed sentences to a speed record. They name a dtype in which plain decoding is faster, if there is
+    one."""
     if record.withheld:
         return PrintedSpeed(**asdict(record))
     quotient, tau_text = record.times.removesuffix("×"), f"{tau_:.2f}"
     cost = f"{tau_ / float(quotient):.2f}"
-    how = "measured in turns with plain decoding" if in_turns else "the two were recorded one after the other"
-    subject = "The speed-up" if whole else "Before the text repeats itself, the speed-up"
+    how = "interleaved with plain decoding" if interleaved else "the two were recorded one after the other"
+    subject = "The speed-up" if covers_whole_text else "Before the text repeats itself, the speed-up"
     words = (f"{subject} lies between {record.range.replace(' to ', ' and ')}: {how}."
-             f"{_elsewhere(record.ratio, precision)}")
+             f"{_faster_dtype_note(record.ratio, precision)}")
     return PrintedSpeed(**asdict(record), how=how, tau=tau_text, cost=cost, words=words)
 
 
@@ -252,8 +261,8 @@ def gpu_cost(rows: float) -> GpuCost:
                    caution())
 
 
-def _elsewhere(ratio: float, precision: Precision) -> str:
-    """Compare the run with plain decoding in its fastest dtype, in words; empty if that is the run's own."""
+def _faster_dtype_note(ratio: float, precision: Precision) -> str:
+    """Return a sentence that compares the run with plain decoding in its fastest dtype; "" if that is the run's own."""
     if not precision.plain_dtype:
         return ""
     return (f" In {precision.plain_dtype}, where its text may differ, plain decoding alone takes "

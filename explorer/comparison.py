@@ -78,12 +78,12 @@ class Comparison:
             while 0 < len(comparison.turns) < MIN_TURNS + SETTLING_TURNS and monotonic() < until:
                 comparison = replace(comparison, turns=(*comparison.turns, *self._time(request, until, job).pairs))
         except CancellationError:
-            comparison = replace(comparison, state="cut")
+            comparison = replace(comparison, state="interrupted")
         comparison = replace(comparison, busy=instruments.missing_processors() >= BUSY_THRESHOLD)
         job.result = view = self._note(run, comparison)
         with suppress(CancellationError):
             interrupt()
-            if view["speed"]["standing"] == SLOWER:
+            if view["speed"]["outcome"] == SLOWER:
                 job.result = view = self._note(run, comparison, self._measure_others(trace, job))
             # the page's panel Budget predicts from it
             instruments.measure_cost(trace, interrupt, again=self._cost_is_stale(trace, view["speed"]))
@@ -106,7 +106,7 @@ class Comparison:
                 except CancellationError:
                     if not timing.plain:
                         raise
-                    state = "cut"
+                    state = "interrupted"
                 if state != "measuring" or monotonic() - seen > UPDATE_SECONDS:
                     comparison, seen = replace(self._update(comparison, timing), state=state), monotonic()
                     job.result = self._note(run, comparison)

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
 RECORDINGS = "recordings"  # the name of what stands in for a rig
 MAX_CONCURRENT_RUNS = 8  # recordings that are shown in place of runs
-TOURED = "welcome"  # the recording that the tour speaks of
-TOURED_ON = {"smollm2": "smollm2-palindrome"}  # rigs with one of their own
+TOUR_RECORDING = "welcome"  # the recording that the tour speaks of
+TOUR_RECORDINGS = {"smollm2": "smollm2-palindrome"}  # rigs with one of their own
 
 log = logging.getLogger("canopy")
 
@@ -67,7 +67,7 @@ class Lesson:
             "rig": header.rig, "hardware": header.hardware, "recorded": header.recorded,
             "tau": None if known is None else round(known, 2),
             "tokens_per_second": float(speed.speed) if speed else rate,
-            "won": speed.times if speed and speed.standing == FASTER else ""}
+            "won": speed.times if speed and speed.outcome == FASTER else ""}
 
 
 class Library:

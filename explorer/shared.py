@@ -24,6 +24,8 @@ MAX_RUNS, MAX_BYTES = 500, 2**30  # of a folder
 MAX_FILE_BYTES = 32 * 2**20  # so that it can be opened again as a file
 MAX_LENGTHS = {"title": 120, "comment": 500}
 NAME = re.compile(r"shared-[0-9a-f]{32}")
+# In comparisons that former versions wrote.
+OLDER_WORDS = ((b'"standing": ', b'"outcome": '), (b': "alike"', b': "similar"'), (b': "cut"', b': "interrupted"'))
 INVISIBLE = re.compile(r"[\x00-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2028\u2029\u2066-\u2069]+")  # or turning text
 
 
@@ -114,7 +116,10 @@ class SharedRuns:
         from pydantic import TypeAdapter  # noqa: PLC0415 - the first page does without
 
         try:
-            return TypeAdapter(PlainComparison | None).validate_json(self._measured(name).read_bytes())
+            written = self._measured(name).read_bytes()
+            for older, current in OLDER_WORDS:
+                written = written.replace(older, current)
+            return TypeAdapter(PlainComparison | None).validate_json(written)
         except (OSError, ValueError):
             return None
 

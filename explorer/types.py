@@ -19,7 +19,7 @@ from explorer.budgets import BudgetForecast
 from explorer.jobs import JobView
 from explorer.lab.acceptance import AcceptanceView
 from explorer.lab.attached_server import CountersView, ServerSpeed
-from explorer.lab.lab import LabConcurrency, LabCurves, LabGiven, Replayed
+from explorer.lab.lab import LabConcurrency, LabCurves, LabSetup, PredictionResult
 from explorer.lab.prediction import ElsewhereView
 from explorer.lab.race import RaceView
 from explorer.lab.style import style_of
@@ -36,9 +36,9 @@ Options = TypedDict("Options", {name: hint for name, (hint, _) in HINTS.items()}
 Options.__doc__ = "The options of a run, as a program names them; what is left out has its default."
 UNIONS: Mapping[str, Any] = {"StreamLine": StreamLine}
 RECORDS: Sequence[Any] = (  # and all that these and the unions are made of
-    Options, RigState, JobView, VettedPrompt, LessonSummary, BudgetForecast, TwoRuns, LabGiven, LabCurves,
-    LabConcurrency, SweepProgress, AcceptanceView, ElsewhereView, Replayed, RaceView, DoctorFinding, CountersView,
-    ServerSpeed)
+    Options, RigState, JobView, VettedPrompt, LessonSummary, BudgetForecast, TwoRuns, LabSetup, LabCurves,
+    LabConcurrency, SweepProgress, AcceptanceView, ElsewhereView, PredictionResult, RaceView, DoctorFinding,
+    CountersView, ServerSpeed)
 BASIC: Mapping[Any, str] = {
     str: "string", int: "number", float: "number", bool: "boolean", NoneType: "null", Any: "unknown"}
 BEGINNING = """\

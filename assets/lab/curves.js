@@ -54,13 +54,13 @@ export class Live {
 
   draw() {
     const { rounds, header, value, pending, refusal } = this.stage;
-    const { runRig, unasked, given } = this.lab;
+    const { runRig, unasked, setup } = this.lab;
     tell(this.notice, pending ? pending.message : refusal || (value.state === "error" ? value.message : ""));
     this.notice.classList.toggle("lab-error", !pending);
     this.plot.box.classList.toggle("is-other-rig", Boolean(runRig));
     if (!header || !rounds.length || unasked) {
       write(this.headline, "");
-      this.plot.say(runRig ? `No run of ${given.rig} yet` : "No run yet", "The curves grow with the text of a run.", RUN);
+      this.plot.say(runRig ? `No run of ${setup.rig} yet` : "No run yet", "The curves grow with the text of a run.", RUN);
       return;
     }
     write(this.headline, this.words(header, runRig));
@@ -77,7 +77,7 @@ export class Live {
 
   /** @param {RoundCurves} curves @param {Header} header @returns {Figure} */
   filled(curves, header) {
-    const { stage, lab: { given: { live } } } = this;
+    const { stage, lab: { setup: { live } } } = this;
     const color = methodColour(header.method);
     const plain = stage.speedup ? Number(stage.speedup.plain_speed) : null;
     const data = live.data.map((/** @type {any} */ trace) => {
@@ -109,13 +109,13 @@ export class Curves {
   }
 
   draw() {
-    const { busy, curves, progress, given, sweep } = this.lab;
+    const { busy, curves, progress, setup, sweep } = this.lab;
     if (!curves) return;
     tell(this.doubt, curves.predicted.withheld);
     tell(this.origin, this.whence);
     if (!curves.count) {
       if (busy) this.plot.say("Measuring", "The first points come in a moment.");
-      else this.plot.say(`Nothing measured with ${given.rig} yet`, "A measurement tries every method and budget in the form, beside plain decoding.", sweep.way);
+      else this.plot.say(`Nothing measured with ${setup.rig} yet`, "A measurement tries every method and budget in the form, beside plain decoding.", sweep.way);
       return;
     }
     const { figure } = curves;

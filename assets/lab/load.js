@@ -60,7 +60,7 @@ export class Load extends Tool {
     this.words.hidden = !drawn;
     this.again.hidden = !this.lab.sweep.way || !drawn?.rows.some(({ withheld }) => withheld);
     drawAll(this.plots, { heat: drawn?.heat }, () => [
-      this.lab.table ? "Measured for one request at a time so far" : `Nothing measured with ${this.lab.given.rig} yet`,
+      this.lab.table ? "Measured for one request at a time so far" : `Nothing measured with ${this.lab.setup.rig} yet`,
       "error" in answer ? answer.error : "How many requests can share a pass before drafting stops paying?",
       this.lab.table ? this.lab.sweep.wayToSeveral : this.lab.sweep.way]);
     if (!drawn) {
@@ -102,7 +102,7 @@ export class ServerLoad extends Tool {
     this.begin = new Begin(this, { label: "Measure requests at once", refused: "", act: () => this.measure(),
       title: "Sends prompts of the chosen set to this server, 1, 2, 4, 8 and 16 at once, 64 tokens each" });
     this.set = this.select("Prompts", "The set whose prompts are sent");
-    fillSelect(this.set, lab.given.sets.map(({ name, title }) => [name, title]), "bench");
+    fillSelect(this.set, lab.setup.sets.map(({ name, title }) => [name, title]), "bench");
     this.about = this.note();
     const { concurrency, ...counters } = this.plotsIn("lab-three", {
       traffic: ["All requests to the server", "{τ} and tokens per second between two readings of the server's counters."],
@@ -121,7 +121,7 @@ export class ServerLoad extends Tool {
   async redraw() {
     clearTimeout(this.timer);
     if (!this.lab.shown || this.lab.tab !== "load") return;
-    this.show(await this.lab.ask("lab_server_look", {}, "The page's server does not answer; trying again."));
+    this.show(await this.lab.ask("lab_server_counters", {}, "The page's server does not answer; trying again."));
     this.timer = setTimeout(() => this.draw(), BETWEEN_COUNTS_MS);
   }
 

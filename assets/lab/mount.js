@@ -115,7 +115,7 @@ class History {
     this.deletion.querySelector("button").disabled = Boolean(recorded) || this.lab.busy;
     const entries = sweeps.filter((other) => !other.other_rig).map(named);
     const apart = sweeps.filter((other) => other.other_rig).map(named);
-    if (!entries.length) entries.push(["", `none of ${this.lab.given.rig}`]);
+    if (!entries.length) entries.push(["", `none of ${this.lab.setup.rig}`]);
     const key = JSON.stringify([entries, apart, sweep]);
     if (key === this.key || document.activeElement === this.field) return;
     this.key = key;
@@ -170,16 +170,16 @@ export class Lab extends EventEmitter {
   loading = /** @type {Promise<any> | undefined} */ (undefined);
   reload = oneAtATime(() => this.loadCurves());
 
-  /** @param {Stage} stage @param {Element} host @param {LabServer} server @param {types.LabGiven} given
+  /** @param {Stage} stage @param {Element} host @param {LabServer} server @param {types.LabSetup} setup
    *  @param {(setting: object) => unknown} adopt */
-  constructor(stage, host, server, given, adopt) {
+  constructor(stage, host, server, setup, adopt) {
     super();
     this.stage = stage;
     this.server = server;
     this.ask = askOf(server);
-    this.given = given;
+    this.setup = setup;
     this.adopt = adopt;
-    this.reason = given.reason;
+    this.reason = setup.reason;
     this.root = html("div", "lab", host);
     const side = html("aside", "lab-side", this.root);
     this.verdict = new Verdict(this, side);
@@ -188,7 +188,7 @@ export class Lab extends EventEmitter {
     const tabs = this.tabs = new Tabs(this, html("div", "lab-main", this.root));
     this.speed = tabs.add("speed", "Which method and budget are fastest: curves, table, cost of a pass, other machines", Speed);
     this.acceptance = tabs.add("acceptance", "How many tokens rounds add, which guesses are accepted, where a tree pays", Acceptance);
-    this.load = tabs.add("load", "Several requests at once: which budget is fastest, and where drafting stops paying", /** @type {new (lab: Lab, pane: HTMLElement) => import("./tools.js").Tool} */ (given.server ? ServerLoad : Load));
+    this.load = tabs.add("load", "Several requests at once: which budget is fastest, and where drafting stops paying", /** @type {new (lab: Lab, pane: HTMLElement) => import("./tools.js").Tool} */ (setup.server ? ServerLoad : Load));
     this.compare = tabs.add("compare", "Methods in a race on one prompt, and runs side by side", Compare);
     tabs.add("check", "Why is τ low? Checks every drafter's configuration", Check);
     const known = (/** @type {string} */ name) => (tabs.panes.has(FORMER[name] ?? name) ? FORMER[name] ?? name : "");
@@ -202,13 +202,13 @@ export class Lab extends EventEmitter {
   // Whether the run on the stage is one of another rig that nobody asked for: the recording that the page opens with.
   get unasked() {
     const { header, value } = this.stage;
-    return this.runRig !== "" && value.run === this.given.opening && Boolean(header);
+    return this.runRig !== "" && value.run === this.setup.initial_recording && Boolean(header);
   }
 
   // The rig of the run on the stage, if that is another one than the rig that answers.
   get runRig() {
     const { header } = this.stage;
-    return header && header.rig !== this.given.rig ? header.rig : "";
+    return header && header.rig !== this.setup.rig ? header.rig : "";
   }
 
   // plotly.js; nothing if the server did not answer, which is asked again for the next drawing.
@@ -304,15 +304,15 @@ async function openLab(element, server, adopt) {
   const host = element.querySelector(".canopy-host");
   const waiting = html("p", "lab-note lab-waiting", host);
   const ask = askOf(server);
-  let given = await ask("lab_given", {}, ""); // of the rig that answers now: another one may have been chosen
-  while ("error" in given) {
-    write(waiting, given.error);
+  let setup = await ask("lab_setup", {}, ""); // of the rig that answers now: another one may have been chosen
+  while ("error" in setup) {
+    write(waiting, setup.error);
     await pause(BUSY_MS);
-    given = await ask("lab_given", {}, "");
+    setup = await ask("lab_setup", {}, "");
   }
   waiting.remove();
   while (!controls.parts) await pause(30);
-  if (!host.querySelector(".lab")) window.Canopy.laboratory = new Lab(controls.parts.stage, host, server, given, adopt);
+  if (!host.querySelector(".lab")) window.Canopy.laboratory = new Lab(controls.parts.stage, host, server, setup, adopt);
 }
 
 window.Canopy.lab = { open: openLab };

@@ -25,16 +25,16 @@ export class Race extends Tool {
     super(lab, pane);
     this.begin = new Begin(this, { label: "▶ Race", title: "Measure the methods one at a time on the prompt in the bar above, then replay them together",
       act: () => this.start(), ending: "■ Stop", endingTitle: "End the race after the current run" });
-    const { methods, limits, settled } = lab.given;
+    const { methods, limits, defaults } = lab.setup;
     const details = foldIn(pane, "Choose the methods", "lab-form lab-race-form");
     this.methods = /** @type {Chips<string>} */ (new Chips(details, "Methods, at the node budget in the bar above"));
-    this.methods.addMethods(methods, settled.methods);
+    this.methods.addMethods(methods, defaults.methods);
     this.auto = /** @type {Chips<string>} */ (new Chips(details, "Methods, at the budget auto"));
     this.auto.box.title = WORDS.auto;
     this.auto.addMethods(methods.filter((name) => METHODS[name]?.drafts !== false), []);
     const row = html("div", "lab-row", details);
     this.repeats = field("input", row, "Repeats", { type: "number", value: 3, min: 3, max: 20, title: "How often each method runs; at least three, to show a spread" });
-    this.tokens = field("input", row, "Max tokens", { type: "number", value: settled.max_tokens, min: 1, max: limits.max_tokens });
+    this.tokens = field("input", row, "Max tokens", { type: "number", value: defaults.max_tokens, min: 1, max: limits.max_tokens });
     this.box = html("section", { class: "lab-plot lab-race", "aria-label": "Race", hidden: true }, pane);
     prose(html("p", "lab-caption lab-race-caption", this.box),
       "Measured one after the other, each with the machine to itself, then replayed on one clock; medians with their {spread}, speed-up over {plain decoding}.");

@@ -104,7 +104,7 @@ class Elsewhere {
     const about = JSON.stringify([wanted, stage.rounds.length, prediction]);
     if (about === this.asked) return;
     this.asked = about;
-    const answer = await this.lab.ask("lab_elsewhere", wanted);
+    const answer = await this.lab.ask("lab_predict_on_machine", wanted);
     write(this.status, "error" in answer ? answer.error : answer.caution);
     if (!("error" in answer)) this.show(answer);
   }

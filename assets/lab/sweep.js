@@ -30,37 +30,37 @@ export class Sweep {
     this.said = html("p", { class: "lab-said", role: "status" }, this.state);
     this.error = html("p", { class: "lab-error", role: "alert", hidden: true }, this.box);
 
-    const { methods, budgets, concurrency, limits, settled } = lab.given;
+    const { methods, budgets, concurrency, limits, defaults } = lab.setup;
     const changed = () => this.count();
     this.details = foldIn(this.box, "Choose what to measure", "lab-form");
     this.methods = /** @type {Chips<string>} */ (new Chips(this.details, "Methods", changed));
-    this.methods.addMethods(methods, settled.methods);
+    this.methods.addMethods(methods, defaults.methods);
     this.budgets = new Chips(this.details, "Node budgets", changed);
-    for (const budget of budgets) this.budgets.add(budget, { on: settled.budgets.includes(budget), title: WORDS[budget] });
+    for (const budget of budgets) this.budgets.add(budget, { on: defaults.budgets.includes(budget), title: WORDS[budget] });
     field("input", this.details, "Other budgets", {
       type: "text", placeholder: "e.g. 24, 48, 96", title: `Whole numbers from 0 to ${limits.budget}; Enter adds them`,
     }, (other) => this.addBudgets(other));
     this.concurrency = /** @type {Chips<number>} */ (new Chips(this.details, "Concurrency", changed));
     for (const count of concurrency) {
       const title = count > 1 ? `${count} requests share every forward pass; a run writes ${count} texts` : "One request alone";
-      this.concurrency.add(count, { on: settled.concurrency.includes(count), title });
+      this.concurrency.add(count, { on: defaults.concurrency.includes(count), title });
     }
     /** @param {Element} row @param {string} label @param {number} value @param {number} min @param {number} max @param {string} title */
     const number = (row, label, value, min, max, title, step = 1) => field("input", row, label, { type: "number", value, min, max, step, title }, changed);
     const prompts = html("div", "lab-row", this.details);
     this.set = selectField(prompts, "Prompts", "The prompts that every setting answers", changed);
-    this.limit = number(prompts, "How many", settled.prompts, 1, limits.prompts, "How many prompts of the set, from the first on; intervals need at least six");
+    this.limit = number(prompts, "How many", defaults.prompts, 1, limits.prompts, "How many prompts of the set, from the first on; intervals need at least six");
     const file = html("input", { type: "file", hidden: true, accept: ".jsonl,.json,.txt", "aria-label": "A prompt file" }, this.details);
     file.addEventListener("change", () => this.upload(file));
     button(this.details, "Upload prompts …", "A JSONL file: every line has a “prompt”, or “turns”, of which the first is used", () => file.click());
     const more = html("div", "lab-row", this.details);
-    this.repeats = number(more, "Repeats", settled.repeats, 1, limits.repeats, "How many times every setting answers every prompt");
-    this.temperature = number(more, "Temperature", settled.temperature, 0, limits.temperature, "0: always the most probable token (greedy)", 0.1);
-    this.tokens = number(more, "Max tokens", settled.max_tokens, 1, limits.max_tokens, "The most tokens that an answer may have");
+    this.repeats = number(more, "Repeats", defaults.repeats, 1, limits.repeats, "How many times every setting answers every prompt");
+    this.temperature = number(more, "Temperature", defaults.temperature, 0, limits.temperature, "0: always the most probable token (greedy)", 0.1);
+    this.tokens = number(more, "Max tokens", defaults.max_tokens, 1, limits.max_tokens, "The most tokens that an answer may have");
     this.split = selectField(more, "Merged budget", "With the method merged, the two drafters share the node budget, or each gets all of it", changed);
     fillSelect(this.split, [["total", "shared"], ["each", "full for each"]]);
-    this.sets = lab.given.sets;
-    this.fill(settled.set);
+    this.sets = lab.setup.sets;
+    this.fill(defaults.set);
 
     lab.on("progress", () => this.draw());
     lab.on("table", () => this.count());
@@ -73,7 +73,7 @@ export class Sweep {
   }
 
   addBudgets(/** @type {HTMLInputElement} */ field) {
-    const { budget: most, items } = this.lab.given.limits;
+    const { budget: most, items } = this.lab.setup.limits;
     const words = field.value.split(/[\s,;]+/).filter(Boolean);
     const wrong = words.find((word) => !/^\d{1,9}$/.test(word) || Number(word) > most);
     const { size } = new Set([...this.budgets.values, ...words.map(Number)]);

@@ -51,29 +51,29 @@ export class Verdict {
   }
 
   nothing(/** @type {boolean} */ busy) {
-    const { reason, given } = this.lab;
-    const none = `Nothing was measured with ${given.rig} yet, and no recorded measurement of it comes with the page.`;
-    write(this.eyebrow, given.rig);
+    const { reason, setup } = this.lab;
+    const none = `Nothing was measured with ${setup.rig} yet, and no recorded measurement of it comes with the page.`;
+    write(this.eyebrow, setup.rig);
     write(this.headline, reason ? "Nothing can be measured here" : "Which method and budget are fastest here?");
     write(this.note, reason || (busy ? "The first figures come in a moment." : `${none} One press measures them on this machine, beside plain decoding.`));
   }
 
   /** @param {import("../types.d.ts").TableView} table @param {TableRow} best */
-  found({ standing, remark, rivals }, best) {
+  found({ outcome, remark, rivals }, best) {
     const { done, total, recorded, other_rig: otherRig } = this.lab.progress;
     const kind = this.lab.category && ` · ${this.lab.category}`;
     const partial = this.lab.busy || done < total;
-    const sure = SURE[standing] || "Fastest here";
-    this.more.hidden = partial || Boolean(recorded || otherRig) || !["few", "unclear"].includes(standing);
-    this.box.classList.toggle("is-unclear", !partial && ["plain", "few", "unclear", "withheld"].includes(standing));
+    const sure = SURE[outcome] || "Fastest here";
+    this.more.hidden = partial || Boolean(recorded || otherRig) || !["few", "unclear"].includes(outcome);
+    this.box.classList.toggle("is-unclear", !partial && ["plain", "few", "unclear", "withheld"].includes(outcome));
     write(this.headline, best.label);
     this.fill(best);
     let advice = "";
     if (otherRig) {
       write(this.eyebrow, `Of another rig: ${otherRig}`);
-      advice = `Nothing of it holds for ${this.lab.given.rig}, which answers now.`;
+      advice = `Nothing of it holds for ${this.lab.setup.rig}, which answers now.`;
     } else if (recorded) {
-      write(this.eyebrow, standing === "faster" ? `Fastest in the recorded measurement${kind}` : `Recorded: ${sure[0].toLowerCase()}${sure.slice(1)}${kind}`);
+      write(this.eyebrow, outcome === "faster" ? `Fastest in the recorded measurement${kind}` : `Recorded: ${sure[0].toLowerCase()}${sure.slice(1)}${kind}`);
       advice = "Press Measure for figures of this machine.";
     } else write(this.eyebrow, partial ? `Fastest so far, ${done} of ${total} runs${kind}` : `${sure}${kind}`);
     write(this.note, [recorded && recordedOn(recorded), remark].filter(Boolean).join(" "));

@@ -51,7 +51,7 @@ export function cheaper(stage, parent, recordings) {
 
   const draw = () => {
     const { speedup, comparison, server, header, value: { run } } = stage;
-    box.hidden = speedup?.standing !== "slower";
+    box.hidden = speedup?.outcome !== "slower";
     if (!speedup || !comparison || !header || box.hidden || from === comparison) return;
     from = comparison;
     const instead = fasterSetting({ speedup, comparison });

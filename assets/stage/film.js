@@ -187,7 +187,7 @@ export class Film {
     const { recorded, speedup, server } = stage;
     const tunes = !recorded && speedup && Boolean(server);
     this.promptButton.hidden = scene !== "card" || Boolean(tunes) || !(server || document.querySelector(FIELD));
-    this.budgetButton.hidden = scene !== "card" || !tunes || speedup.standing === "slower"; // what is slower offers its way out
+    this.budgetButton.hidden = scene !== "card" || !tunes || speedup.outcome === "slower"; // what is slower offers its way out
     document.body.classList.toggle("cs-your-turn", !this.promptButton.hidden);
     this.drawEndBars();
   }

@@ -79,8 +79,8 @@ export function metrics(stage, parent) {
       item.title = shown.title;
       write(number, shown.text);
       write(note, shown.note);
-      item.classList.toggle("is-slow", name === "gain" && speedup?.standing === "slower");
-      item.classList.toggle("is-fast", name === "gain" && speedup?.standing === "faster");
+      item.classList.toggle("is-slow", name === "gain" && speedup?.outcome === "slower");
+      item.classList.toggle("is-fast", name === "gain" && speedup?.outcome === "faster");
       item.classList.toggle("is-shared", name === "speed" && run.shared > 0);
     }
   };
@@ -113,8 +113,8 @@ const RARELY_DRAFTING = 0.25; // fraction of rounds up to which a run counts as 
 export function slowdownReason(/** @type {Pick<Stage, "speedup" | "comparison" | "mode" | "rounds" | "figures" | "withheld">} */ stage) {
   const { speedup, comparison, mode, rounds, figures, withheld } = stage;
   if (!speedup) return mode === "story" ? "" : withheld;
-  if (speedup.standing === "faster") return "";
-  if (speedup.standing === "alike") return `No clear difference to plain decoding here: ${speedup.plain_speed} against ${speedup.speed} tokens/s, ${speedup.times}.`;
+  if (speedup.outcome === "faster") return "";
+  if (speedup.outcome === "similar") return `No clear difference to plain decoding here: ${speedup.plain_speed} against ${speedup.speed} tokens/s, ${speedup.times}.`;
   const rows = Math.round(rounds.reduce((sum, { n }) => sum + n, 0) / rounds.length);
   return [`${rounds.length} passes instead of ${figures.tokens}. A pass over ${rows} rows, draft included, costs ${speedup.cost} plain ones here, so τ ${speedup.tau} loses; from τ ${speedup.cost} on it wins.`,
     ...(comparison?.others ?? []).filter(decodedPlainly).slice(0, 1).map(() => "The budget auto would have decoded plainly.")].join(" ");

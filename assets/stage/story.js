@@ -14,7 +14,7 @@ const MAX_TOLD = 20; // rounds of a live run that are told one by one
 const VERDICTS = {
   faster: ({ times }) => [[", "], [times, "is-fast"], [" as fast."]],
   slower: ({ times }) => [[`, yet slower than one at a time: ${times}.`]],
-  alike: ({ times }) => [[`, not clearly faster or slower than one at a time: ${times}.`]],
+  similar: ({ times }) => [[`, not clearly faster or slower than one at a time: ${times}.`]],
 };
 
 /** What a scene of the film says; the others say what the story says of a round or of the run.
@@ -104,9 +104,9 @@ function outcome(/** @type {Stage} */ stage) {
     return { headline: total, more: "Nothing was guessed ahead: this is plain decoding, the baseline of every speed-up." };
   }
   /** @type {Sentence} */
-  const verdict = speedup ? VERDICTS[speedup.standing](speedup) : [[cut ? "." : ` instead of ${run.tokens}.`]];
+  const verdict = speedup ? VERDICTS[speedup.outcome](speedup) : [[cut ? "." : ` instead of ${run.tokens}.`]];
   const unknown = stage.withheld || (stage.comparing ? `How much faster that is: ${stage.comparing}` : "How much faster that is was not measured.");
-  const why = speedup ? speedup.standing !== "slower" && speedup.words : unknown; // what is slower says so below
+  const why = speedup ? speedup.outcome !== "slower" && speedup.words : unknown; // what is slower says so below
   return { headline: [...total, ...verdict], more: [why, comparison?.text.words].filter(Boolean).join(" "), title: comparison?.text.rule };
 }
 

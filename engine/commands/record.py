@@ -118,7 +118,7 @@ def pairs(lessons: Sequence[LessonPlan]) -> Iterator[tuple[LessonPlan, LessonPla
             yield first, plain
 
 
-def in_turns(rig: Rig, request: PromptRequest, plain: PromptRequest) -> InterleavedTiming:
+def interleaved(rig: Rig, request: PromptRequest, plain: PromptRequest) -> InterleavedTiming:
     with rig.interleaved([request, plain]) as sources:
         timing = InterleavedTiming(*sources)
         while timing.advance():
@@ -130,7 +130,8 @@ def measure_curve(rig: Rig, lesson: LessonPlan, plain: LessonPlan) -> tuple[Meas
     """Time a lesson's prompt at several budgets; one at which no speed-up can be said is left out."""
     points = []
     for budget in sorted({*CURVE_BUDGETS, lesson.request.budget}):
-        timings = [in_turns(rig, replace(lesson.request, budget=budget), plain.request) for _ in range(CURVE_REPEATS)]
+        request = replace(lesson.request, budget=budget)
+        timings = [interleaved(rig, request, plain.request) for _ in range(CURVE_REPEATS)]
         rounds = timings[0].rounds
         speed = speed_beside_plain([pair for timing in timings for pair in timing.pairs], rounds)
         if not speed.withheld:
@@ -139,9 +140,9 @@ def measure_curve(rig: Rig, lesson: LessonPlan, plain: LessonPlan) -> tuple[Meas
     return tuple(points)
 
 
-def time_in_turns(rig: Rig, traces: Sequence[Trace], lessons: Sequence[LessonPlan]) -> list[Trace]:
+def time_interleaved(rig: Rig, traces: Sequence[Trace], lessons: Sequence[LessonPlan]) -> list[Trace]:
     """The traces of a lesson and of plain decoding, with the seconds of runs that were made in turns."""
-    timing = in_turns(rig, *(lesson.request for lesson in lessons))
+    timing = interleaved(rig, *(lesson.request for lesson in lessons))
     timed = []
     for trace, rounds in zip(traces, (timing.rounds, timing.plain), strict=True):
         first, (_, clock) = trace.entries[0], cumulative_times(rounds)
@@ -149,7 +150,7 @@ def time_in_turns(rig: Rig, traces: Sequence[Trace], lessons: Sequence[LessonPla
         entries = tuple(
             replace(entry, round=replace(entry.round, seconds=round_.seconds), elapsed_seconds=prefill + spent)
             for entry, round_, spent in zip(trace.entries, rounds, clock, strict=True))
-        timed.append(replace(trace, header=replace(trace.header, in_turns=True), entries=entries,
+        timed.append(replace(trace, header=replace(trace.header, interleaved=True), entries=entries,
                              end=replace(trace.end, seconds=entries[-1].elapsed_seconds)))
     return timed
 
@@ -162,7 +163,7 @@ def run(args: argparse.Namespace) -> Outcome:
     traces = {lesson.name: record(rig, lesson, today) for lesson in tqdm(lessons, unit="lesson")}
     for pair in pairs(lessons):
         names = [lesson.name for lesson in pair]
-        drafting, plain = time_in_turns(rig, [traces[name] for name in names], pair)
+        drafting, plain = time_interleaved(rig, [traces[name] for name in names], pair)
         header = replace(drafting.header, curve=measure_curve(rig, *pair))
         traces |= zip(names, (replace(drafting, header=header), plain), strict=True)
     rows, faults = [], []

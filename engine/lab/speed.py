@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from math import floor, log10
 
 RATE_DIGITS = 3  # significant ones, of tokens per second
-FASTER, SLOWER, SIMILAR = "faster", "slower", "alike"
+FASTER, SLOWER, SIMILAR = "faster", "slower", "similar"
 
 
 def significant(value: float, digits: int) -> str:
@@ -37,7 +37,7 @@ class SpeedRecord:
     """The speeds of a run and of plain decoding in tokens per second, as printed: ``speed`` ÷ ``plain_speed`` =
     ``times``.
 
-    ``range`` holds the ratio at 95 %; ``standing`` is one of the constants above. If ``withheld`` says why no speed-up
+    ``range`` holds the ratio at 95 %; ``outcome`` is one of the constants above. If ``withheld`` says why no speed-up
     is reported, only ``speed`` is set, by the run's own clock; ``again``: measuring again may help.
     """
 
@@ -46,7 +46,7 @@ class SpeedRecord:
     ratio: float = 0.0
     times: str = ""
     range: str = ""
-    standing: str = ""
+    outcome: str = ""
     withheld: str = ""
     again: bool = False
 
@@ -59,5 +59,5 @@ def speed_record(speed: float, plain_speed: float, low: float | None = None, hig
     if low is None or high is None:
         return SpeedRecord(printed, plain, ratio, times)
     minimum, maximum = ratio_text(min(low, ratio)), ratio_text(max(high, ratio))
-    standing = FASTER if float(minimum) > 1 else SLOWER if float(maximum) < 1 else SIMILAR
-    return SpeedRecord(printed, plain, ratio, times, f"{minimum} to {maximum}", standing)
+    outcome = FASTER if float(minimum) > 1 else SLOWER if float(maximum) < 1 else SIMILAR
+    return SpeedRecord(printed, plain, ratio, times, f"{minimum} to {maximum}", outcome)

@@ -36,7 +36,7 @@ class Header:
         every: one of so many rounds was recorded.
         precision: a sentence that says why the rig runs in this dtype.
         chunked: the engine does not report rounds; each ``round`` is a chunk of its stream.
-        in_turns: timed interleaved with plain decoding of the same prompt, which is recorded too.
+        interleaved: timed interleaved with plain decoding of the same prompt, which is recorded too.
         recurrent_layers: how many layers of the target keep one state instead of a cache row per token.
         thinking: the chat template's switch, as requested: on, off or auto.
         forced: so many last tokens of the prompt ids are the given beginning of the answer.
@@ -62,7 +62,7 @@ class Header:
     every: int = 1
     precision: str = ""
     chunked: bool = False
-    in_turns: bool = False
+    interleaved: bool = False
     recurrent_layers: int = 0
     thinking: str = "auto"
     forced: int = 0

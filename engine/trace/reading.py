@@ -62,7 +62,7 @@ from engine.trace.stream import FileLines, check_size, open_trace
 # Version 1 had no ``pace`` (always fixed), 2 no ``turns``; from 4 on unknown values may be left out; before 5 drafters
 # were called heads; some files of 5 have ``texts``. A field that is missing was not recorded.
 READABLE = (1, 2, 3, 4, 5)
-OLDER_NAMES = {"heads": "drafters", "said": "note"}  # before version 5, and in some files of it
+OLDER_NAMES = {"heads": "drafters", "said": "note", "in_turns": "interleaved"}  # of former versions
 NOT_RECORDED = -1  # in place of a token id
 ID_DTYPES = ("<i4", "<i8")  # of token ids
 MAX_REVISIONS = 256
@@ -391,7 +391,7 @@ HEADER_FIELDS: Mapping[str, Check] = {
     **HEADER, "prompt": check_prompt, "request": read_request, **dict.fromkeys(
         ("drafters", "drafter_kinds"), lambda value, name: tuple(check_drafters(value, name))),
     "pieces": read_pieces, "revisions": read_revisions, "recorded": check_note, "turns": read_turns,
-    "chunked": check_bool, "in_turns": check_bool, "recurrent_layers": check_int, "thinking": check_text,
+    "chunked": check_bool, "interleaved": check_bool, "recurrent_layers": check_int, "thinking": check_text,
     "forced": check_int, "outside": check_bool, "curve": read_curve}
 END_FIELDS: Mapping[str, Check] = {
     "reason": check_text, "rounds": check_int, "seconds": check_number, "dropped": check_int, "refused": check_int,

@@ -104,7 +104,7 @@ class SweepForm(TypedDict):
 
 
 # Small enough to be through in well under a minute on the embedded rig; six prompts are as few as have a 95 % interval.
-OPENING: SweepForm = {
+DEFAULT_FORM: SweepForm = {
     "set": "all", "prompts": 6, "methods": [BASELINE, "dflash", "ddtree", "routed", "merged", "joint"],
     "budgets": [AUTO, 16, 32, 64], "concurrency": [1], "split": "total", "temperature": 0.0, "repeats": 1,
     "max_tokens": 128}

@@ -35,23 +35,23 @@ from explorer.lab.style import Figure
 from explorer.lab.sweeps import NOTHING, RecordedOn, SweepProgress, Sweeps, seconds_per_run
 from explorer.lab.table import TableRow, TableView, row_view, table_view
 from explorer.latest import Latest
-from explorer.recordings import TOURED
+from explorer.recordings import TOUR_RECORDING
 from explorer.rig import CurrentRig
 
 MAX_PREDICTIONS = 16  # that are remembered
 MAX_SERVER_PROMPTS = 32  # of a set
 
 
-class LabGiven(TypedDict):
-    """What the lab opens with, and what there is to choose from; ``reason`` says why nothing can be measured,
-    ``opening`` is the name of the recording that the page opens with, ``server`` whether one is attached."""
+class LabSetup(TypedDict):
+    """What the lab shows first, and what there is to choose from. ``reason``: why nothing can be measured, or "";
+    ``server``: whether one is attached."""
 
     rig: str
-    opening: str
+    initial_recording: str
     reason: str
     live: Figure
     server: bool
-    settled: forms.SweepForm
+    defaults: forms.SweepForm
     methods: list[str]
     budgets: list[int | str]
     concurrency: list[int]
@@ -60,15 +60,15 @@ class LabGiven(TypedDict):
 
 
 class RunCurves(CurvesView):
-    """The same with the curves that a run predicts."""
+    """A sweep's curves, and those that a run predicts."""
 
     predicted: prediction.PredictedLines
 
 
 class LabCurves(TypedDict):
-    """The curves and the table of a sweep at a number of requests at once over the prompts of a category ("" for all),
-    what a run predicts beside them, and what a pass costs; ``counts`` are the measured numbers of requests at once,
-    ``categories`` those of the prompts, ``kinds`` the fastest row of each, ``command`` runs the best setting."""
+    """Curves and table of a sweep at one concurrency, over the prompts of a ``category`` ("" for all), and the cost of
+    a pass. ``counts``: the measured concurrencies; ``kinds``: the fastest row of each category; ``command``: runs the
+    best setting."""
 
     curves: RunCurves
     cost: prediction.CostView | None
@@ -83,26 +83,26 @@ class LabCurves(TypedDict):
 
 
 class LabConcurrency(ConcurrencyView):
-    """The same of a sweep that was recorded, if it was."""
+    """The figures, and for a shipped sweep when and where it was recorded."""
 
     recorded: RecordedOn | None
 
 
-class Replayed(TypedDict):
-    """What a run predicts is there: of which run, how many places the target would choose otherwise."""
+class PredictionResult(TypedDict):
+    """A finished prediction: the run's name, and at how many positions a plain pass chooses another token."""
 
     what_if: str
     departures: int
 
 
-class Begun(TypedDict):
+class StartedJob(TypedDict):
     """The id of a started job, for ``lab_job``."""
 
     job: str
 
 
 class Lab:
-    """The lab's server functions for one rig. Long ones start a job, which queues for the rig; ``lab_job`` reports its
+    """The lab's browser functions. Long ones start a job, which queues for the rig; ``lab_job`` reports its
     progress."""
 
     def __init__(self, rig: CurrentRig, trace_of: Callable[[str], Trace], admission: Admission, path: Path,
@@ -118,36 +118,37 @@ class Lab:
         self._counters: CounterHistory | None = None
 
     def functions(self) -> list[Callable[[Any], Any]]:
-        """What the browser calls by name; each takes one value and gives one, or {"error": a sentence}."""
+        """Return the functions that the browser calls by name. Each returns its value or {"error": a sentence}."""
         answers: Mapping[str, Callable[[Any], Any]] = {
-            "given": lambda _: self.given(), "plotly": lambda _: self.plotly, "progress": self.progress,
+            "setup": lambda _: self.setup(), "plotly": lambda _: self.plotly, "progress": self.progress,
             "curves": self.curves, "concurrency": self.concurrency, "start": self.start, "control": self.control,
             "delete": self.delete, "prompts": self.prompts, "upload": self._sets.uploads.receive,
-            "acceptance": self.acceptance, "elsewhere": self.elsewhere, "report": self.report,
+            "acceptance": self.acceptance, "predict_on_machine": self.predict_on_machine, "report": self.report,
             "what_if": self.what_if, "race": self.race, "doctor": self.doctor, "job": self._jobs.poll,
-            "server_look": self.server_counters, "server_concurrency": self.server_concurrency}
+            "server_counters": self.server_counters, "server_concurrency": self.server_concurrency}
         return [browser_call(f"lab_{name}", answer) for name, answer in answers.items()]
 
-    def given(self) -> LabGiven:
-        """What the lab opens with. RequestError until the page's first rig is there."""
+    def setup(self) -> LabSetup:
+        """Return what the lab shows first. RequestError until the page's first rig is loaded."""
         if waiting := self._rig.waiting():
             raise RequestError(waiting)
         instruments = self._rig.instruments
         methods = list(instruments.laboratory.methods)
         return {
-            "rig": instruments.laboratory.conditions.rig, "opening": TOURED, "reason": instruments.reason,
-            "live": live_figure(), "server": server_of(self._rig.source) is not None,
-            "settled": {**forms.OPENING, "methods": [name for name in forms.OPENING["methods"] if name in methods]},
+            "rig": instruments.laboratory.conditions.rig, "initial_recording": TOUR_RECORDING,
+            "reason": instruments.reason, "live": live_figure(), "server": server_of(self._rig.source) is not None,
+            "defaults": {**forms.DEFAULT_FORM,
+                         "methods": [name for name in forms.DEFAULT_FORM["methods"] if name in methods]},
             "methods": methods, "budgets": list(forms.OFFERED), "concurrency": list(TRIED_CONCURRENCY),
             "limits": dict(forms.LIMITS), "sets": self._sets.view()}
 
     @cached_property
     def plotly(self) -> str:
-        """plotly.js as base64 of its gzip: 2 MB that a browser asks for when it first opens the lab."""
+        """plotly.js, gzipped, in base64: 2 MB that a browser loads when it first opens the lab."""
         return base64.b64encode(gzip.compress(get_plotlyjs().encode(), mtime=0)).decode()
 
     def progress(self, query: Mapping[str, Any]) -> SweepProgress:
-        """The progress of a sweep: {"sweep": its number, or None for the one that the page shows}."""
+        """Return the progress of {"sweep": its number, or None for the one that the page shows}."""
         return self.sweeps.progress_view(query.get("sweep"))
 
     def start(self, form: Mapping[str, Any]) -> dict[str, int]:
@@ -172,7 +173,7 @@ class Lab:
         return {}
 
     def delete(self, query: Mapping[str, Any]) -> dict[str, int]:
-        """Forget a sweep and its results: {"sweep"}. If that is gone, no other one takes its place."""
+        """Delete a sweep and its results: {"sweep"}."""
         number = query.get("sweep")
         if not isinstance(number, int):
             raise RequestError("No measurement was named, so none is deleted.")
@@ -182,20 +183,20 @@ class Lab:
         return {}
 
     def prompts(self, upload: Mapping[str, Any]) -> dict[str, str | list[forms.PromptSet]]:
-        """Take a prompt file: {"chosen": the new set, "sets": all there are now}."""
+        """Add a prompt file. Return {"chosen": its set, "sets": all sets}."""
         chosen = self._sets.add(upload)
         return {"chosen": chosen, "sets": self._sets.view()}
 
     def curves(self, query: Mapping[str, Any]) -> LabCurves:
-        """Return curves and table of ``concurrency`` requests at once over a ``category``'s prompts, and what a pass
-        costs: {"sweep", "what_if": a run's id, "line": which curve of it, "concurrency", "category"}. Predictions hold
-        for one request on the loaded rig, and are left out beside another rig's sweep."""
-        shown, run, asked = self.sweeps.view(query.get("sweep")), query.get("what_if"), query.get("concurrency")
+        """Return curves, table and the cost of a pass for {"sweep", "concurrency", "category", "what_if": a run's id,
+        "line": which of its curves}. Predictions hold for one request on the loaded rig, and are left out for another
+        rig's sweep."""
+        shown, run, requested = self.sweeps.view(query.get("sweep")), query.get("what_if"), query.get("concurrency")
         stored, measured, summary = shown.stored, shown.measured, shown.summary
         categories = stored.plan.categories if stored else []
         category = str(query.get("category")) if query.get("category") in categories else ""
         counts = summary.counts
-        concurrency = asked if asked in counts else min(counts, default=1)
+        concurrency = requested if requested in counts else min(counts, default=1)
         kinds = {}
         if stored and len(categories) > 1:
             groups = by_category(stored.plan, measured)
@@ -203,13 +204,13 @@ class Lab:
             kinds = {name: row_view(best, fastest=True) for name, of_kind in summaries.items()
                      if (best := of_kind.at(concurrency).best)}
             measured, summary = groups.get(category, measured), summaries.get(category, summary)
-        summary, beside = summary.at(concurrency), concurrency == 1 and not shown.other_rig
+        summary, can_predict = summary.at(concurrency), concurrency == 1 and not shown.other_rig
         forecast = self.forecast(run)
         plain = next((row.total.median for row in summary.rows if row.setting == row.setting.baseline), 0.0)
         withheld = str(self._speed_of(str(run)).get("withheld", "")) if forecast else ""
         predicted, points = prediction.predicted_curves(forecast, str(query.get("line")), plain, withheld)
-        cost = forecast.cost if forecast and beside and not shown.recorded else None
-        return {"curves": {**curves_view(summary, points if beside else []), "predicted": predicted},
+        cost = forecast.cost if forecast and can_predict and not shown.recorded else None
+        return {"curves": {**curves_view(summary, points if can_predict else []), "predicted": predicted},
                 "cost": prediction.cost_view(forecast, predicted["line"]),
                 "table": table_view(summary, modelled_break_evens(measured, cost)) if stored else None,
                 "counts": list(counts), "concurrency": concurrency,
@@ -218,8 +219,8 @@ class Lab:
                 "seconds_per_run": None if shown.other_rig or shown.recorded else seconds_per_run(shown.measured)}
 
     def concurrency(self, query: Mapping[str, Any]) -> LabConcurrency:
-        """Return the figures of several requests at once: {"sweep", "line": of which method, "concurrency": the chosen
-        number of requests}. If the shipped sweep is of single requests, "recorded" names the one shown instead."""
+        """Return the figures of concurrent requests for {"sweep", "concurrency", "line": a method}. If the shipped
+        sweep is of single requests, "recorded" names the one shown instead."""
         shown, concurrency = self.sweeps.view(query.get("sweep"), concurrent=True), query.get("concurrency")
         view = concurrency_view(
             shown.summary, shown.stored.plan.settings if shown.stored else (), line=str(query.get("line")),
@@ -227,7 +228,7 @@ class Lab:
         return {**view, "recorded": shown.recorded}
 
     def acceptance(self, query: Mapping[str, Any]) -> AcceptanceView:
-        """Figures of rounds: all of a run {"run"}, or those of {"sweep", "nodes", "line": of which curve}."""
+        """Return figures of the rounds of {"run"}, or of {"sweep", "nodes", "line": a curve}."""
         if "run" in query:
             return run_view(self._trace_of(str(query["run"])))
         shown = self.sweeps.view(query.get("sweep"))
@@ -235,23 +236,22 @@ class Lab:
             raise RequestError(NOTHING)
         return acceptance_view(rounds_at(shown.measured, str(query.get("nodes")), str(query.get("line"))))
 
-    def elsewhere(self, query: Mapping[str, Any]) -> prediction.ElsewhereView:
-        """A run {"run"} as predicted on another machine {"model", "device"}, with flags to paste."""
+    def predict_on_machine(self, query: Mapping[str, Any]) -> prediction.ElsewhereView:
+        """Predict {"run"} on another machine, {"model", "device"}; return figures and flags to paste."""
         forecast = self.forecast(query.get("run"))
         return prediction.elsewhere_view(self._trace_of(str(query.get("run"))), forecast.cost if forecast else None,
                                          str(query.get("model")), str(query.get("device")))
 
     def report(self, query: Mapping[str, Any]) -> bytes:
-        """A measurement as a file: {"sweep", "kind": html, csv or runs} gives {"name", "media", "data": base64} as
-        JSON."""
+        """Return {"sweep"} as a file of {"kind"}, html, csv or runs: JSON with "name", "media" and "data" in base64."""
         return saved(str(query.get("kind")), self.sweeps.view(query.get("sweep"))).as_json()
 
-    def what_if(self, query: Mapping[str, Any]) -> Begun:
-        """Begin to predict every setting from a run, {"run"}. The result names the forecast for curves and cost."""
+    def what_if(self, query: Mapping[str, Any]) -> StartedJob:
+        """Start a job that predicts every setting from {"run"}."""
         name = str(query.get("run"))
         trace = self._trace_of(name)
 
-        def work(job: Job) -> Replayed:
+        def work(job: Job) -> PredictionResult:
             forecast = self.forecast(name)
             if forecast is None:
                 job.message = "Measuring what a pass costs, then replaying the text …"
@@ -261,17 +261,17 @@ class Lab:
         return {"job": self._jobs.start(work)}
 
     def forecast(self, run: object) -> WhatIf | None:
-        """The what-if that was made from that run on the rig that answers now."""
+        """Return the prediction from that run on the loaded rig, if it was made."""
         return self._predictions.get(self._key(run))
 
     def _key(self, run: object) -> tuple[str, str]:
         return self._rig.instruments.laboratory.conditions.rig, str(run)
 
-    def race(self, form: Mapping[str, Any]) -> Begun:
+    def race(self, form: Mapping[str, Any]) -> StartedJob:
         plan = forms.race_plan_from(form, self._rig.instruments)
         return {"job": self._jobs.start(lambda job: race.run(self._rig.instruments.laboratory, plan, job))}
 
-    def doctor(self, _: Mapping[str, Any]) -> Begun:
+    def doctor(self, _: Mapping[str, Any]) -> StartedJob:
         def work(job: Job) -> dict[str, list[DoctorFinding]]:
             job.message = "Running every drafter as configured, and with each common mistake in its configuration …"
             findings = self._rig.instruments.doctor(Progress(job.report))
@@ -279,14 +279,14 @@ class Lab:
         return {"job": self._jobs.start(work)}
 
     def server_counters(self, _: Mapping[str, Any]) -> CountersView:
-        """The attached server's counters now and before; no other server is asked."""
+        """Return the attached server's counters over time."""
         server = self._server()
         if self._counters is None or self._counters.server is not server:
             self._counters = CounterHistory(server)
         return counters_view(self._counters)
 
-    def server_concurrency(self, query: Mapping[str, Any]) -> Begun:
-        """Begin to measure the attached server's speed by requests at once over the prompts of {"set"}."""
+    def server_concurrency(self, query: Mapping[str, Any]) -> StartedJob:
+        """Start a job that measures the attached server's speed by concurrency over the prompts of {"set"}."""
         server = self._server()
         prompts = [prompt.text for prompt in self._sets.named(str(query.get("set")))[:MAX_SERVER_PROMPTS]]
         return {"job": self._jobs.start(lambda job: measure_concurrency(server, prompts, job))}

@@ -46,13 +46,13 @@ class TableRow(TypedDict):
 class TableView(TypedDict):
     """The table of one number of requests at once, the fastest first and what is withheld last. ``best`` has the most
     tokens/s, all requests together, of the lossless rows; ``rivals`` are the settings that ``remark`` only counts;
-    ``standing``: see the function."""
+    ``outcome``: see the function."""
 
     rows: list[TableRow]
     best: TableRow | None
     remark: str
     rivals: list[str]
-    standing: str
+    outcome: str
 
 
 def table_view(summary: Summary, modelled: Mapping[Setting, float] = MappingProxyType({})) -> TableView:
@@ -62,7 +62,7 @@ def table_view(summary: Summary, modelled: Mapping[Setting, float] = MappingProx
     near, _ = rivals(summary)
     return {"rows": [row_view(row, row is best, modelled.get(row.setting)) for row in _fastest_first(summary.rows)],
             "best": row_view(best, fastest=True) if best else None, "remark": remark(summary),
-            "rivals": near if len(near) > MAX_NAMED else [], "standing": outcome(best)}
+            "rivals": near if len(near) > MAX_NAMED else [], "outcome": outcome(best)}
 
 
 def row_view(row: Row, fastest: bool = False, modelled: float | None = None) -> TableRow:

@@ -9,9 +9,9 @@ import pytest
 from tests.browser.conftest import Watched
 from tests.browser.doing import STAGE, ask, run
 
-RECORD = """{ withheld: "", again: false, standing: "faster", ratio: 2.05, times: "2.0×", range: "1.9 to 2.2",
+RECORD = """{ withheld: "", again: false, outcome: "faster", ratio: 2.05, times: "2.0×", range: "1.9 to 2.2",
     tau: "4.00", cost: "2.0", speed: "123", plain_speed: "60.0", words: "", how: "" }"""
-SLOWER = f'{{ ...{RECORD}, standing: "slower", ratio: 0.5, times: "0.50×", tau: "2.00", cost: "4.0" }}'
+SLOWER = f'{{ ...{RECORD}, outcome: "slower", ratio: 0.5, times: "0.50×", tau: "2.00", cost: "4.0" }}'
 BUSY = '{ withheld: "It was busy.", again: true, speed: "97.1", plain_speed: "", times: "", ratio: 0 }'
 GPU = '{ name: "qwen3-8b on an H200", loop: 1.43, floor: 1.21, caution: "Predicted, not measured." }'
 OTHERS = """[{ method: "ddtree", budget: 64, pace: "auto", ratio: 1.3, times: "1.30×", rounds: 9, drafted: 9 }]"""

@@ -46,7 +46,7 @@ def toy_trace(method: str, budget: int = 9, most: int = 20) -> Trace:
     header = Header(
         request, "one\ttwo\n🌳 \u2028", "toy", tuple(f"drafter {index}" for index in range(len(drafters))), "one core",
         "float32", 128, PIECES, {"toy": "1"}, title="T", note="N", recorded="2026-11-21", engine="E", every=2,
-        precision="P", chunked=True, in_turns=True, recurrent_layers=3, drafter_kinds=("eagle3",),
+        precision="P", chunked=True, interleaved=True, recurrent_layers=3, drafter_kinds=("eagle3",),
         curve=(MeasuredBudget(4, 2.0, 1.5, 1.4, 1.6), MeasuredBudget(8, 2.5, 1.25, 1.0, 1.5)),
         turns=(("system", "</script>"), ("user", "${7*6} 🌳"), ("assistant", "")))
     entries = tuple(Entry(round_, {round_.index: "piece"}, 0.1 * round_.index) for round_ in rounds)

@@ -111,9 +111,9 @@ def test_a_password_in_an_address_is_refused_before_it_is_shown(capsys: pytest.C
 def test_the_lab_offers_the_servers_tab_alone(tmp_path: Path) -> None:
     with attached() as (rig, script):
         lab = Lab(rig, lambda run: scripted_trace("joint", 8), Admission(), tmp_path / "results.sqlite")
-        given, functions = lab.given(), lab.functions()
+        given, functions = lab.setup(), lab.functions()
         assert given["server"] and given["reason"] and given["methods"] == []
-        look = called(functions, "lab_server_look")
+        look = called(functions, "lab_server_counters")
         assert all(fact in look["about"] for fact in ("vLLM 0.32.0", "demo", "5.90"))
         assert look["places"]["data"][0]["y"][0] == pytest.approx(100 * 17 / 30) and look["traffic"] is None
         script.replies[CHAT] = says('{"usage": {"completion_tokens": 5}}')
@@ -125,8 +125,8 @@ def test_the_lab_offers_the_servers_tab_alone(tmp_path: Path) -> None:
         assert "error" in called(functions, "lab_server_concurrency", set="no such set")
         assert "Load" in called(functions, "lab_start")["error"]
         rig.replace(scripted_rig("first"))
-        assert not lab.given()["server"]
-        assert called(functions, "lab_server_look")["error"]
+        assert not lab.setup()["server"]
+        assert called(functions, "lab_server_counters")["error"]
 
 
 @pytest.mark.parametrize("first", [b"", chunk("a") + chunk("b")], ids=["before the first token", "in the middle"])

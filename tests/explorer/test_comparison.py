@@ -113,8 +113,8 @@ def test_the_whole_text_is_compared_and_the_printed_speeds_divide() -> None:
     times = speed["times"][:-1]
     assert ratio_text(float(speed["tau"]) / float(speed["cost"])) == times
     assert ratio_text(float(speed["speed"]) / float(speed["plain_speed"])) == times
-    assert float(speed["cost"]) == pytest.approx(3, abs=0.1) and speed["standing"] == "faster"
-    assert "in turns" in speed["how"]
+    assert float(speed["cost"]) == pytest.approx(3, abs=0.1) and speed["outcome"] == "faster"
+    assert "interleaved" in speed["how"]
     low, high = map(float, speed["range"].split(" to "))
     assert low <= float(times) <= high and speed["words"]
     for name, end, seconds in zip(("speed", "plain_speed"), tracks["ends"], tracks["seconds"], strict=True):
@@ -171,7 +171,7 @@ def test_a_comparison_gives_way_to_a_run_and_keeps_what_it_compared() -> None:
         assert time.monotonic() - began < 5
     until(lambda: look()["state"] != "running")
     result = compared.noted()
-    assert result and result["state"] == "cut" and 0 < result["text"]["same"] < 150
+    assert result and result["state"] == "interrupted" and 0 < result["text"]["same"] < 150
     assert f" {result['text']['same']} of 150 " in result["text"]["words"]
 
 
@@ -190,7 +190,7 @@ def test_the_next_prompt_does_not_wait_for_a_measurement_of_the_last(stage: str)
     until(lambda: look()["state"] == "done")
     result = look()["result"]
     assert (result["state"], bool(result["speed"]["withheld"])) == (
-        ("cut", True) if stage == "in turns" else ("ended", False)), "what was measured stands"
+        ("interrupted", True) if stage == "in turns" else ("ended", False)), "what was measured stands"
 
 
 def test_a_slow_run_gets_other_settings_and_the_other_precision() -> None:
@@ -201,7 +201,7 @@ def test_a_slow_run_gets_other_settings_and_the_other_precision() -> None:
     instruments.other = Forged(slow)
     instruments.other.laboratory.conditions = replace(instruments.laboratory.conditions, dtype="a new one")
     result = Compared(instruments).ended()
-    assert result["speed"]["standing"] == "slower"
+    assert result["speed"]["outcome"] == "slower"
     assert 1 < result["gpu"]["floor"] < result["gpu"]["loop"] < float(result["speed"]["cost"]), "a GPU's cost less"
     assert {(other["budget"], other["pace"], other["dtype"]) for other in result["others"]} == {
         (64, "auto", ""), (16, "fixed", ""), (4, "fixed", ""), (64, "fixed", "a new one")}

@@ -80,7 +80,7 @@ def test_shipped_recordings_have_titles_notes_and_comparisons() -> None:
 
 def test_a_recording_is_compared_with_the_plain_one_of_the_same_prompt(library: Library) -> None:
     found = library.comparison("b_tree")
-    assert found and found.text.verdict == "same" and found.speed.words and "in turns" not in found.speed.how
+    assert found and found.text.verdict == "same" and found.speed.words and "interleaved" not in found.speed.how
     assert found.tracks.seconds[1][-1] > found.tracks.seconds[0][-1] > 0
     others = [recorded(scripted_trace("ddtree", 24, **other), title, "", "2026-11-20") for title, other in ((
         "warm", {"sampling": Sampling(temperature=1.0)}), ("later", {"turns": (("user", "Hi"),)}))]

@@ -170,9 +170,9 @@ def test_a_page_without_choice_of_rigs_still_loads_its_first_one(tmp_path: Path)
     rigged = Rigged("second", closed="Not here.")
     lab = Lab(rigged.rig, lambda run: scripted_trace("joint", 8), rigged.queue, tmp_path / "results.sqlite")
     with pytest.raises(RequestError, match="second"):
-        lab.given()
+        lab.setup()
     with pytest.raises(RequestError):
         lab.start(FORM)
-    assert rigged.settled()["rig"] == "second rig" and lab.given()["reason"] == ""
+    assert rigged.settled()["rig"] == "second rig" and lab.setup()["reason"] == ""
     with pytest.raises(RequestError, match="Not here"):
         rigged.choose("third")

@@ -62,6 +62,18 @@ def test_a_shared_run_outlives_the_server_with_its_words_and_its_speed(tmp_path:
     assert not list((tmp_path / "new" / "folder").glob(f"{name}*"))
 
 
+def test_a_comparison_of_a_former_version_is_shown(tmp_path: Path) -> None:
+    first = Server(tmp_path)
+    name = first("share", run="mine", title="", comment="")["run"]
+    file = tmp_path / f"{name}.json"
+    current, former = '"state": "ended"', '"state": "cut"'
+    written = file.read_text("utf8").replace('"outcome": ', '"standing": ').replace(current, former)
+    assert former in written
+    file.write_text(written, "utf8")
+    assert Server(tmp_path).endpoints.run_of(name).about["comparison"] == replace(
+        first.comparison, state="interrupted")
+
+
 def test_a_replay_page_has_its_words_and_its_view_and_no_element_of_theirs(tmp_path: Path) -> None:
     file = Server(tmp_path)("export", kind="replay", run="mine", title=EVIL, comment=EVIL, view=f"#round=3{EVIL}")
     page = base64.b64decode(json.loads(file)["data"]).decode()

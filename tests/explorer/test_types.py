@@ -58,8 +58,9 @@ def test_the_answers_of_the_lab_have_their_types(tmp_path: Path) -> None:
     lab = measured(tmp_path)
     race = ended(lab, lab.race(RACE))["result"]
     replayed = ended(lab, lab.what_if({"run": "r"}))["result"]
-    answers = [("LabGiven", lab.given()), ("LabCurves", lab.curves({"what_if": "r"})),
+    answers = [("LabSetup", lab.setup()), ("LabCurves", lab.curves({"what_if": "r"})),
                ("LabConcurrency", lab.concurrency({})), ("SweepProgress", lab.progress({})),
-               ("AcceptanceView", lab.acceptance({"run": "r"})), ("ElsewhereView", lab.elsewhere({"run": "r"})),
-               ("RaceView", race), ("Replayed", replayed), ("JobView", ended(lab, lab.doctor({})))]
+               ("AcceptanceView", lab.acceptance({"run": "r"})),
+               ("ElsewhereView", lab.predict_on_machine({"run": "r"})),
+               ("RaceView", race), ("PredictionResult", replayed), ("JobView", ended(lab, lab.doctor({})))]
     assert problems(answers, tmp_path) == ""

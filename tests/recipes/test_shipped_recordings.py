@@ -79,5 +79,5 @@ def test_the_opening_recording_was_faster_than_plain_decoding(rig: str) -> None:
     library = app.library(None, rig)
     first = library.first()
     comparison = library.comparison(first.name) if first else None
-    assert first and comparison and comparison.speed.standing == "faster"
+    assert first and comparison and comparison.speed.outcome == "faster"
     assert first.name == read_lessons(lessons_of(rig))[0].name

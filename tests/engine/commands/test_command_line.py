@@ -155,7 +155,7 @@ def test_lessons_of_a_prompt_are_timed_in_turns_with_plain_decoding(typed: Typed
                                      ("other", f"{MATH} Why?", "ddtree"))]))
     typed("record", *DEMO, "--lessons", str(tmp_path / "lessons.json"), "--out", str(tmp_path))
     tree, plain, other = (load(tmp_path / f"{name}.jsonl.gz") for name in ("tree", "plain", "other"))
-    assert [trace.header.in_turns for trace in (tree, plain, other)] == [True, True, False]
+    assert [trace.header.interleaved for trace in (tree, plain, other)] == [True, True, False]
     assert tree.header.recorded and tree.end.rounds == len(tree.entries) < len(plain.entries)
     for trace in (tree, plain):
         spent = sum(sum(entry.round.seconds.values()) for entry in trace.entries)

@@ -38,7 +38,7 @@ def test_tokens_divided_by_the_printed_seconds_are_the_printed_speed(tokens: int
 
 
 def test_a_ratio_is_said_to_be_faster_or_slower_by_its_printed_range() -> None:
-    assert speed_record(120, 100, 1.1, 1.3).standing == FASTER
-    assert speed_record(80, 100, 0.7, 0.9).standing == SLOWER
-    assert speed_record(101, 100, 1.001, 1.02).standing == SIMILAR
-    assert speed_record(120, 100).standing == speed_record(120, 100).range == ""
+    assert speed_record(120, 100, 1.1, 1.3).outcome == FASTER
+    assert speed_record(80, 100, 0.7, 0.9).outcome == SLOWER
+    assert speed_record(101, 100, 1.001, 1.02).outcome == SIMILAR
+    assert speed_record(120, 100).outcome == speed_record(120, 100).range == ""

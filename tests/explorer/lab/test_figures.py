@@ -176,7 +176,7 @@ SLOWER = Summary((row("autoregressive", STEADY, None), row("ddtree", (50.0,) * 6
     (against((1.8,) * 6, plain=(100.0, 60.0, 130.0, 100.0, 90.0, 110.0)), "faster", "other programs were using this")])
 def test_what_is_said_of_the_fastest(summary: Summary, named: str, sentence: str) -> None:
     view = table_view(summary)
-    assert view["standing"] == outcome(summary.best) == named and sentence in view["remark"]
+    assert view["outcome"] == outcome(summary.best) == named and sentence in view["remark"]
     assert ("other programs" in view["remark"]) == ("other programs" in sentence)
 
 
@@ -219,7 +219,7 @@ def test_a_speed_up_that_is_withheld_is_neither_shown_nor_counted() -> None:
     plain, best = against((1.8,) * 6).rows
     summary = Summary((plain, replace(best, speedup=None, withheld="It was chance.")))
     view = table_view(summary)
-    assert view["standing"] == "withheld" and "It was chance." in view["remark"] and view["best"]
+    assert view["outcome"] == "withheld" and "It was chance." in view["remark"] and view["best"]
     assert (view["best"]["speedup"], view["best"]["record"].times) == (None, "")
     assert not any(line["fastest"] for line in view["rows"])
     figure = curves_view(summary)["figure"]

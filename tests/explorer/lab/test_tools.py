@@ -194,7 +194,7 @@ def test_without_a_rig_the_lab_says_why_and_shows_what_was_measured(tmp_path: Pa
     instruments = NoInstruments(ScriptedSource(), "The rig has no weights.")
     closed = Answering(Lab(CurrentRig(instruments), lambda run: scripted_trace("joint", 8), Admission(),
                            tmp_path / "results.sqlite"))
-    given = closed.given()
+    given = closed.setup()
     assert given["reason"] == "The rig has no weights." and not given["server"]
     assert closed.curves({})["table"]["best"] == lab.curves({})["table"]["best"]
     with pytest.raises(RequestError, match="The rig has no weights"):
