@@ -1,7 +1,7 @@
-// What is accepted: how long rounds are, which proposals are taken, how well the drafter knows it. Of a run also what its
-// rows earned and what other trees of its drafts would have kept.
+// The tab Acceptance: acceptance lengths, acceptance by depth and rank, calibration of the drafter. For a run also what its
+// rows earned and what other trees of the same drafts would have kept.
 
-import { fillSelect, foldIn, offer, onPhone, tell } from "./forms.js";
+import { fillSelect, foldIn, showField, onPhone, showLine } from "./forms.js";
 import { drawAll, RUN } from "./plots.js";
 import { Tool } from "./tools.js";
 import { html } from "../shared/ink.js";
@@ -15,41 +15,41 @@ export class Acceptance extends Tool {
   /** @param {Lab} lab @param {HTMLElement} pane */
   constructor(lab, pane) {
     super(lab, pane);
-    this.source = this.select("Rounds of", "The measurement or run whose rounds are drawn");
-    this.budget = this.select("Node budget", "The budget whose rounds are drawn");
-    this.method = this.select("Method", "The method whose rounds are drawn");
-    this.status = this.note();
+    this.source = this.addSelect("Rounds of", "The measurement or run whose rounds are drawn");
+    this.budget = this.addSelect("Node budget", "The budget whose rounds are drawn");
+    this.method = this.addSelect("Method", "The method whose rounds are drawn");
+    this.status = this.addNote();
     this.plots = this.plotsIn("lab-three", {
       lengths: ["Acceptance lengths", "The share of rounds that added so many tokens, with {95 %} intervals."],
       map: ["Depth and rank", "Of the proposals that verification reached, the percentage accepted, by {depth} and {rank}; of fewer than ten, how many."],
       calibration: ["Calibration", "Expected tokens per round, 1 + {Σq}, against those added; below the diagonal the drafter is over-confident. Hollow: no interval."],
     });
     this.misses = html("ul", { class: "lab-card lab-words", "aria-label": "Where walks ended" }, pane);
-    this.pays = foldIn(pane, "Where the tree of this run pays", "", !onPhone());
-    this.parts = this.plotsIn("lab-three", {
+    this.runSection = foldIn(pane, "Where the tree of this run pays", "", !onPhone());
+    this.runPlots = this.plotsIn("lab-three", {
       rows: ["What a row earned", "Tokens that a verified row added to the text, by its place among its siblings."],
       nodes: ["The next node, and the last", "Drafted tokens that a {round} would have kept with the first nodes of its tree alone."],
       trees: ["Other trees of the same drafts", "Chain, wider chain and trees, replayed at the same places of the known text."],
-    }, this.pays);
-    this.lists = OF_A_RUN.map(([name, topics]) => ({ topics, list: html("ul", "lab-words", this.parts[name].box) }));
+    }, this.runSection);
+    this.lists = OF_A_RUN.map(([name, topics]) => ({ topics, list: html("ul", "lab-words", this.runPlots[name].box) }));
   }
 
   choices() {
     const { table, progress, runRig, unasked, stage } = this.lab;
-    const whence = progress.other_rig || (progress.recorded ? "recorded measurement" : `measurement ${progress.sweep}`);
+    const measurement = progress.other_rig || (progress.recorded ? "recorded measurement" : `measurement ${progress.sweep}`);
     const rows = table ? table.rows.filter((row) => row.budget > 0) : [];
     /** @type {[string, string][]} */
     const sources = [];
-    if (rows.length) sources.push(["sweep", whence]);
+    if (rows.length) sources.push(["sweep", measurement]);
     if (stage.header && stage.rounds.length && !unasked) sources.push(["run", runRig ? `current run, of ${runRig}` : "current run"]);
     fillSelect(this.source, sources);
-    this.cells(rows, (table && table.best) || { nodes: "", line: "" });
-    for (const field of [this.budget, this.method]) offer(field, this.source.value === "sweep");
+    this.fillCells(rows, (table && table.best) || { nodes: "", line: "" });
+    for (const field of [this.budget, this.method]) showField(field, this.source.value === "sweep");
   }
 
   /** The budgets of a measurement's rows, and the lines of the chosen one.
    *  @param {TableRow[]} rows @param {{ nodes: string, line: string }} best */
-  cells(rows, best) {
+  fillCells(rows, best) {
     const rank = (/** @type {string} */ nodes) => (nodes === "auto" ? Infinity : Number(nodes));
     const budgets = [...new Set(rows.map((row) => row.nodes))].sort((one, other) => rank(one) - rank(other));
     fillSelect(this.budget, budgets, this.budget.value || best.nodes);
@@ -73,11 +73,11 @@ export class Acceptance extends Tool {
       return ["Nothing was drafted", "Plain decoding has one token a round and no drafter to judge."];
     });
     const words = view.words ?? {};
-    this.pays.hidden = !view.words;
-    tell(this.status, source === "sweep" && this.source.options.length > 1 ? CHOOSE_A_RUN : "");
+    this.runSection.hidden = !view.words;
+    showLine(this.status, source === "sweep" && this.source.options.length > 1 ? CHOOSE_A_RUN : "");
     this.list(this.misses, words.misses);
     if (!view.words) return;
-    drawAll(this.parts, view, () => ["Not in this run", "Nothing was drafted, or its engine does not record it."]);
+    drawAll(this.runPlots, view, () => ["Not in this run", "Nothing was drafted, or its engine does not record it."]);
     for (const { topics, list } of this.lists) this.list(list, topics.flatMap((topic) => words[topic] || []));
   }
 

@@ -1,4 +1,4 @@
-// Is something wrong with a drafter? What is wrong or unusual, by drafter; what is fine stands behind one line.
+// The tab Check: what is wrong or unusual with each drafter; what is fine is folded.
 
 import { foldIn } from "./forms.js";
 import { Begin, Tool } from "./tools.js";
@@ -26,21 +26,21 @@ export class Check extends Tool {
     const odd = result.findings.filter(({ status }) => status !== "fine");
     this.box.replaceChildren();
     if (!odd.length) html("h3", "", this.box, "Nothing is wrong or unusual.");
-    this.list(this.box, odd);
+    this.addFindings(this.box, odd);
     if (!fine.length) return;
-    this.list(foldIn(this.box, `${counted(fine.length, "check")} ${fine.length === 1 ? "is" : "are"} fine`), fine);
+    this.addFindings(foldIn(this.box, `${counted(fine.length, "check")} ${fine.length === 1 ? "is" : "are"} fine`), fine);
   }
 
   /** The findings under the name of their drafter. @param {Element} parent @param {DoctorFinding[]} findings */
-  list(parent, findings) {
+  addFindings(parent, findings) {
     for (const drafter of new Set(findings.map((finding) => finding.drafter))) {
       html("h3", "", parent, drafter ? `Drafter ${drafter}` : "The target");
       const list = html("ul", "", parent);
-      for (const finding of findings) if (finding.drafter === drafter) list.append(this.finding(finding));
+      for (const finding of findings) if (finding.drafter === drafter) list.append(this.findingItem(finding));
     }
   }
 
-  finding(/** @type {DoctorFinding} */ { name, status, seen, advice }) {
+  findingItem(/** @type {DoctorFinding} */ { name, status, seen, advice }) {
     const item = html("li", "lab-finding");
     item.dataset.status = status;
     html("span", { class: "lab-verdict-glyph", title: status }, item, GLYPHS[status]);

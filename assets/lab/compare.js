@@ -28,11 +28,11 @@ const FIGURES = [
   { name: "tokens", value: () => null, text: ({ figures }) => String(figures.tokens) },
 ];
 
-/** Whether one run is what the other was measured beside: plain decoding of the same prompt. @param {Stage} plain @param {Stage} other */
+/** Whether the first run is plain decoding of the other's prompt, and the other was timed beside it. @param {Stage} plain @param {Stage} other */
 const isPlainOf = (plain, { speedup, header }) => Boolean(speedup) && plain.header?.drafters.length === 0 && comparable(plain.header, header);
 
 /** The prompt and the machine that all these runs have in common, "" if they differ. @param {Side[]} sides */
-function common(sides) {
+function inCommon(sides) {
   const [first, ...others] = sides.map(({ stage }) => stage.header);
   const all = (/** @type {(header: Header | null) => unknown} */ of) => others.length > 0 && others.every((other) => of(other) === of(first));
   return { prompt: first && all((header) => header?.prompt) ? first.prompt : "", machine: first && all((header) => header && machineOf(header)) ? machineOf(first) : "" };
@@ -41,7 +41,7 @@ function common(sides) {
 /** @param {Header | null} first @param {Header | null} second */
 const comparable = (first, second) => Boolean(first && second && machineOf(first) === machineOf(second) && first.prompt === second.prompt);
 
-// One of the runs: a stage of its own, with the page's own text and tree on it.
+// One of the compared runs: a second stage with the page's text and tree panels.
 class Side {
   ends = /** @type {number[] | null} */ (null); // of each round's tokens in the text, once all are there
   run = "";
@@ -86,14 +86,14 @@ class Side {
     changed();
   }
 
-  /** Its title, with what it does not have in common with the other runs. @param {boolean} machine whether all are of one */
-  name(machine) {
+  /** Writes its title, and its machine unless all runs share one. @param {boolean} machine whether they do */
+  drawTitle(machine) {
     const { header } = this.stage;
     if (header) this.title.title = write(this.title, [header.title || header.prompt, machine ? "" : machineOf(header)].filter(Boolean).join(" · ")).textContent ?? "";
   }
 
-  /** Its figures beside the other runs', compared if all are of one prompt on one machine. Beside a run that was measured in
-   *  turns with plain decoding, that is printed with the speed that it had then. @param {Side[]} others @returns {Compared[]} */
+  /** Its figures, which are compared if all runs have one prompt and one machine. A run of plain decoding takes its speed from
+   *  the run that was timed in turns with it. @param {Side[]} others @returns {Compared[]} */
   values(others) {
     const { stage } = this;
     const measuredBeside = others.find((other) => isPlainOf(stage, other.stage))?.stage.speedup;
@@ -105,7 +105,7 @@ class Side {
   }
 
   /** The figures, the best of all runs marked. @param {Compared[]} values @param {Compared[][]} others */
-  tell(values, others) {
+  drawFigures(values, others) {
     this.figures.replaceChildren(...values.map(({ name, value, text }, place) => {
       const item = html("div", "");
       const rivals = others.map((other) => other[place].value);
@@ -125,7 +125,7 @@ class Side {
 
 export class Compare {
   sides = /** @type {Side[]} */ ([]);
-  parted = 0; // the token at which the texts first differ
+  firstDifference = 0; // the token at which the texts first differ
 
   /** @param {Lab} lab @param {HTMLElement} parent */
   constructor(lab, parent) {
@@ -133,11 +133,11 @@ export class Compare {
     this.race = new Race(lab, parent);
     const bar = html("div", "lab-race-bar lab-pair-bar", parent);
     this.status = html("p", "lab-note", bar);
-    this.part = action(bar, "Go to where the texts differ", "", () => this.go(this.parted));
-    this.part.hidden = true;
+    this.differenceButton = action(bar, "Go to where the texts differ", "", () => this.go(this.firstDifference));
+    this.differenceButton.hidden = true;
     this.slider = html("input", { type: "range", min: 0, max: 0, step: 1, value: 0, "aria-label": "Place in the text" }, bar);
     this.slider.addEventListener("input", () => this.go(Number(this.slider.value)));
-    this.place = html("span", "lab-clock", bar);
+    this.placeLabel = html("span", "lab-clock", bar);
     action(bar, "Choose runs", "Tick two to four in the list of runs", () => controls.parts?.runs?.toggle(true));
     this.common = html("p", "lab-caption", parent); // to all runs
     this.grid = html("div", "lab-grid lab-runs", parent);
@@ -145,7 +145,7 @@ export class Compare {
     lab.stage.on("ticks", () => lab.stage.mode === "lab" && this.draw());
   }
 
-  // The ticked runs, as many as there is room for; if fewer than two are, the run that is shown and the first of the others.
+  // Shows the ticked runs, at most four; if fewer than two are ticked, the shown run and the first of the others.
   draw() {
     const { stage } = this.lab;
     const shown = stage.header && stage.rounds.length && !stage.busy ? [stage.value.run] : [];
@@ -161,19 +161,19 @@ export class Compare {
   changed() {
     const shown = this.sides.filter((side) => side.ends);
     const values = new Map(shown.map((side) => [side, side.values(shown.filter((other) => other !== side))]));
-    for (const [side, own] of values) side.tell(own, [...values.values()].filter((other) => other !== own));
-    const { prompt, machine } = common(shown);
-    for (const side of shown) side.name(Boolean(machine));
+    for (const [side, own] of values) side.drawFigures(own, [...values.values()].filter((other) => other !== own));
+    const { prompt, machine } = inCommon(shown);
+    for (const side of shown) side.drawTitle(Boolean(machine));
     write(this.common, [machine, prompt].filter(Boolean).join(" · "));
     this.grid.classList.toggle("lab-one-prompt", Boolean(prompt));
     this.slider.max = String(Math.max(0, ...shown.map(({ ends }) => (ends?.at(-1) ?? 1) - 1)));
     write(this.status, shown.length > 1 ? this.relation(shown) : "Choose two runs that the server still holds.");
     this.go(Math.min(Number(this.slider.value), Number(this.slider.max)));
-    this.hold(shown);
+    this.compareTexts(shown);
   }
 
-  // Where texts and rounds differ, and how deep each run accepted: the server compares the first with each other run.
-  async hold(/** @type {Side[]} */ shown) {
+  // Shows where texts differ and how deep each run accepted: the server compares the first run with each of the others.
+  async compareTexts(/** @type {Side[]} */ shown) {
     const runs = shown.map((side) => side.run);
     const [first, ...others] = runs;
     const { server } = this.lab.stage;
@@ -182,8 +182,8 @@ export class Compare {
     if (shown.some((side, place) => side.run !== runs[place])) return;
     const compared = answers.flatMap((answer) => ("error" in answer ? [] : [answer]));
     const parted = compared.flatMap(({ same_prompt: same, texts_part: part }) => (same && part ? [part[0]] : []));
-    this.parted = Math.min(...parted);
-    this.part.hidden = !parted.length;
+    this.firstDifference = Math.min(...parted);
+    this.differenceButton.hidden = !parted.length;
     const said = answers.map((answer, place) => {
       const sentence = "error" in answer ? answer.error : `${answer.said} ${answer.rule}`.trim();
       return others.length > 1 ? `Beside the ${SIDES[place + 1]}: ${sentence}` : sentence;
@@ -236,7 +236,7 @@ export class Compare {
 
   comparable(/** @type {Side[]} */ shown) {
     const stages = shown.map((side) => side.stage);
-    const { prompt, machine } = common(shown);
+    const { prompt, machine } = inCommon(shown);
     const known = stages.every((run) => Boolean(run.speedup) || stages.some((other) => isPlainOf(run, other)));
     if (prompt && machine && known) return "The same prompt on the same machine: speeds can be compared.";
     if (prompt && machine) return "The same prompt on the same machine, but not all speeds were measured beside plain decoding: they are not compared.";
@@ -247,6 +247,6 @@ export class Compare {
   go(/** @type {number} */ token) {
     this.slider.value = String(token);
     for (const side of this.sides) if (side.ends) side.go(token);
-    write(this.place, `token ${token + 1} of ${Number(this.slider.max) + 1}`);
+    write(this.placeLabel, `token ${token + 1} of ${Number(this.slider.max) + 1}`);
   }
 }

@@ -1,6 +1,6 @@
 // τ and tokens per second: by node budget, and by round of the run on the page.
 
-import { tell } from "./forms.js";
+import { showLine } from "./forms.js";
 import { Plot, RUN } from "./plots.js";
 import { recordedOn } from "./verdict.js";
 import { html, methodColour, throttled, write } from "../shared/ink.js";
@@ -37,7 +37,7 @@ export function curvesOf(rounds) {
 }
 
 /** @type {Record<string, string>} */
-const HOW = { running: "running", done: "done", stopped: "stopped", error: "ended by an error" };
+const STATE_WORDS = { running: "running", done: "done", stopped: "stopped", error: "ended by an error" };
 
 export class Live {
   /** @param {Lab} lab @param {Element} parent */
@@ -55,7 +55,7 @@ export class Live {
   draw() {
     const { rounds, header, value, pending, refusal } = this.stage;
     const { runRig, unasked, setup } = this.lab;
-    tell(this.notice, pending ? pending.message : refusal || (value.state === "error" ? value.message : ""));
+    showLine(this.notice, pending ? pending.message : refusal || (value.state === "error" ? value.message : ""));
     this.notice.classList.toggle("lab-error", !pending);
     this.plot.box.classList.toggle("is-other-rig", Boolean(runRig));
     if (!header || !rounds.length || unasked) {
@@ -64,7 +64,7 @@ export class Live {
       return;
     }
     write(this.headline, this.words(header, runRig));
-    this.plot.draw(this.filled(curvesOf(rounds), header));
+    this.plot.draw(this.filledFigure(curvesOf(rounds), header));
   }
 
   /** The run in words, with its rig if that is another one than the rig that answers.
@@ -72,11 +72,11 @@ export class Live {
   words(header, otherRig) {
     const { rounds, recorded, value, figuresBeforeRepetition: { tau }, speed: { text } } = this.stage;
     const name = header.pace === "auto" ? `${header.method}, auto up to ${header.budget} nodes` : settingOf(header);
-    return `${otherRig && `${otherRig}, `}${name}: τ ${tau.toFixed(2)}, ${text && `${text} tokens/s, `}${rounds.length} rounds, ${recorded ? "a recording" : HOW[value.state] || ""}`;
+    return `${otherRig && `${otherRig}, `}${name}: τ ${tau.toFixed(2)}, ${text && `${text} tokens/s, `}${rounds.length} rounds, ${recorded ? "a recording" : STATE_WORDS[value.state] || ""}`;
   }
 
   /** @param {RoundCurves} curves @param {Header} header @returns {Figure} */
-  filled(curves, header) {
+  filledFigure(curves, header) {
     const { stage, lab: { setup: { live } } } = this;
     const color = methodColour(header.method);
     const plain = stage.speedup ? Number(stage.speedup.plain_speed) : null;
@@ -111,38 +111,38 @@ export class Curves {
   draw() {
     const { busy, curves, progress, setup, sweep } = this.lab;
     if (!curves) return;
-    tell(this.doubt, curves.predicted.withheld);
-    tell(this.origin, this.whence);
+    showLine(this.doubt, curves.predicted.withheld);
+    showLine(this.origin, this.originText);
     if (!curves.count) {
       if (busy) this.plot.say("Measuring", "The first points come in a moment.");
-      else this.plot.say(`Nothing measured with ${setup.rig} yet`, "A measurement tries every method and budget in the form, beside plain decoding.", sweep.way);
+      else this.plot.say(`Nothing measured with ${setup.rig} yet`, "A measurement tries every method and budget in the form, beside plain decoding.", sweep.measureAction);
       return;
     }
     const { figure } = curves;
-    const place = progress.other_rig ? null : this.place(figure); // no run of the loaded rig on another rig's axis
+    const place = progress.other_rig ? null : this.axisPlace(figure); // the shown run is not of that rig
     const rule = {
       type: "line", xref: "x2", yref: "paper", x0: place, x1: place, y0: 0, y1: 1, layer: "below",
       line: { color: "var(--quiet)", width: 1, dash: "dot" },
     };
-    const data = figure.data.map((trace) => this.filled(trace, place));
+    const data = figure.data.map((trace) => this.filledTrace(trace, place));
     this.plot.draw({ ...figure, data, layout: { ...figure.layout, shapes: place === null ? [] : [rule] } });
   }
 
-  // A measurement of elsewhere says so.
-  get whence() {
+  // Says if the measurement is recorded, or of another rig.
+  get originText() {
     const { recorded, other_rig: otherRig } = this.lab.progress;
     if (otherRig) return `◉ Of another rig. ${recorded ? recordedOn(recorded) : `Measured with ${otherRig}.`}`;
     return recorded ? "◉ Recorded; nothing was measured on this machine yet." : "";
   }
 
-  // The setting that runs, or that the controls name.
+  // The setting of the live run, else of the controls.
   get setting() {
     const { header, settings, live } = this.stage;
     return (live && header) || settings;
   }
 
-  // Where that setting stands on the axis; null if it has no place there.
-  place(/** @type {import("../types.d.ts").CurvesFigure} */ { zero, auto }) {
+  // The place of that setting on the axis; null if it has none.
+  axisPlace(/** @type {import("../types.d.ts").CurvesFigure} */ { zero, auto }) {
     const { budget, pace } = this.setting;
     if (pace === "auto") return auto;
     if (typeof budget !== "number" || !Number.isInteger(budget)) return null;
@@ -150,7 +150,7 @@ export class Curves {
   }
 
   /** The current run, on top of what was measured. @param {Record<string, unknown>} trace @param {number | null} place */
-  filled(trace, place) {
+  filledTrace(trace, place) {
     const { rounds, header, recorded, figuresBeforeRepetition: { tau }, speed } = this.stage;
     if (!String(trace.meta).startsWith("running.") || !rounds.length || recorded || this.lab.runRig || place === null) return trace;
     const { budget, pace = "fixed" } = this.setting;

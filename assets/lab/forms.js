@@ -71,11 +71,11 @@ export function field(tag, parent, label, { title = "", ...given }, changed) {
 export const selectField = (parent, label, title, changed) => field("select", parent, label, { title }, changed);
 
 /** Shows a field with its label, or hides both. @param {HTMLElement} field @param {boolean} on */
-export function offer(field, on) {
+export function showField(field, on) {
   if (field.parentElement) field.parentElement.hidden = !on;
 }
 
-/** Fills a select and keeps what is chosen, if it is still offered. What is apart comes last, under a heading.
+/** Fills a select and keeps the choice if it is still offered. `apart`: choices that come last, under a heading.
  *  @param {HTMLSelectElement} select @param {Choice[]} entries @param {string} [chosen] @param {{ heading?: string, apart?: Choice[] }} [others] */
 export function fillSelect(select, entries, chosen = select.value, { heading = "", apart = [] } = {}) {
   const options = (/** @type {Choice[]} */ offered) => offered.map((entry) => (Array.isArray(entry) ? new Option(entry[1], entry[0]) : new Option(entry)));
@@ -87,7 +87,7 @@ export function fillSelect(select, entries, chosen = select.value, { heading = "
 /** Whether the window is as narrow as a phone's, where long things begin folded. */
 export const onPhone = () => matchMedia("(max-width: 900px)").matches;
 
-/** What stands behind one line until that is opened. @param {Element} parent @param {string} title */
+/** A section that is folded until its title is clicked. @param {Element} parent @param {string} title */
 export function foldIn(parent, title, look = "", open = false) {
   const details = html("details", { class: `lab-fold ${look}`, open }, parent);
   html("summary", "", details, title);
@@ -95,7 +95,7 @@ export function foldIn(parent, title, look = "", open = false) {
 }
 
 // Shows a line with this text; without any, hides it.
-export function tell(/** @type {HTMLElement} */ line, /** @type {string} */ text) {
+export function showLine(/** @type {HTMLElement} */ line, /** @type {string} */ text) {
   write(line, text);
   line.hidden = !text;
 }
@@ -120,7 +120,7 @@ export class Command {
   }
 }
 
-// Flags of engines to paste, each with a copy button and what is expected of it.
+// Command-line flags for other engines, each with a copy button and the expected effect.
 export class Flags {
   shown = "";
 

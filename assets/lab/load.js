@@ -1,7 +1,7 @@
-// Under load: total tokens/s over node budget and requests at once, and where drafting stops paying; or an attached
-// server's counters and speed.
+// The tab Load: total tokens/s by node budget and concurrency, and where drafting stops paying; for an attached server its
+// counters and speed.
 
-import { fillSelect, Flags, offer, tell } from "./forms.js";
+import { fillSelect, Flags, showField, showLine } from "./forms.js";
 import { drawAll } from "./plots.js";
 import { tableIn } from "./table.js";
 import { Begin, Tool } from "./tools.js";
@@ -16,27 +16,27 @@ export class Load extends Tool {
   /** @param {Lab} lab @param {HTMLElement} pane */
   constructor(lab, pane) {
     super(lab, pane);
-    this.line = this.select("Method", "The method whose budgets are drawn");
-    offer(this.line, false);
+    this.line = this.addSelect("Method", "The method whose budgets are drawn");
+    showField(this.line, false);
     this.again = action(this.bar, "Measure again", "Measures this method at these budgets and numbers of requests once more", () => this.measureAgain());
     this.words = html("ul", { class: "lab-card lab-words", "aria-label": "What the figures show" }, pane);
     this.plots = this.plotsIn("lab-one", {
       heat: ["All requests together", "Total {tokens/s} by {node budget} and requests at once; a frame marks the best budget of each row, ▸ the number that curves and table show."],
     });
-    this.plots.heat.onPoint = ({ x, y }) => this.chosen(x, y);
+    this.plots.heat.onPoint = ({ x, y }) => this.chooseCell(x, y);
     this.table = tableIn(pane, "lab-concurrency-table", "In figures", "Total {tokens/s} with the {95 %} interval (the range, with fewer than six prompts), and those of each request.");
   }
 
   /** A click on a cell chooses that number of requests, and puts the budget into the page's controls.
    *  @param {number} x @param {number} y */
-  chosen(x, y) {
+  chooseCell(x, y) {
     if (!this.view) return;
     const { columns, rows, line } = this.view;
     const clicked = rows[Math.round(y)];
     const nodes = columns[Math.round(x)];
     if (!clicked || nodes === undefined) return;
     const { table, progress } = this.lab;
-    this.lab.lookAt(clicked.concurrency);
+    this.lab.showConcurrency(clicked.concurrency);
     const setting = table && !progress.other_rig && table.rows.find((row) => row.line === line && row.nodes === nodes);
     if (setting) this.lab.apply(setting);
   }
@@ -53,26 +53,26 @@ export class Load extends Tool {
     const answer = await this.lab.ask("lab_concurrency", { sweep: progress.sweep, line: this.line.value, concurrency }, "The server does not answer; this will be drawn when it does.");
     const view = this.view = "error" in answer ? null : answer;
     if (view) {
-      offer(this.line, view.lines.length > 0);
+      showField(this.line, view.lines.length > 0);
       fillSelect(this.line, view.lines, view.line);
     }
     const drawn = view?.heat && view.rows.length > 1 ? view : null;
     this.words.hidden = !drawn;
-    this.again.hidden = !this.lab.sweep.way || !drawn?.rows.some(({ withheld }) => withheld);
+    this.again.hidden = !this.lab.sweep.measureAction || !drawn?.rows.some(({ withheld }) => withheld);
     drawAll(this.plots, { heat: drawn?.heat }, () => [
       this.lab.table ? "Measured for one request at a time so far" : `Nothing measured with ${this.lab.setup.rig} yet`,
       "error" in answer ? answer.error : "How many requests can share a pass before drafting stops paying?",
-      this.lab.table ? this.lab.sweep.wayToSeveral : this.lab.sweep.way]);
+      this.lab.table ? this.lab.sweep.severalAction : this.lab.sweep.measureAction]);
     if (!drawn) {
       this.table.fill([]);
       return;
     }
     const sentences = drawn.recorded ? [...drawn.words, recordedOn(drawn.recorded)] : drawn.words;
     this.words.replaceChildren(...sentences.map((sentence) => html("li", "", null, sentence)));
-    this.fill(drawn);
+    this.fillTable(drawn);
   }
 
-  fill(/** @type {types.LabConcurrency} */ { columns, rows }) {
+  fillTable(/** @type {types.LabConcurrency} */ { columns, rows }) {
     this.table.head(["requests at once", ...columns.map((column) => (/^[0-9]/.test(column) ? `${column} nodes` : column))]);
     this.table.fill(rows.map((row) => {
       const line = html("tr", { class: row.withheld ? "is-withheld" : row.concurrency === this.lab.concurrency ? "is-best" : "", title: row.withheld });
@@ -101,9 +101,9 @@ export class ServerLoad extends Tool {
     super(lab, pane);
     this.begin = new Begin(this, { label: "Measure requests at once", refused: "", act: () => this.measure(),
       title: "Sends prompts of the chosen set to this server, 1, 2, 4, 8 and 16 at once, 64 tokens each" });
-    this.set = this.select("Prompts", "The set whose prompts are sent");
+    this.set = this.addSelect("Prompts", "The set whose prompts are sent");
     fillSelect(this.set, lab.setup.sets.map(({ name, title }) => [name, title]), "bench");
-    this.about = this.note();
+    this.about = this.addNote();
     const { concurrency, ...counters } = this.plotsIn("lab-three", {
       traffic: ["All requests to the server", "{τ} and tokens per second between two readings of the server's counters."],
       places: ["Acceptance by position", "The share of drafts in which the token at each position was accepted, since this tab was first opened."],
@@ -129,7 +129,7 @@ export class ServerLoad extends Tool {
     const error = "error" in answer ? answer.error : "";
     const { about, silence, flags, ...figures } = "error" in answer ? { about: error, silence: "", flags: [] } : answer;
     write(this.about, about);
-    tell(this.silence, silence);
+    showLine(this.silence, silence);
     this.flags.box.hidden = !flags.length;
     this.flags.show(flags);
     drawAll(this.counters, figures, (name) => (name === "traffic" ? ["Nothing to compare yet", error || "This takes two readings, two seconds apart."]

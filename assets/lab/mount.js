@@ -60,7 +60,7 @@ class Tabs {
     this.draw();
   }
 
-  // What is in front; whatever else is new is drawn when its tab is opened.
+  // Draws the open tab; others are drawn when they are opened.
   draw() {
     this.panes.get(this.current)?.part.draw();
   }
@@ -78,7 +78,7 @@ class Tabs {
 }
 
 /** A measurement's number and how it is called in the list. @param {types.SweepLine} sweep @returns {[string, string]} */
-function named({ number, started, rig, concurrency, state, done, total, other_rig: otherRig }) {
+function listEntry({ number, started, rig, concurrency, state, done, total, other_rig: otherRig }) {
   if (number <= 0) return [String(number), `recorded ${started.slice(0, 10)}: ${rig}${concurrency > 1 ? `, up to ${concurrency} at once` : ""}`];
   const when = new Date(started).toLocaleString([], { dateStyle: "medium", timeStyle: "short" });
   const far = state === "done" ? `${total} runs` : `${done} of ${total} runs, ${STATES[state] || state}`;
@@ -113,8 +113,8 @@ class History {
     this.box.hidden = sweeps.every(({ number }) => number === sweep); // there is no choice
     this.deletion.hidden = sweep === null;
     this.deletion.querySelector("button").disabled = Boolean(recorded) || this.lab.busy;
-    const entries = sweeps.filter((other) => !other.other_rig).map(named);
-    const apart = sweeps.filter((other) => other.other_rig).map(named);
+    const entries = sweeps.filter((other) => !other.other_rig).map(listEntry);
+    const apart = sweeps.filter((other) => other.other_rig).map(listEntry);
     if (!entries.length) entries.push(["", `none of ${this.lab.setup.rig}`]);
     const key = JSON.stringify([entries, apart, sweep]);
     if (key === this.key || document.activeElement === this.field) return;
@@ -123,14 +123,14 @@ class History {
   }
 }
 
-// The lab as one view: what to measure at the left, what came of it at the right, in tabs.
+// The lab's view: the form at the left, the results in tabs at the right.
 const BUSY_MS = 500;
 const IDLE_MS = 4000;
 const OF_THE_RUN = ["speed", "acceptance"]; // tabs that are drawn from the rounds of the run on the stage, as they come
 const BETWEEN_DRAWS_MS = 600;
 const LOST = "The server does not answer; the lab keeps trying.";
 /** @type {Record<string, string>} */
-const FORMER = { // tabs of older addresses, and which of today's has what they showed
+const FORMER_TABS = { // the tabs of older addresses, and those that replaced them
   curves: "speed", table: "speed", cost: "speed", shapes: "acceptance", anatomy: "acceptance", concurrency: "load", server: "load", race: "compare", doctor: "check",
 };
 /** @type {types.SweepProgress} */
@@ -151,7 +151,7 @@ function askOf(server) {
 
 /** @extends {EventEmitter<LabEvents>} */
 export class Lab extends EventEmitter {
-  wanted = /** @type {number | null} */ (null); // the measurement that was chosen
+  chosenSweep = /** @type {number | null} */ (null); // the measurement that was chosen
   progress = NOTHING;
   table = /** @type {types.TableView | null} */ (null);
   curves = /** @type {types.RunCurves | null} */ (null);
@@ -191,15 +191,15 @@ export class Lab extends EventEmitter {
     this.load = tabs.add("load", "Several requests at once: which budget is fastest, and where drafting stops paying", /** @type {new (lab: Lab, pane: HTMLElement) => import("./tools.js").Tool} */ (setup.server ? ServerLoad : Load));
     this.compare = tabs.add("compare", "Methods in a race on one prompt, and runs side by side", Compare);
     tabs.add("check", "Why is τ low? Checks every drafter's configuration", Check);
-    const known = (/** @type {string} */ name) => (tabs.panes.has(FORMER[name] ?? name) ? FORMER[name] ?? name : "");
-    tabs.go(known(stage.tab) || "speed");
-    stage.on("tab", (name) => known(name) && known(name) !== tabs.current && tabs.go(known(name)));
+    const tabOf = (/** @type {string} */ name) => (tabs.panes.has(FORMER_TABS[name] ?? name) ? FORMER_TABS[name] ?? name : "");
+    tabs.go(tabOf(stage.tab) || "speed");
+    stage.on("tab", (name) => tabOf(name) && tabOf(name) !== tabs.current && tabs.go(tabOf(name)));
     stage.on("mode", () => this.show());
     stage.on("state", throttled(() => this.shown && OF_THE_RUN.includes(this.tab) && this.tabs.draw(), BETWEEN_DRAWS_MS));
     this.show();
   }
 
-  // Whether the run on the stage is one of another rig that nobody asked for: the recording that the page opens with.
+  // Whether the shown run is the recording that the page opens with, of another rig: nobody asked for it.
   get unasked() {
     const { header, value } = this.stage;
     return this.runRig !== "" && value.run === this.setup.initial_recording && Boolean(header);
@@ -239,27 +239,27 @@ export class Lab extends EventEmitter {
     this.refresh();
   }
 
-  // The sweep to show: the one asked for, else the one being measured, else the latest.
+  // Shows a sweep; null stands for the one being measured, else the latest.
   async follow(/** @type {number | null} */ sweep) {
-    this.wanted = sweep;
+    this.chosenSweep = sweep;
     await this.refresh();
   }
 
-  // Asks how far the sweep is, and goes on asking while the lab is open: often while something is measured.
+  // Polls the progress of the sweep while the lab is open; more often while something is measured.
   async refresh() {
     clearTimeout(this.timer);
-    const answer = await this.ask("lab_progress", { sweep: this.wanted }, LOST);
+    const answer = await this.ask("lab_progress", { sweep: this.chosenSweep }, LOST);
     const error = "error" in answer ? answer.error : "";
     const { lost } = this;
     if (error || lost) this.sweep.fail(error);
     this.lost = error === LOST;
-    if (!("error" in answer)) this.take(answer, lost);
+    if (!("error" in answer)) this.update(answer, lost);
     clearTimeout(this.timer);
     if (this.shown || this.busy) this.timer = setTimeout(() => this.refresh(), this.busy ? BUSY_MS : IDLE_MS);
   }
 
   /** @param {types.SweepProgress} answer @param {boolean} anew */
-  take(answer, anew) {
+  update(answer, anew) {
     const key = (/** @type {types.SweepProgress} */ progress) => [progress.sweep, progress.done, progress.state].join(" ");
     const moved = anew || key(answer) !== key(this.progress) || !this.curves;
     this.progress = answer;
@@ -268,7 +268,7 @@ export class Lab extends EventEmitter {
     if (moved) this.reload();
   }
 
-  // Curves and table anew: something was measured, a run has ended, or another sweep was chosen.
+  // Reloads curves and table after a measurement, the end of a run, or another choice of sweep.
   async loadCurves() {
     const answer = await this.ask("lab_curves", {
       sweep: this.progress.sweep, what_if: this.prediction || null, line: this.speed.line.value, concurrency: this.asked, category: this.category }, LOST);
@@ -283,8 +283,8 @@ export class Lab extends EventEmitter {
     if (this.shown) this.tabs.draw();
   }
 
-  // From now on, curves, table and recommendation are for this many requests at once.
-  lookAt(/** @type {number} */ concurrency) {
+  // Shows curves, table and recommendation for this many requests at once.
+  showConcurrency(/** @type {number} */ concurrency) {
     this.asked = concurrency;
     return this.reload();
   }

@@ -47,9 +47,9 @@ export async function loadPlotly(server) {
 export class Plot {
   onPoint = /** @type {((point: any) => unknown) | null} */ (null); // called for a click on a point, with Plotly's description of it
   figure = /** @type {Figure | null} */ (null);
-  held = false; // in the middle of a drag
-  drawn = ""; // the size that the figure was drawn in; "" if it was not yet
-  fits = 0; // how often a zoom was undone
+  dragging = false;
+  drawnSize = ""; // width and height of the latest drawing; "" before it
+  zoomResets = 0; // how often a zoom was undone
 
   /** The caption is one sentence, its {words} explained on hover.
    *  @param {Lab} lab @param {Element} parent @param {string} name @param {string} title @param {string} caption */
@@ -60,7 +60,7 @@ export class Plot {
     const head = headed(this.box, title, caption);
     const tools = html("div", "lab-plot-tools", head);
     button(tools, "fit", "Undo the zoom (double click)", () => {
-      this.fits++;
+      this.zoomResets++;
       return this.redraw();
     });
     new Menu(tools, "⤓", `Save “${title}” as an image`, () => ["svg", "png"].map((format) => (
@@ -68,8 +68,8 @@ export class Plot {
     this.body = html("div", "lab-plot-body", this.box);
     this.canvas = /** @type {PlotlyElement} */ (html("div", { class: "lab-canvas", role: "figure" }, this.body)); // not an image: it contains plotly's own controls
     this.empty = new Empty(this.body);
-    this.canvas.addEventListener("pointerdown", () => this.hold());
-    new ResizeObserver(() => this.drawn !== this.size && this.redraw()).observe(this.body);
+    this.canvas.addEventListener("pointerdown", () => this.waitForDragEnd());
+    new ResizeObserver(() => this.drawnSize !== this.size && this.redraw()).observe(this.body);
     onTheme(() => this.redraw());
   }
 
@@ -93,26 +93,26 @@ export class Plot {
     return `${this.body.clientWidth} ${this.body.clientHeight}`;
   }
 
-  // As soon as it is on the screen. A drawing in the middle of a drag would undo the zoom that the drag is about.
+  // Draws once the plot is on the screen and not dragged: drawing during a drag would undo its zoom.
   async redraw() {
-    this.drawn = "";
+    this.drawnSize = "";
     const { clientWidth: width, clientHeight: height } = this.body;
-    if (!this.figure || width <= 40 || height <= 40 || this.held) return;
+    if (!this.figure || width <= 40 || height <= 40 || this.dragging) return;
     const plotly = await this.lab.plotly();
     if (!this.figure || !plotly) return;
     const { data, layout } = dressed(this.figure, this.canvas);
-    const uirevision = this.fits ? `${layout.uirevision}, fitted ${this.fits}` : layout.uirevision; // a new one undoes the zoom
+    const uirevision = this.zoomResets ? `${layout.uirevision}, fitted ${this.zoomResets}` : layout.uirevision; // a new one undoes the zoom
     const fresh = !this.canvas.on;
     await plotly.react(this.canvas, data, { ...layout, width, height, uirevision }, CONFIG);
-    this.drawn = `${width} ${height}`;
+    this.drawnSize = `${width} ${height}`;
     if (fresh) this.canvas.on("plotly_click", ({ points }) => points[0] && this.onPoint?.(points[0]));
   }
 
-  hold() {
-    this.held = true;
+  waitForDragEnd() {
+    this.dragging = true;
     const release = () => setTimeout(() => {
-      this.held = false;
-      if (!this.drawn) this.redraw();
+      this.dragging = false;
+      if (!this.drawnSize) this.redraw();
     }, 80);
     for (const end of ["pointerup", "pointercancel"]) window.addEventListener(end, release, { once: true, capture: true });
   }

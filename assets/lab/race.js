@@ -84,7 +84,7 @@ export class Race extends Tool {
     methodMark(track.method, head);
     html("strong", "", head, track.label);
     const figures = html("span", "lab-track-figures", head);
-    if (track.row) this.figures(figures, track.row, track.difference, best);
+    if (track.row) this.addFigures(figures, track.row, track.difference, best);
     else html("span", "lab-track-failure", head, track.failure);
     const course = html("div", "lab-course", box);
     const fill = html("div", "lab-course-fill", course);
@@ -94,7 +94,7 @@ export class Race extends Tool {
   }
 
   /** @param {Element} parent @param {TableRow} row @param {string} difference @param {number} best */
-  figures(parent, { total, speedup, record, tau, repeating }, difference, best) {
+  addFigures(parent, { total, speedup, record, tau, repeating }, difference, best) {
     const figure = (/** @type {string} */ text, /** @type {string} */ title, look = "") => html("span", { class: look, title }, parent, text);
     const range = (/** @type {Estimate} */ { minimum, maximum }, /** @type {number} */ digits) => `${minimum.toFixed(digits)} to ${maximum.toFixed(digits)}`;
     if (total.median === best && record.ratio > 1) figure("fastest", "The most tokens per second in this race", "lab-tag");
@@ -134,10 +134,10 @@ export class Race extends Tool {
     this.at = Math.max(0, Math.min(seconds, at));
     this.range.value = String(seconds ? (1000 * this.at) / seconds : 0);
     this.clock.textContent = `${this.at.toFixed(2)} of ${seconds.toFixed(2)} s`;
-    for (const drawn of this.drawn) this.advance(drawn);
+    for (const drawn of this.drawn) this.drawTrack(drawn);
   }
 
-  advance(/** @type {ReturnType<Race["track"]>} */ drawn) {
+  drawTrack(/** @type {ReturnType<Race["track"]>} */ drawn) {
     const { track, fill, flag, text, last, still } = drawn;
     const over = still || this.at >= last;
     const count = over ? track.seconds.length : track.seconds.findIndex((second) => second > this.at);

@@ -1,7 +1,7 @@
 // How fast: curves over the node budget and over the run's rounds, the table, the cost of a pass, and other machines.
 
 import { Curves, Live } from "./curves.js";
-import { field, fillSelect, Flags, foldIn, offer, selectField } from "./forms.js";
+import { field, fillSelect, Flags, foldIn, showField, selectField } from "./forms.js";
 import { drawAll, Plot } from "./plots.js";
 import { Table } from "./table.js";
 import { Begin, Tool } from "./tools.js";
@@ -13,7 +13,7 @@ export class Speed extends Tool {
     super(lab, pane);
     this.concurrency = field("input", this.bar, "Concurrency", {
       type: "range", min: 0, step: 1, title: "How many requests are answered at once; the curves, the table and the recommendation follow",
-    }, ({ value }) => lab.lookAt(lab.counts[Number(value)]));
+    }, ({ value }) => lab.showConcurrency(lab.counts[Number(value)]));
     this.shown = html("output", { htmlFor: this.concurrency.id }, this.concurrency.parentElement);
     this.category = selectField(this.bar, "Kind of text", "The category of the prompts that curves, table and recommendation are of", () => {
       lab.category = this.category.value;
@@ -51,16 +51,16 @@ export class Speed extends Tool {
   async redraw() {
     const { lab, line, concurrency: slider } = this;
     const { counts, concurrency, curves, cost, progress, categories, category } = lab;
-    offer(this.category, categories.length > 1);
+    showField(this.category, categories.length > 1);
     fillSelect(this.category, [["", "all"], .../** @type {[string, string][]} */ (categories.map((name) => [name, name]))], category);
-    offer(slider, counts.length > 1);
+    showField(slider, counts.length > 1);
     slider.max = String(Math.max(0, counts.length - 1));
     slider.value = String(Math.max(0, counts.indexOf(concurrency)));
     slider.setAttribute("aria-valuetext", `${concurrency} at once`);
     write(this.shown, String(concurrency));
     this.begin.button.hidden = Boolean(progress.other_rig); // it would have no place there
     if (curves) {
-      offer(line, curves.predicted.lines.length > 0);
+      showField(line, curves.predicted.lines.length > 0);
       if (document.activeElement !== line) fillSelect(line, curves.predicted.lines, curves.predicted.line);
     }
     for (const part of [this.curves, this.live, this.table, this.elsewhere]) part.draw();

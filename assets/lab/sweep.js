@@ -1,6 +1,6 @@
 // What to measure, and how far the measurement is: the form, the progress with the time left, pause, stop, resume.
 
-import { Chips, field, fillSelect, foldIn, selectField, tell } from "./forms.js";
+import { Chips, field, fillSelect, foldIn, selectField, showLine } from "./forms.js";
 import { METHODS } from "../methods.js";
 import { WORDS } from "./plots.js";
 import { action, button, html, write } from "../shared/ink.js";
@@ -22,16 +22,16 @@ export class Sweep {
     this.plan = html("p", "lab-plan", this.box);
     this.row = html("div", "lab-row", this.box);
     this.start = action(this.row, "▶ Measure", "Measure these settings one at a time, in mixed order", () => this.begin(), "lab-primary");
-    this.pause = action(this.row, "❚❚ Pause", "Finish the current run, then free the machine for others", () => this.ask("pause"));
-    this.resume = action(this.row, "▶ Resume", "Go on where it stopped", () => this.ask("resume"), "lab-primary");
-    this.stop = action(this.row, "■ Stop", "Finish the current run, then end; what was measured is kept", () => this.ask("stop"));
-    this.state = html("div", "lab-progress", this.box);
-    this.bar = html("progress", { "aria-label": "Progress of the measurement" }, this.state);
-    this.said = html("p", { class: "lab-said", role: "status" }, this.state);
+    this.pause = action(this.row, "❚❚ Pause", "Finish the current run, then free the machine for others", () => this.control("pause"));
+    this.resume = action(this.row, "▶ Resume", "Go on where it stopped", () => this.control("resume"), "lab-primary");
+    this.stop = action(this.row, "■ Stop", "Finish the current run, then end; what was measured is kept", () => this.control("stop"));
+    this.progressBox = html("div", "lab-progress", this.box);
+    this.bar = html("progress", { "aria-label": "Progress of the measurement" }, this.progressBox);
+    this.progressLine = html("p", { class: "lab-said", role: "status" }, this.progressBox);
     this.error = html("p", { class: "lab-error", role: "alert", hidden: true }, this.box);
 
     const { methods, budgets, concurrency, limits, defaults } = lab.setup;
-    const changed = () => this.count();
+    const changed = () => this.drawPlan();
     this.details = foldIn(this.box, "Choose what to measure", "lab-form");
     this.methods = /** @type {Chips<string>} */ (new Chips(this.details, "Methods", changed));
     this.methods.addMethods(methods, defaults.methods);
@@ -49,7 +49,7 @@ export class Sweep {
     const number = (row, label, value, min, max, title, step = 1) => field("input", row, label, { type: "number", value, min, max, step, title }, changed);
     const prompts = html("div", "lab-row", this.details);
     this.set = selectField(prompts, "Prompts", "The prompts that every setting answers", changed);
-    this.limit = number(prompts, "How many", defaults.prompts, 1, limits.prompts, "How many prompts of the set, from the first on; intervals need at least six");
+    this.promptCount = number(prompts, "How many", defaults.prompts, 1, limits.prompts, "How many prompts of the set, from the first on; intervals need at least six");
     const file = html("input", { type: "file", hidden: true, accept: ".jsonl,.json,.txt", "aria-label": "A prompt file" }, this.details);
     file.addEventListener("change", () => this.upload(file));
     button(this.details, "Upload prompts …", "A JSONL file: every line has a “prompt”, or “turns”, of which the first is used", () => file.click());
@@ -60,32 +60,32 @@ export class Sweep {
     this.split = selectField(more, "Merged budget", "With the method merged, the two drafters share the node budget, or each gets all of it", changed);
     fillSelect(this.split, [["total", "shared"], ["each", "full for each"]]);
     this.sets = lab.setup.sets;
-    this.fill(defaults.set);
+    this.fillSets(defaults.set);
 
     lab.on("progress", () => this.draw());
-    lab.on("table", () => this.count());
-    this.count();
+    lab.on("table", () => this.drawPlan());
+    this.drawPlan();
   }
 
-  fill(/** @type {string} */ chosen) {
+  fillSets(/** @type {string} */ chosen) {
     const { sets } = this;
     fillSelect(this.set, sets.map(({ name, title, count }) => [name, `${title} (${count})`]), chosen);
   }
 
   addBudgets(/** @type {HTMLInputElement} */ field) {
-    const { budget: most, items } = this.lab.setup.limits;
+    const { budget: maxBudget, items } = this.lab.setup.limits;
     const words = field.value.split(/[\s,;]+/).filter(Boolean);
-    const wrong = words.find((word) => !/^\d{1,9}$/.test(word) || Number(word) > most);
+    const wrong = words.find((word) => !/^\d{1,9}$/.test(word) || Number(word) > maxBudget);
     const { size } = new Set([...this.budgets.values, ...words.map(Number)]);
     if (wrong || size > items) {
-      this.fail(wrong ? `“${wrong}” is not a node budget; write whole numbers from 0 to ${most}, for example 24, 48.`
+      this.fail(wrong ? `“${wrong}” is not a node budget; write whole numbers from 0 to ${maxBudget}, for example 24, 48.`
         : `${size} node budgets would be ticked; at most ${items} are taken, so write fewer.`);
       return;
     }
     for (const word of words) this.budgets.add(Number(word), { on: true });
     field.value = "";
     this.fail("");
-    this.count();
+    this.drawPlan();
   }
 
   async upload(/** @type {HTMLInputElement} */ input) {
@@ -100,55 +100,55 @@ export class Sweep {
     const answer = error ? { error } : await this.lab.ask("lab_prompts", { name: file.name, upload });
     if (this.refused(answer)) return;
     this.sets = answer.sets;
-    this.fill(answer.chosen);
-    this.count();
+    this.fillSets(answer.chosen);
+    this.drawPlan();
   }
 
   get wanted() {
     return {
-      methods: this.methods.values, budgets: this.budgets.values, concurrency: this.concurrency.values, set: this.set.value, prompts: this.limit.value,
+      methods: this.methods.values, budgets: this.budgets.values, concurrency: this.concurrency.values, set: this.set.value, prompts: this.promptCount.value,
       repeats: this.repeats.value, temperature: this.temperature.value, max_tokens: this.tokens.value, split: this.split.value,
     };
   }
 
-  // How many runs the form asks for, in words; the server decides whether they can be made.
-  count() {
-    const each = this.lab.seconds_per_run; // of the chosen measurement
+  // Writes how many runs the form asks for, and how long they take; the server decides whether they can be made.
+  drawPlan() {
+    const secondsPerRun = this.lab.seconds_per_run; // of the chosen measurement
     const { methods, budgets, concurrency } = this.wanted;
     const drafting = methods.filter((method) => METHODS[method]?.drafts !== false).length;
-    const alone = drafting * budgets.length + methods.length - drafting;
+    const singleSettings = drafting * budgets.length + methods.length - drafting;
     const reference = concurrency.includes(1) ? 0 : 1; // plain decoding of one request, whose texts the others are compared with
-    const settings = concurrency.length * alone + reference;
-    const texts = concurrency.reduce((sum, count) => sum + (count + 1) / 2, 0) * alone + reference; // in runs of one request
+    const settings = concurrency.length * singleSettings + reference;
+    const texts = concurrency.reduce((sum, count) => sum + (count + 1) / 2, 0) * singleSettings + reference; // in runs of one request
     const set = this.sets.find(({ name }) => name === this.set.value) || { count: 0 };
-    const prompts = Math.min(set.count, Number(this.limit.value) || 0);
+    const prompts = Math.min(set.count, Number(this.promptCount.value) || 0);
     const runs = settings * prompts * (Number(this.repeats.value) || 0);
-    const time = each ? `, about ${duration(1.15 * (runs / settings) * texts * each)}` : "";
+    const time = secondsPerRun ? `, about ${duration(1.15 * (runs / settings) * texts * secondsPerRun)}` : "";
     const repeats = Number(this.repeats.value) > 1 ? `, ${this.repeats.value} times` : "";
     write(this.plan, `${counted(settings, "setting")} on ${counted(prompts, "prompt")}${repeats}: ${counted(runs, "run")}${time}.`);
   }
 
-  twice() {
-    this.limit.value = String(Math.min(Number(this.limit.max), Math.max(12, 2 * Number(this.limit.value))));
-    this.show(this.limit);
+  doublePrompts() {
+    this.promptCount.value = String(Math.min(Number(this.promptCount.max), Math.max(12, 2 * Number(this.promptCount.value))));
+    this.openForm(this.promptCount);
   }
 
-  // Where one may still choose before Measure is pressed.
-  show(/** @type {HTMLElement | undefined} */ field) {
+  // Opens the form, so that settings can be changed before Measure is pressed.
+  openForm(/** @type {HTMLElement | undefined} */ field) {
     this.details.open = true;
     field?.focus();
-    this.count();
+    this.drawPlan();
   }
 
-  // The ways to a measurement, as plots without figures offer them; null if none can be begun now.
-  get way() {
+  // The actions that empty plots offer; null if no measurement can start now.
+  get measureAction() {
     return this.start.disabled || this.start.hidden ? null : { label: "▶ Measure", title: this.plan.textContent ?? "", act: () => this.begin() };
   }
 
-  get wayToSeveral() {
-    return this.way && { label: "Choose several at once", title: "Ticks 1, 4 and 16 requests at once in the form; then press Measure", act: () => {
+  get severalAction() {
+    return this.measureAction && { label: "Choose several at once", title: "Ticks 1, 4 and 16 requests at once in the form; then press Measure", act: () => {
       this.concurrency.values = SEVERAL;
-      this.show(this.concurrency.inputs.get(1));
+      this.openForm(this.concurrency.inputs.get(1));
     } };
   }
 
@@ -159,7 +159,7 @@ export class Sweep {
     this.methods.values = [method];
     this.budgets.values = numbers;
     this.concurrency.values = concurrency;
-    this.count();
+    this.drawPlan();
     return this.begin();
   }
 
@@ -170,7 +170,7 @@ export class Sweep {
     this.draw();
   }
 
-  async ask(/** @type {string} */ what) {
+  async control(/** @type {string} */ what) {
     const answer = await this.lab.ask("lab_control", { do: what, sweep: this.lab.progress.sweep });
     if (!this.refused(answer)) await this.lab.refresh();
   }
@@ -183,7 +183,7 @@ export class Sweep {
   }
 
   fail(/** @type {string} */ message) {
-    tell(this.error, message);
+    showLine(this.error, message);
   }
 
   draw() {
@@ -198,12 +198,12 @@ export class Sweep {
     this.resume.hidden = closed || !(state === "paused" || (done < total && ["stopped", "error"].includes(state)));
     this.stop.hidden = !open;
     this.plan.hidden = open;
-    this.state.hidden = state === "none" || Boolean(recorded);
+    this.progressBox.hidden = state === "none" || Boolean(recorded);
     this.bar.max = Math.max(1, total);
     this.bar.value = done;
     const remaining = busy && left !== null ? `about ${duration(left)} left` : STATES[state];
     const wrong = failed ? `${failed} failed` : "";
-    write(this.said, message || [`${done} of ${total} runs`, remaining, wrong].filter(Boolean).join(", "));
+    write(this.progressLine, message || [`${done} of ${total} runs`, remaining, wrong].filter(Boolean).join(", "));
     this.box.classList.toggle("is-busy", busy);
   }
 }

@@ -68,7 +68,7 @@ export class Table {
   row(/** @type {TableRow} */ row) {
     const { record, total, speedup, tau } = row;
     const line = html("tr", row.fastest ? "is-best" : record.withheld ? "is-withheld" : "");
-    this.name(html("th", { scope: "row" }, line), row);
+    this.addName(html("th", { scope: "row" }, line), row);
     const figure = (/** @type {string} */ printed, beside = "", look = "") => {
       const cell = html("td", look, line);
       html("strong", "", cell, printed || "–");
@@ -86,7 +86,7 @@ export class Table {
   }
 
   /** @param {Element} parent @param {TableRow} row */
-  name(parent, { method, label, fastest, lossless, record: { withheld } }) {
+  addName(parent, { method, label, fastest, lossless, record: { withheld } }) {
     methodMark(method, parent);
     parent.append(label);
     const tag = (/** @type {string} */ text, look = "", title = "") => parent.append(" ", html("span", { class: `lab-tag ${look}`, title }, null, text));

@@ -1,4 +1,4 @@
-// What the tabs share: a toolbar, what is drawn below it, and a button that begins a job of the server.
+// The parts that tabs share: a toolbar, plots, and a button that starts a job of the server.
 
 import { selectField } from "./forms.js";
 import { Plot } from "./plots.js";
@@ -6,25 +6,25 @@ import { action, button, html, oneAtATime, pause, write } from "../shared/ink.js
 
 const POLL_MS = 300;
 
-// A tab: a toolbar, and below it what `redraw` draws whenever the tab is looked at or something new is known.
+// A tab with a toolbar. `redraw` is called when the tab is opened, and when new data arrive.
 export class Tool {
   /** @param {Lab} lab @param {HTMLElement} pane */
   constructor(lab, pane) {
     this.lab = lab;
     this.pane = pane;
     this.bar = html("div", "lab-toolbar", pane);
-    this.draw = oneAtATime(() => this.redraw()); // one question at a time, so that no answer is overtaken by an older one
+    this.draw = oneAtATime(() => this.redraw()); // so that an older answer never replaces a newer one
   }
 
   async redraw() {}
 
   /** @param {string} label @param {string} title */
-  select(label, title) {
+  addSelect(label, title) {
     return selectField(this.bar, label, title, () => this.draw());
   }
 
   // A line for what is said of the figures, read aloud when it changes.
-  note() {
+  addNote() {
     return html("p", { class: "lab-note", role: "status" }, this.bar);
   }
 
@@ -41,7 +41,7 @@ export class Tool {
   }
 }
 
-// A button that begins a measurement, a job of the server, and beside it the job's progress.
+// A button that starts a job of the server, with the job's progress and a way to cancel it.
 export class Begin {
   job = "";
 
@@ -67,7 +67,7 @@ export class Begin {
   async run(name, wanted) {
     this.button.disabled = true;
     this.tell("Asking …");
-    const job = await this.ended(name, wanted);
+    const job = await this.waitForEnd(name, wanted);
     const error = "error" in job ? job.error : job.state === "error" ? job.message : "";
     const stopped = "state" in job && job.state === "stopped";
     this.tell(error || (stopped ? "Stopped." : ""), Boolean(error));
@@ -77,7 +77,7 @@ export class Begin {
   }
 
   /** The job once it has ended. @param {keyof JobResults} name @param {object} wanted */
-  async ended(name, wanted) {
+  async waitForEnd(name, wanted) {
     const begun = await this.lab.ask(name, wanted);
     if ("error" in begun) return begun;
     this.job = begun.job;

@@ -8,7 +8,7 @@ import { Menu } from "../shared/overlays.js";
 import { download } from "../stage/save.js";
 
 /** @type {Record<string, string>} */
-const SURE = {
+const HEADINGS = {
   plain: "Plain decoding is fastest here", few: "Fastest so far, over too few prompts to be sure",
   unclear: "Not yet clearly faster than plain decoding", withheld: "No speed-up is said", faster: "Fastest here",
 };
@@ -27,15 +27,15 @@ export class Verdict {
     this.figures = html("dl", "lab-figures", this.box);
     this.note = html("p", "lab-note", this.box);
     this.row = html("div", "lab-row", this.box);
-    this.use = action(this.row, "Use it", "Set the controls of the page to this method and budget", () => this.best && lab.apply(this.best), "lab-primary");
+    this.useButton = action(this.row, "Use it", "Set the controls of the page to this method and budget", () => this.best && lab.apply(this.best), "lab-primary");
     new Menu(this.row, "Report ▾", "Save what was measured", () => REPORTS.map(([label, note, kind]) => ({ label, note, act: async () => {
       const file = await lab.ask("lab_report", { sweep: lab.progress.sweep, kind });
       if (!lab.sweep.refused(file)) download(file);
     } })));
-    this.more = action(this.row, "More prompts", "Sets the form to twice as many prompts; then press Measure", () => lab.sweep.twice());
+    this.moreButton = action(this.row, "More prompts", "Sets the form to twice as many prompts; then press Measure", () => lab.sweep.doublePrompts());
     this.commands = foldIn(this.box, "On the command line");
     this.command = new Command(this.commands, "The same measurement");
-    this.own = new Command(this.commands, "The recommended setting");
+    this.bestCommand = new Command(this.commands, "The recommended setting");
     this.draw();
   }
 
@@ -43,14 +43,14 @@ export class Verdict {
     const { table, counts, command, busy, progress } = this.lab;
     this.best = table ? table.best : null;
     this.row.hidden = this.figures.hidden = this.commands.hidden = !this.best;
-    this.use.hidden = Boolean(progress.other_rig);
+    this.useButton.hidden = Boolean(progress.other_rig);
     this.command.show(this.best ? progress.command : "");
-    this.own.show(this.best && counts.length > 1 ? command : "");
-    if (table && this.best) this.found(table, this.best);
-    else this.nothing(busy);
+    this.bestCommand.show(this.best && counts.length > 1 ? command : "");
+    if (table && this.best) this.drawResult(table, this.best);
+    else this.drawEmpty(busy);
   }
 
-  nothing(/** @type {boolean} */ busy) {
+  drawEmpty(/** @type {boolean} */ busy) {
     const { reason, setup } = this.lab;
     const none = `Nothing was measured with ${setup.rig} yet, and no recorded measurement of it comes with the page.`;
     write(this.eyebrow, setup.rig);
@@ -59,29 +59,29 @@ export class Verdict {
   }
 
   /** @param {import("../types.d.ts").TableView} table @param {TableRow} best */
-  found({ outcome, remark, rivals }, best) {
+  drawResult({ outcome, remark, rivals }, best) {
     const { done, total, recorded, other_rig: otherRig } = this.lab.progress;
     const kind = this.lab.category && ` · ${this.lab.category}`;
     const partial = this.lab.busy || done < total;
-    const sure = SURE[outcome] || "Fastest here";
-    this.more.hidden = partial || Boolean(recorded || otherRig) || !["few", "unclear"].includes(outcome);
+    const heading = HEADINGS[outcome] || "Fastest here";
+    this.moreButton.hidden = partial || Boolean(recorded || otherRig) || !["few", "unclear"].includes(outcome);
     this.box.classList.toggle("is-unclear", !partial && ["plain", "few", "unclear", "withheld"].includes(outcome));
     write(this.headline, best.label);
-    this.fill(best);
+    this.drawFigures(best);
     let advice = "";
     if (otherRig) {
       write(this.eyebrow, `Of another rig: ${otherRig}`);
       advice = `Nothing of it holds for ${this.lab.setup.rig}, which answers now.`;
     } else if (recorded) {
-      write(this.eyebrow, outcome === "faster" ? `Fastest in the recorded measurement${kind}` : `Recorded: ${sure[0].toLowerCase()}${sure.slice(1)}${kind}`);
+      write(this.eyebrow, outcome === "faster" ? `Fastest in the recorded measurement${kind}` : `Recorded: ${heading[0].toLowerCase()}${heading.slice(1)}${kind}`);
       advice = "Press Measure for figures of this machine.";
-    } else write(this.eyebrow, partial ? `Fastest so far, ${done} of ${total} runs${kind}` : `${sure}${kind}`);
+    } else write(this.eyebrow, partial ? `Fastest so far, ${done} of ${total} runs${kind}` : `${heading}${kind}`);
     write(this.note, [recorded && recordedOn(recorded), remark].filter(Boolean).join(" "));
     if (rivals.length) this.note.append(" ", html("abbr", { class: "lab-word", title: rivals.join("\n") }, null, "Which?"));
     this.note.append(" ", advice);
   }
 
-  fill(/** @type {TableRow} */ { total, speedup, record, tau, concurrency }) {
+  drawFigures(/** @type {TableRow} */ { total, speedup, record, tau, concurrency }) {
     const { withheld } = record;
     const figures = [
       [record.speed, concurrency > 1 ? `tokens/s, ${concurrency} at once` : "tokens/s", spread(total, 0), WORDS["tokens/s"]],
@@ -97,5 +97,5 @@ export class Verdict {
   }
 }
 
-// Where and when the recorded measurement was made, in a sentence.
+// A sentence that says when, with which rig and on which machine a recorded measurement was made.
 export const recordedOn = (/** @type {import("../types.d.ts").RecordedOn} */ { date, rig, hardware, dtype }) => `Recorded on ${date}: ${rig}, ${hardware}, ${dtype}.`;

@@ -52,7 +52,8 @@ def choose(page: Any, methods: list[str], budgets: list[int | str]) -> None:
     if not page.locator(".lab-sweep details").evaluate("details => details.open"):
         page.click(".lab-sweep summary")
     page.evaluate("([methods, budgets]) => { const sweep = Canopy.laboratory.sweep; sweep.methods.values = methods;"
-                  " sweep.budgets.values = budgets; sweep.limit.value = 2; sweep.count(); }", [methods, budgets])
+                  " sweep.budgets.values = budgets; sweep.promptCount.value = 2; sweep.drawPlan(); }",
+                  [methods, budgets])
 
 
 def button(page: Any, name: str) -> Any:
@@ -101,9 +102,10 @@ def test_points_appear_as_they_are_measured_and_survive_a_reload(lab: Any) -> No
     lab.get_by_label("Kind of text", exact=True).select_option("all")
     lab.wait_for_function(f"{LAB}.category === '' && {LAB}.table.rows.every((row) => row.runs === 2)")
 
-    lab.evaluate(f"{LAB}.sweep.limit.value = 7")
+    lab.evaluate(f"{LAB}.sweep.promptCount.value = 7")
     lab.locator(".lab-verdict").get_by_role("button", name="More prompts").click()  # two were too few
-    assert lab.evaluate(f"[{LAB}.sweep.limit.value, document.activeElement === {LAB}.sweep.limit]") == ["14", True]
+    field = f"{LAB}.sweep.promptCount"
+    assert lab.evaluate(f"[{field}.value, document.activeElement === {field}]") == ["14", True]
 
     lab.locator(".lab-verdict").get_by_role("button", name="Use it").click()
     method, nodes = fastest.split(", ")

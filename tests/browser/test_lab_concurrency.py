@@ -24,7 +24,7 @@ def measure(lab: Any) -> None:
     """Six settings on two prompts; the cells fill in meanwhile. Every test may come first, so all begin here."""
     lab.locator("[data-plot=heat]", has_text="Nothing measured with scripted rig yet").wait_for()
     choose(lab, ["ddtree"], [8, 64])
-    lab.evaluate(f"{LAB}.sweep.concurrency.values = [1, 8]; {LAB}.sweep.count()")
+    lab.evaluate(f"{LAB}.sweep.concurrency.values = [1, 8]; {LAB}.sweep.drawPlan()")
     assert lab.locator(".lab-plan").inner_text().startswith("6 settings on 2 prompts: 12 runs")
     lab.locator("[data-plot=heat]").get_by_role("button", name="Measure").click()
     lab.wait_for_function(f"{STATE} === 'running' && {LABELS}.length > 0")
