@@ -1,5 +1,5 @@
-"""Files: only ordinary ones are read and written, one is replaced only by another that is complete, and those that are
-kept between starts have their folder."""
+"""Files: only ordinary ones are read and written, one is replaced only by a complete one, and caches have their
+folder."""
 
 import errno
 import os
@@ -20,17 +20,17 @@ KINDS: Mapping[str, Callable[[int], bool]] = MappingProxyType({
 
 
 def kind_of(mode: int) -> str:
-    """The kind of a file in words, by its mode; empty for an ordinary file."""
+    """Return the kind of a file in words, by its mode; "" for an ordinary file."""
     return next((kind for kind, is_kind in KINDS.items() if is_kind(mode)), "")
 
 
 def name_in_utf8(path: Path) -> str:
-    r"""The file's name without its folder; bytes that are no UTF-8, which no answer could carry, as ``\xff``."""
+    r"""Return the file's name without its folder; bytes that are no UTF-8, which no answer could carry, as ``\xff``."""
     return os.fsencode(path.name).decode("utf8", "backslashreplace")
 
 
 def cause_of(error: Exception) -> str:
-    """Why a file could not be opened, read or written, without its name; a folder that does not exist is named."""
+    """Say why a file could not be opened, read or written, without its name; a missing folder is named."""
     if isinstance(error, FileNotFoundError | NotADirectoryError) and error.filename:
         folder = Path(os.fsdecode(error.filename)).parent
         if not folder.is_dir():
@@ -39,8 +39,8 @@ def cause_of(error: Exception) -> str:
 
 
 def open_file(path: Path) -> BinaryIO:
-    """An ordinary file, opened for reading; a pipe is not waited for. OSError if it cannot be opened, or if it is
-    anything else, which its ``strerror`` says."""
+    """Open an ordinary file for reading, without waiting for a pipe. OSError if it cannot be opened, or is of another
+    kind, which its ``strerror`` says."""
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
         if kind := kind_of(os.fstat(descriptor).st_mode):
@@ -52,8 +52,8 @@ def open_file(path: Path) -> BinaryIO:
 
 
 def replace_file(path: Path, data: bytes) -> None:
-    """Replace a file, or create it: it appears complete or not at all. A link is followed, and its target replaced.
-    FileError, whose message begins with the file's name, if that is not an ordinary file."""
+    """Replace or create a file: it appears complete or not at all. A link's target is replaced. FileError, whose
+    message begins with the file's name, if that is not an ordinary file."""
     try:
         target = Path(os.path.realpath(path))
         if target.exists() and (kind := kind_of(target.stat().st_mode)):
@@ -81,7 +81,7 @@ def _write_beside(target: Path, data: bytes) -> None:
 
 
 def kept_files() -> Path:
-    """The folder for converted checkpoints and unfinished training: $CANOPY_CACHE, else ``canopy`` in the user's
+    """Return the folder for converted checkpoints and unfinished training: $CANOPY_CACHE, else ``canopy`` in the user's
     cache folder. It may not exist yet."""
     if named := os.environ.get(CACHE_VARIABLE):
         return Path(named).expanduser()

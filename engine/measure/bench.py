@@ -1,7 +1,7 @@
-"""The driver that measures a rig's settings on prompts, in turns, for `bench`.
+"""Measures a rig's settings on prompts, interleaved, for `bench`.
 
-A setting answers one prompt after another, or all of them with several at a time, whose rounds are then shared and of
-which only those with the full number of requests count. Times are engine time without reading prompts.
+A setting answers one prompt after another, or several at a time in shared rounds; then only rounds with the full number
+of requests count. Times are engine time without the prefill.
 """
 
 from __future__ import annotations
@@ -53,8 +53,8 @@ class BenchPlan(SweepPlan):
 
 @dataclass
 class Tally:
-    """The sums of one run or of several: ``rounds`` with ``trees``, of which there are several if requests share a
-    round, and their drafted ``nodes``; ``rates`` are the tokens per second of each request while it was answered."""
+    """The sums of one or several runs. ``rounds`` with ``trees`` (several if requests share a round) and their drafted
+    ``nodes``; ``rates``: tokens per second of each request while it was answered."""
 
     tokens: int = 0
     rounds: int = 0
@@ -79,8 +79,8 @@ class Tally:
 def measure_cells(rig: Rig, plan: BenchPlan) -> Iterator[tuple[BenchPoint, Cell, Tally]]:
     """Yield the tally of every cell, in a sweep's order, after each setting has run once to warm up.
 
-    Settings that answer several prompts at a time have one cell per repeat, for all prompts. RequestError if a setting
-    cannot be run, before anything is measured.
+    Concurrent settings have one cell per repeat, for all prompts. RequestError, before anything is measured, if a
+    setting cannot run.
     """
     shared = any(point.way in CONCURRENT for point in plan.settings)
     cells = measuring_order(replace(plan, prompts=plan.prompts[:1]) if shared else plan)
@@ -104,7 +104,7 @@ def requests_of(plan: BenchPlan, point: BenchPoint, prompt: int) -> list[PromptR
 
 
 def can_run(rig: Rig, point: BenchPoint) -> bool:
-    """Whether the rig serves the point's method and, if it is the published loop, has a drafter for it."""
+    """Whether the rig serves the point's method and, for the published loop, has a drafter for it."""
     if point.method not in rig.methods:
         return False
     drafters = rig.drafters_for(point.method, point.drafters).values()
@@ -139,8 +139,8 @@ def published_rounds(rig: Rig, request: PromptRequest) -> Iterator[list[int]]:
 
 
 def run_concurrently(rig: Rig, point: BenchPoint, requests: Sequence[PromptRequest]) -> Tally:
-    """Answer all requests, ``point.concurrency`` at a time: each with the same budget, each at its own pace, or with
-    one total of rows shared among them."""
+    """Answer all requests, ``point.concurrency`` at a time: with equal budgets, each at its own pace, or with one total
+    of rows."""
     prepared = [rig.prepare(request) for request in requests]
     middle = int(median(run.middle for run in prepared))
     curve = rig.costs.curve(middle, Sampling()) if point.pace == AUTO else None
@@ -175,9 +175,9 @@ def full_rounds(numbered: Iterable[tuple[int, Round]], concurrency: int) -> Tall
 
 
 class ForwardClock:
-    """A target's forward pass, and the seconds spent inside it, summed. On a CPU a call returns when its work is done.
+    """Sums the seconds inside a target's forward pass. On a CPU a call returns when its work is done.
 
-    Hooks would do, but a module with hooks takes a tenth of a percent of a round longer to be called.
+    A module with hooks would take a tenth of a percent of a round longer.
     """
 
     def __init__(self, module: nn.Module) -> None:

@@ -1,4 +1,4 @@
-"""Diagnose a low τ: run each drafter with every common misconfiguration, and report those that score better.
+"""Diagnoses a low τ: runs each drafter with every common misconfiguration, and reports those that score better.
 
 The score is the mean accepted length of the drafter's greedy chains against the target's greedy text. Hidden states of
 all layers are kept, so that any tap can be tried. Thinking changes the text itself, so it is compared by τ.
@@ -55,8 +55,8 @@ Ways = dict[str, tuple[Sequence[int], BlockVariant | None]]  # taps and a block,
 
 @dataclass(frozen=True, eq=False)
 class ReferenceAnswer:
-    """Prompt and greedy answer: token_ids (all,) int32; states, each layer's output before the final norm, (all,
-    hidden size); the answer begins at ``start``."""
+    """A prompt and its greedy answer, which begins at ``start``: token_ids (all,) int32, and each layer's output before
+    the final norm, (all, hidden size)."""
 
     token_ids: Integers
     states: tuple[Tensor, ...]
@@ -259,7 +259,7 @@ def _with_base(drafter: DFlashDrafter, base: float) -> BlockVariant:
 
 @torch.inference_mode()
 def _draft(rig: Rig, name: str, drafter: DFlashDrafter, answer: ReferenceAnswer) -> DoctorFinding:
-    """Return whether the loop's drafter proposes what its model does with the root in slot 0."""
+    """Check that the loop's drafter proposes what its model does with the root in slot 0."""
     read = answer.read(rig.target.taps, max(1, (len(answer.token_ids) - answer.start) // POSITIONS))
     live, done = [], 0
     drafter.begin(len(answer.token_ids))

@@ -1,5 +1,4 @@
-"""A live rig as what the page and the lab measure with. Everything here needs the rig to itself, and waits for that
-unless its thread has it already (``requests/admission.py``)."""
+"""A live rig for the page and the lab to measure with. Everything here waits until it has the rig to itself."""
 
 from __future__ import annotations
 
@@ -37,7 +36,7 @@ DOCTOR_PROMPTS = ("check", 4)  # a shipped set, and how many of it
 
 
 class LiveLaboratory:
-    """See ``lab.sweeping.Laboratory``. It takes turns with all other users of the rig, one run at a time."""
+    """See ``lab.sweeping.Laboratory``. It waits for its turn among all users of the rig."""
 
     def __init__(self, rig: Rig) -> None:
         self.rig = rig
@@ -54,7 +53,7 @@ class LiveLaboratory:
             return read(rounds)
 
     def measure_concurrent(self, request: PromptRequest, others: Sequence[PromptRequest], concurrency: int) -> Reading:
-        """Requests at ``auto`` share one total of rows, whose costs are measured first."""
+        """See ``Laboratory``. Requests at ``auto`` share one total of rows, whose costs are measured first."""
         with self.rig.exclusive(f"with {concurrency} requests at once"), torch.inference_mode():
             measured = self.rig.prepare(request)
             measured.choose_policy()  # before the reading, because it may measure for a second
@@ -116,14 +115,14 @@ class LiveInstruments:
         return what_if(self.source, text, curve=curve, progress=progress)
 
     def doctor(self, progress: Progress) -> Sequence[DoctorFinding]:
-        """Only the command line compares dtypes, which needs the rig loaded a second time."""
+        """See ``Instruments``. Only the command line compares dtypes, because that loads the rig a second time."""
         name, count = DOCTOR_PROMPTS
         return diagnose(self.source, [prompt.text for prompt in prompt_set(name, count)], progress=progress)
 
 
 def open_beside(beside: object, name: str, dtype: str, report: ReportProgress, admission: Admission) -> LiveInstruments:
-    """Load a rig whose runs share rounds, and are admitted with those of the page, while another rig may answer.
-    RigError says why it cannot be loaded, and what was loaded of it is freed."""
+    """Load a rig whose runs share rounds, admitted with the page's, while another rig may answer. RigError says why it
+    cannot be loaded; what was loaded of it is freed."""
     collect()  # the caching allocator then returns what it keeps unused
     opening = Opening(report)
     if isinstance(beside, Rig):
@@ -132,14 +131,14 @@ def open_beside(beside: object, name: str, dtype: str, report: ReportProgress, a
 
 
 def collect() -> None:
-    """Return the memory of rigs without references to the device."""
+    """Return the memory of unreferenced rigs to the device."""
     gc.collect()
     if torch.cuda.is_available():
         torch.cuda.empty_cache()
 
 
 def held_bytes(rig: Rig) -> int:
-    """The bytes that the weights of a rig take."""
+    """Count the bytes of a rig's weights."""
     drafters = [getattr(drafter, "inside", drafter) for drafter in rig.drafters.values()]
     models = [rig.target.model, *(drafter.model for drafter in drafters if hasattr(drafter, "model"))]
     return sum(value.nbytes for model in models for value in model.parameters())

@@ -1,8 +1,8 @@
 """A pretended CUDA device: its tensors say that they are on ``cuda:0`` and compute on the CPU.
 
-They refuse what a GPU refuses, tensors of two devices in one call and numpy of a device's tensor. Kernels, copies and
-synchronisations are counted, by the round's stage and by the engine's line that causes them. So what goes wrong at a
-first run on a GPU fails on any machine, and the calls of a round can be tested even if its time cannot.
+They refuse what a GPU refuses: tensors of two devices in one call, and numpy of a device's tensor. Kernels, copies and
+synchronisations are counted, by the round's stage and by the engine's line. So what goes wrong at a first run on a GPU
+fails on any machine, and a round's calls can be tested even if its time cannot.
 """
 
 import sys
@@ -36,8 +36,8 @@ STAGES = {"prefill": "prefill", "draft": "draft", "draft_batch": "draft", "obser
 
 @dataclass
 class Counts:
-    """What a GPU would have done: how many ``calls`` of each stage and kind, and the ``lines`` of the engine that made
-    those that are no kernels, by kind."""
+    """What a GPU would have done: ``calls`` of each stage and kind, and, but for kernels, the engine's ``lines`` that
+    made them."""
 
     calls: Counter[tuple[str, str]] = field(default_factory=Counter)
     lines: Counter[tuple[str, str]] = field(default_factory=Counter)
@@ -57,7 +57,7 @@ class Counts:
 
 
 def running() -> tuple[str, str]:
-    """The stage of the round that is running, and the engine's innermost line, as ``models/passes.py:94``."""
+    """Return the stage of the round that is running, and the engine's innermost line, as ``models/passes.py:94``."""
     frame, line = sys._getframe(), ""
     while frame := frame.f_back:  # type: ignore[assignment]
         _, engine, name = frame.f_code.co_filename.rpartition("/engine/")
@@ -71,7 +71,7 @@ def running() -> tuple[str, str]:
 
 
 def calls_per_round(counts: Counts, rounds: Iterable[Any], recorded: bool = False) -> dict[tuple[str, str], float]:
-    """The calls of each stage and kind, on average over the ``rounds`` after the first. The statistics of ``recorded``
+    """Return the calls of each stage and kind, averaged over the ``rounds`` after the first. Statistics of ``recorded``
     rounds are read."""
     made = -1
     for round_ in rounds:
@@ -123,14 +123,14 @@ def on_gpu(value: object) -> bool:
 
 
 def memory_of(value: Any) -> Any:
-    """The CPU's tensor behind a device's, the CPU itself for the device; anything else as it is."""
+    """Return the CPU's tensor behind a device's, the CPU for the device; anything else as it is."""
     if isinstance(value, DeviceTensor):
         return value.memory
     return CPU if isinstance(value, torch.device) else value
 
 
 def mapped(change: Callable[[Any], Any], value: Any) -> Any:
-    """Apply ``change`` to a value, or to each one in tuples, lists and dicts; torch's own tree_map takes ten times as
+    """Apply ``change`` to a value, or to each one in tuples, lists and dicts; torch's tree_map takes ten times as
     long."""
     if isinstance(value, (tuple, list)):
         return type(value)([mapped(change, inner) for inner in value])
@@ -140,7 +140,7 @@ def mapped(change: Callable[[Any], Any], value: Any) -> Any:
 
 
 def tensors_in(*values: Any) -> list[Tensor]:
-    """The tensors among values, and in tuples, lists and dicts among them."""
+    """Return the tensors among values, and in tuples, lists and dicts among them."""
     found: list[Tensor] = []
     mapped(lambda value: found.append(value) if isinstance(value, Tensor) else None, values)
     return found
@@ -203,7 +203,7 @@ class Dispatch(TorchDispatchMode):
 
 
 class Functions(TorchFunctionMode):
-    """What torch decides in C++ before an operation is dispatched."""
+    """Counts what torch decides in C++ before an operation is dispatched."""
 
     def __init__(self, counts: Counts) -> None:
         super().__init__()
@@ -234,7 +234,7 @@ class Functions(TorchFunctionMode):
         return func(*args, **kwargs)
 
     def _attended(self, args: Any, kwargs: Any) -> Tensor:
-        """One fused kernel, whose result lies row by row, all heads of a row together, as a GPU's do."""
+        """Run one fused kernel, whose result lies row by row, all heads of a row together, as a GPU's does."""
         if not all(map(on_gpu, tensors_in(args, kwargs))):
             raise RuntimeError(f"Expected all tensors to be on the same device: attention at {running()[1]}")
         self.counts.add(KERNEL)
@@ -244,7 +244,7 @@ class Functions(TorchFunctionMode):
 
 
 def moved(to: Callable[..., nn.Module]) -> Callable[..., nn.Module]:
-    """``nn.Module.to`` that puts parameters and buffers on the pretended device; those that are shared stay shared."""
+    """Return ``nn.Module.to`` that moves parameters and buffers to the pretended device; shared ones stay shared."""
     def move(module: nn.Module, *args: Any, **kwargs: Any) -> nn.Module:
         device, dtype, *_ = torch._C._nn._parse_to(*args, **kwargs)
         if device is None or device.type != "cuda":
@@ -276,7 +276,7 @@ ANSWERS: dict[str, Any] = {  # of ``torch.cuda``
 
 @contextmanager
 def pretended_gpu() -> Generator[Counts, None, None]:
-    """A pretended GPU for this thread, with the counts of what it does."""
+    """Pretend a GPU for this thread, and yield the counts of what it does."""
     counts = Counts()
     with (mock.patch.multiple(torch.cuda, **ANSWERS), mock.patch.object(nn.Module, "to", moved(nn.Module.to)),
           Dispatch(counts), Functions(counts)):

@@ -1,9 +1,9 @@
-"""The published DDTree loop, written from the paper's description, as a baseline for benchmarks.
+"""The published DDTree loop, written from the paper's description (002, Algorithm 1, sections 4.3 and 4.4), as a
+baseline.
 
 It has a cache that grows by concatenation, every layer's hidden states, the whole vocabulary's log-softmax on the host,
-a Python heap, a dense mask made anew each round, acceptance over Python lists, and a clock that waits for the device at
-the end of each stage. It writes the same text at another speed; in ``engine.commands.bench`` it is ``plain``. Paper
-002, Algorithm 1 and sections 4.3 and 4.4.
+a Python heap, a dense mask made anew each round, acceptance over Python lists, and a clock that waits for the device
+after each stage. It writes the same text at another speed; ``bench`` calls it ``plain``.
 """
 
 import heapq
@@ -21,8 +21,8 @@ from engine.records import Request
 
 
 def heap_tree(logprobs: Tensor, budget: int) -> tuple[list[int], list[int], list[int]]:
-    """The token, parent (0 is the root) and depth of each node of the tree by Algorithm 1 as printed, from logprobs
-    (depth, vocabulary): pop the best prefix, push its next sibling and its first child."""
+    """Return token, parent (0 is the root) and depth of each node of the tree by Algorithm 1, from logprobs (depth,
+    vocabulary): pop the best prefix, push its next sibling and its first child."""
     top = logprobs.topk(min(budget, logprobs.shape[-1]), -1)
     scores, candidates = top.values.tolist(), top.indices.tolist()
     tokens: list[int] = []
@@ -58,7 +58,7 @@ class PublishedLoop:
 
     @torch.inference_mode()
     def rounds(self) -> Iterator[list[int]]:
-        """The tokens that each round commits, the root first, up to the first stop token or max_tokens."""
+        """Yield the tokens that each round commits, the root first, up to the first stop token or max_tokens."""
         left, stops = self.request.max_tokens, self.request.stop_ids
         while left > 0 and self.root not in stops:
             tokens = self._round()[:left]
@@ -77,7 +77,7 @@ class PublishedLoop:
         return torch.cat([states[layer + 1][0, rows] for layer in self.target.taps], -1)
 
     def _draft(self) -> Tensor:
-        """Log probabilities (depth, vocabulary), on the host."""
+        """Return log probabilities (depth, vocabulary), on the host."""
         drafter, model, device = self.drafter, self.drafter.model, self.drafter.device
         seen = self.context.shape[-2] if self.context.numel() else 0
         fresh = model.context(self.features[None], model.rotation(torch.arange(seen, self.length, device=device)))
@@ -121,7 +121,7 @@ class PublishedLoop:
 
 
 def walk(tokens: list[int], parents: list[int], choices: list[int]) -> list[int]:
-    """The nodes from the root along the target's choices, as far as the tree has them."""
+    """Return the nodes from the root along the target's choices, as far as the tree has them."""
     children: list[dict[int, int]] = [{} for _ in tokens]
     for node in range(1, len(tokens)):
         children[parents[node]][tokens[node]] = node

@@ -1,7 +1,7 @@
 """Ray workers: one actor per device holds the rig. Ray restarts a lost one, which measures its cell anew.
 
 Ray is optional (``requirements-ray.txt``). Every host needs this code, its packages and the rig in the same place.
-Results come back to this process, so the store keeps its one writer.
+Results come back to this process, the store's one writer.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class WorkerFacts:
 
 
 class RigWorker:
-    """What runs in a worker: the rig, opened when it starts and when it is restarted."""
+    """Runs in a worker: it opens the rig when it starts and when it is restarted."""
 
     def __init__(self, open_laboratory: OpenLaboratory) -> None:
         self._laboratory = open_laboratory()
@@ -48,7 +48,7 @@ class RigWorker:
         return WorkerFacts(asked.conditions, tuple(asked.methods), tuple(asked.drafters), os.getpid())
 
     def measure(self, task: Task, sweep: Sequence[Any]) -> CellResult:
-        """The result of one task. ``sweep`` holds the reference to all tasks, which are read to warm up for them."""
+        """Measure one task. ``sweep`` holds the reference to all tasks, which are read to warm up."""
         if self._warm != sweep:
             warm(self._laboratory, import_module("ray").get(sweep[0]), Event())
             self._warm = sweep
@@ -56,8 +56,8 @@ class RigWorker:
 
 
 def connect_workers(open_laboratory: OpenLaboratory, address: str, workers: int | None = None) -> RayWorkers:
-    """Connect to a cluster (``local`` starts one here) and open the rig on every worker: on ``workers`` of them, or one
-    per GPU, or one per host. RequestError without Ray or a cluster, RigError if the rig does not open."""
+    """Connect to a cluster (``local`` starts one here) and open the rig on ``workers`` workers: by default one per GPU,
+    or one per host. RequestError without Ray or a cluster, RigError if the rig does not open."""
     try:
         ray = import_module("ray")
     except ModuleNotFoundError as error:
@@ -128,7 +128,7 @@ class RayWorkers:
 
 
 def common_conditions(conditions: Sequence[Conditions]) -> Conditions:
-    """The conditions of all workers as one; RigError if they differ in more than their hardware."""
+    """Return the conditions of all workers as one; RigError if they differ in more than their hardware."""
     hardware = " + ".join(sorted({one.hardware for one in conditions}))
     alike = {repr(replace(one, hardware=hardware)) for one in conditions}
     if len(alike) > 1:

@@ -26,7 +26,7 @@ MAX_DEPARTURES = 0.1  # of the tokens may differ from the target's choices; with
 
 @dataclass(frozen=True)
 class RunTokens:
-    """A text and the request that it answers. Methods with as many ``drafters`` as its run use the same ones."""
+    """A text and the request that it answers. Methods with as many drafters as its run use the same ones."""
 
     prompt: str
     request: Request
@@ -87,7 +87,7 @@ def what_if(rig: Rig, text: RunTokens, budgets: Sequence[int] = TRIED_BUDGETS, m
 
 
 def _check_text(rig: Rig, text: RunTokens) -> None:
-    """RequestError for a text that the rig's target cannot have written."""
+    """Raise RequestError for a text that the rig's target cannot have written."""
     if not text.token_ids:
         raise RequestError("The run wrote no token, so there is nothing to replay; choose one that has text.")
     vocabulary, positions = rig.target.config.vocab_size, rig.target.context_limit

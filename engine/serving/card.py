@@ -1,4 +1,4 @@
-"""A rig's card, ``rig.json`` in its folder: everything that is known of a rig besides its weights."""
+"""A rig's card, ``rig.json`` in its folder: all that is known of a rig besides its weights."""
 
 import math
 import re
@@ -36,14 +36,13 @@ def _expression(kind: str) -> str:
 
 
 class RigCard(BaseModel):
-    """``drafters`` are the names of their folders, beside the card; ``defaults`` those for methods of one and of two;
-    ``package`` says where the target comes from. ``method`` and ``budget`` are what a run takes that names none:
-    what the rig's recorded table measured as fastest.
+    """``drafters`` are folders beside the card; ``defaults`` those for methods of one and of two; ``package`` holds the
+    target. ``method`` and ``budget`` are a run's defaults: the fastest measured.
 
-    A prompt whose mean negative log probability is above ``familiar_nats`` is unlike the rig's training, unless a
-    regular expression of ``familiar`` matches it; ``good_at`` is a sentence about the training. ``acceptance_lengths``
-    are mean tokens per round by node budget, measured on such prompts; missing ones default to typical values.
-    ``thinking`` says of each drafter whether it was trained on answers that think first.
+    A prompt is unlike the rig's training if its mean negative log probability is above ``familiar_nats`` and no
+    expression of ``familiar`` matches it; ``good_at`` is a sentence about the training. ``acceptance_lengths`` are mean
+    tokens per round by node budget, measured on such prompts. ``thinking``: whether each drafter was trained on answers
+    that think first.
     """
 
     model_config = ConfigDict(frozen=True, strict=True)
@@ -89,7 +88,7 @@ def has_card(folder: Path) -> bool:
 
 
 def read_card(folder: Path) -> RigCard:
-    """The card in a folder; RigError says which field is missing or of the wrong kind."""
+    """Return the card in a folder; RigError says which field is missing or invalid."""
     name = f"{CARD} in {display_name(folder)}"
     try:
         with open_file(folder / CARD) as file:

@@ -1,4 +1,4 @@
-"""Measures cost curves: the median times of mock rounds over trees of every size, in shuffled order.
+"""Measures cost curves: median times of mock rounds over trees of every size, in shuffled order.
 
 A mock round's tree is not drafted, and only its root is committed.
 """
@@ -38,8 +38,8 @@ StageTimes = tuple[float, float, float]  # milliseconds of a mock round: draftin
 
 @dataclass(frozen=True)
 class Effort:
-    """How long measuring may take: about ``seconds``. Measuring stops at the first pass slower than ``max_ratio``
-    one-row passes and than ``max_ms`` milliseconds."""
+    """How long measuring may take: about ``seconds``. It stops at the first pass slower than ``max_ratio`` one-row
+    passes and than ``max_ms`` milliseconds."""
 
     seconds: float
     max_ratio: float
@@ -63,16 +63,16 @@ class CostCase:
 
     @property
     def kind(self) -> Hashable:
-        """A key that cases of equal cost share: computing a distribution takes time, and so does cutting it, but the
-        temperature makes no difference. So there are few kinds, whatever people ask for."""
+        """A key that cases of equal cost share: a distribution takes time, and so does cutting it, but the temperature
+        makes no difference."""
         sampling = self.sampling
         work = (sampling.top_k > 0, sampling.top_p < 1, sampling.min_p > 0) if sampling.temperature > 0 else ()
         return self.context, work, sampling.adjusts
 
 
 class CostBook:
-    """A rig's cost curves, of its target with one drafter: each is measured when it is first asked for, and kept. Needs
-    the rig to itself."""
+    """The cost curves of a rig's target with one drafter, each measured when it is first needed. Needs the rig to
+    itself."""
 
     def __init__(self, rig_name: str, target: TorchTarget, drafter: Drafter | None) -> None:
         self._rig_name, self._target, self._drafter = rig_name, target, drafter
@@ -94,15 +94,14 @@ class CostBook:
         return curve
 
     def nearest(self, context: int, *drawings: str) -> CostCurve | None:
-        """Return the measured curve nearest in context length, of these kinds of sampling or of any. None if there is
-        none."""
+        """Return the measured curve nearest in context length, of these kinds of sampling or of any; None without
+        one."""
         curves = [curve for curve in self._curves.values() if not drawings or curve.sampling in drawings]
         return min(curves, key=lambda curve: _octaves(context, curve), default=None)
 
     def measure(self, case: CostCase, effort: Effort = FULL, rows: Sequence[int] = (),
                 interrupt: Callable[[], None] | None = None) -> CostCurve:
-        """Measure a curve by mock rounds in shuffled order, repeated until the seconds of ``effort`` are over. A first
-        look at which sizes are affordable also warms up."""
+        """Measure a curve by mock rounds in shuffled order, repeated for the seconds of ``effort``."""
         target = self._target.fork(interrupt)
         sizes = self._affordable(target, case, sorted(rows or ROWS), effort)
         times: dict[int, list[StageTimes]] = defaultdict(list)
@@ -117,7 +116,7 @@ class CostBook:
         return self._curve(case, times, plain[PLAIN_ROUNDS:] or plain)  # the first rounds warm up
 
     def _affordable(self, target: TorchTarget, case: CostCase, sizes: Sequence[int], effort: Effort) -> list[int]:
-        """Return the sizes up to the first that is too slow; the largest may take seconds each."""
+        """Return the sizes up to the first that is too slow, and warm up; the largest may take seconds each."""
         verify_ms: list[float] = []
         with closing(mock_rounds(target, self._drafter, case, sizes)) as rounds:
             for size, (_, verify, _) in rounds:
@@ -141,20 +140,20 @@ class CostBook:
 
 
 def _octaves(context: int, curve: CostCurve) -> float:
-    """How far a curve's context length is from ``context``, in powers of two."""
+    """Return how far a curve's context length is from ``context``, in powers of two."""
     return abs(log2(curve.context / max(1, context)))
 
 
 def bucket(context: int, context_limit: int) -> int:
-    """The power of two nearest to ``context`` in ratio, or less if the mock rounds would not fit after it."""
+    """Return the power of two nearest to ``context`` in ratio, or less if the mock rounds would not fit after it."""
     length = max(MIN_CONTEXT, 1 << round(log2(max(1, context))))
     return max(1, min(length, context_limit - len(ROWS) - PLAIN_ROUNDS - CHAIN_LENGTH - len(ROWS)))
 
 
 def mock_rounds(target: TorchTarget, drafter: Drafter | None, case: CostCase, sizes: Sequence[int]
                 ) -> Generator[tuple[int, StageTimes], None, None]:
-    """Yield each size with the times of one mock round, after a fresh prefix of ordinary tokens. A round commits its
-    root, so the prefix grows by a token. A stage ends when the host has its result; building trees is not timed."""
+    """Yield each size with the times of one mock round, after a fresh prefix, which grows by one token a round. A stage
+    ends when the host has its result; building trees is not timed."""
     prompt = np.arange(case.context, dtype=np.int32) % target.config.vocab_size
     request = Request(tuple(prompt.tolist()), budget=max(sizes), max_tokens=len(sizes) + 1, sampling=case.sampling)
     with closing(MockRun(request, target.fork(), drafter.fork() if drafter else None)) as run:
@@ -182,7 +181,7 @@ class MockRun(DecodeRun):
 
 
 def mock_tree(root: int, rows: int) -> DraftTree:
-    """A tree of ``rows`` rows as deep as a drafter's block: a chain, then four children per node."""
+    """Return a tree of ``rows`` rows as deep as a drafter's block: a chain, then four children per node."""
     nodes = np.arange(1, rows, dtype=np.int32)
     parents = np.where(nodes <= CHAIN_LENGTH, nodes - 1, (nodes - CHAIN_LENGTH - 1) // 4).astype(np.int32)
     return from_nodes(root, np.full(rows - 1, root, np.int32), parents, np.zeros(rows - 1, np.float32))

@@ -11,8 +11,8 @@ MAX_TEXTS = 4
 
 
 class KeptTexts:
-    """The latest texts by asker, the oldest first. A text is reused only for its own asker: a faster prefill would
-    reveal what others have asked."""
+    """The latest texts by asker, the oldest first. A text serves only its own asker, because a faster prefill would
+    reveal what others asked."""
 
     def __init__(self, target: TorchTarget, max_bytes: int) -> None:
         self._target, self._max_bytes = target, max_bytes

@@ -1,6 +1,6 @@
-"""Random weights in published sizes, made in memory: ``random:qwen3-8b`` takes the time of Qwen3-8B without a download.
+"""Random weights in published sizes, made in memory: ``random:qwen3-8b`` takes Qwen3-8B's time without a download.
 
-Its texts mean nothing, and a drafter that knows nothing of its target has almost nothing accepted.
+Its texts mean nothing, and almost nothing that the drafter proposes is accepted.
 """
 
 import json
@@ -36,8 +36,7 @@ Module = TypeVar("Module", bound=nn.Module)
 
 @dataclass(frozen=True)
 class Shape:
-    """The values of a target's config; its DFlash drafter's layers, which are as large as the target's, block, taps and
-    further options."""
+    """A target's config, and its DFlash drafter's layers (of the target's size), block, taps and further options."""
 
     kind: type[PreTrainedConfig]
     target: Mapping[str, Any]
@@ -77,7 +76,7 @@ SHAPES: Mapping[str, Shape] = MappingProxyType({
 
 
 def shape_named(rig: str) -> Shape:
-    """The shape of the rig ``random:SHAPE``; RigError for a name that is not in ``SHAPES``."""
+    """Return the shape of the rig ``random:SHAPE``; RigError for an unknown name."""
     shape = rig.removeprefix(RANDOM_PREFIX)
     if shape not in SHAPES:
         raise RigError(f"There is no shape {shape[:200]!r} for random weights; choose one of "
@@ -87,7 +86,8 @@ def shape_named(rig: str) -> Shape:
 
 def random_models(shape: Shape, storage: Storage, device: torch.device, opening: Opening
                   ) -> tuple[TorchTarget, DFlashDrafter]:
-    """Target and drafter, the same each time; RigError, before anything is made, if they do not fit into memory."""
+    """Make target and drafter, the same each time; RigError, before anything is made, if they do not fit into
+    memory."""
     config, drafter_config = shape.kind(**shape.target, attn_implementation="sdpa"), _drafter_config(shape)
     with torch.device("meta"):
         modules = (AutoModelForCausalLM.from_config(config), DFlashModel(drafter_config))
@@ -106,7 +106,7 @@ def random_models(shape: Shape, storage: Storage, device: torch.device, opening:
 
 
 def _drafter_config(shape: Shape) -> Qwen3Config:
-    """A published DFlash drafter's config; its mask token is the vocabulary's last."""
+    """Return the config of a published DFlash drafter; its mask token is the vocabulary's last."""
     config = Qwen3Config(**{**shape.target, "num_hidden_layers": shape.layers})
     config.block_size = shape.block
     config.max_position_embeddings += shape.block
@@ -116,7 +116,7 @@ def _drafter_config(shape: Shape) -> Qwen3Config:
 
 
 def _filled(model: Module) -> Module:
-    """The model with random matrices; its norms are ones."""
+    """Fill the matrices with random numbers; norms stay ones."""
     for value in model.parameters():
         if value.ndim > 1:
             value.data.normal_(0, SPREAD)

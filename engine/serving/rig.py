@@ -1,5 +1,4 @@
-"""A loaded rig: a target with its drafters. The page, the command line and the benchmarks all run prompts through
-it."""
+"""A loaded rig: a target with its drafters. The page, the command line and the benchmarks run prompts through it."""
 
 from __future__ import annotations
 
@@ -309,8 +308,8 @@ class RigRun(DecodeRun):
         return replace(made, alternatives=self.target.alternatives(ALTERNATIVES)) if self.recorded else made
 
     def lines(self) -> Generator[Line, None, None]:
-        """Run, and yield the header, an entry per round, and the end. The caller must hold an admitted place. Closing
-        the generator frees the caches."""
+        """Run, and yield the header, an entry per round, and the end. The run must be admitted. Closing the generator
+        frees the caches."""
         rig, request, forced = self.rig, self.request, list(self.options.forced)
         self.recorded = True
         sent = np.zeros(rig.target.config.vocab_size, np.bool_)  # tokens whose text was in an earlier line
@@ -378,8 +377,8 @@ class RigRun(DecodeRun):
             drafter_kinds=tuple(rig.kinds.get(name, "") for name in self.drafter_names))
 
     def _is_unfamiliar(self) -> bool:
-        """Whether the prompt is unlike the rig's training: it matches none of the card's patterns, and its mean NLL is
-        above ``familiar_nats``."""
+        """Whether the prompt is unlike the rig's training: no pattern of the card matches it, and its mean NLL is above
+        ``familiar_nats``."""
         rig, prompt, limit = self.rig, self.options.prompt, self.rig.card.familiar_nats
         if math.isinf(limit) or rig.tokenizer.is_familiar(prompt, rig.card.familiar):
             return False

@@ -1,5 +1,4 @@
-"""Rigs: a target, its tokenizer and the drafters that were trained for it, as one set of checkpoints, described by the
-card in a folder, or by a name, or as TARGET::DRAFTER."""
+"""Rigs: a target, its tokenizer and the drafters trained for it, described by a card, a name, or TARGET::DRAFTER."""
 
 import logging
 from collections.abc import Iterator, Mapping
@@ -54,8 +53,8 @@ WRONG_KIND = (TypeError, ValueError, LookupError, AttributeError, ArithmeticErro
 
 @dataclass(frozen=True)
 class RigParts:
-    """A rig before anything is loaded: its card, the folders of its target and of its drafters by name, and the block
-    sizes of drafters that the rig's name gives."""
+    """A rig before it is loaded: its card, the folders of its target and drafters, and the block sizes that its name
+    gives drafters."""
 
     card: RigCard
     target: Path
@@ -65,11 +64,11 @@ class RigParts:
 
 def load_rig(name: str, dtype: str = AUTO_DTYPE, device: str = "", opening: Opening = ALONE,
              admission: Admission | None = None) -> Rig:
-    """Load a rig by name, from a folder with a rig.json, or as TARGET::DRAFTER (see ``sources``), or make one of random
-    weights (random:SHAPE). The dtype "auto" is the fastest on this processor (see ``precision``).
-    With the ``admission`` of whoever admits its runs, they are concurrent (see ``Rig``).
+    """Load a rig by name, from a folder with a rig.json, or as TARGET::DRAFTER, or make one of random weights
+    (random:SHAPE).
 
-    RigError says what is missing or does not fit; where possible, before anything large is read.
+    The dtype "auto" is the fastest on this processor (see ``precision``). With an ``admission``, runs are concurrent
+    (see ``Rig``). RigError says what is missing or does not fit, if possible before anything large is read.
     """
     if dtype not in DTYPE_NAMES:
         raise RigError(f"The dtype {dtype!r} is not supported; choose one of {', '.join(DTYPE_NAMES)}.")
@@ -88,7 +87,7 @@ def load_rig(name: str, dtype: str = AUTO_DTYPE, device: str = "", opening: Open
 
 
 def rig_parts(name: str, opening: Opening = ALONE) -> RigParts:
-    """The parts of a rig by name; what is not on this machine is fetched. RigError if there is no such rig."""
+    """Return the parts of a rig by name, fetched if they are not on this machine; RigError if there is no such rig."""
     if name.startswith(RANDOM_PREFIX):
         raise RigError(f"The weights of {name[:200]} are made when the rig is opened, so there is nothing to fetch.")
     if name in NAMED or PAIR_MARK in name:
@@ -108,7 +107,7 @@ def rig_parts(name: str, opening: Opening = ALONE) -> RigParts:
 
 
 def _pair_parts(name: str, pair: RigPair, opening: Opening) -> RigParts:
-    """A target and one or two drafters; with one, the n-gram drafter is the second drafter."""
+    """Return a target with one or two drafters; with one, the n-gram drafter is the second."""
     target = look_up(pair.target, opening.report)
     drafters: dict[str, LocalModel] = {}
     block_sizes: dict[str, int] = {}
@@ -137,7 +136,7 @@ def _pair_parts(name: str, pair: RigPair, opening: Opening) -> RigParts:
 
 
 def _random_rig(name: str, dtype: str, device: torch.device, opening: Opening) -> Rig:
-    """The rig ``random:SHAPE``, in bfloat16 unless another dtype is named."""
+    """Make the rig ``random:SHAPE``, in bfloat16 unless another dtype is named."""
     if dtype == FOUR_BITS:
         others = ", ".join(other for other in DTYPE_NAMES if other != FOUR_BITS)
         raise RigError(f"Random weights are not stored in 4 bits, so {name} has no {FOUR_BITS}; choose one of "
@@ -196,7 +195,7 @@ def _loaded(parts: RigParts, dtype: str, device: torch.device, opening: Opening)
 
 def _planned(target: Path, drafters: Mapping[str, Path], block_sizes: Mapping[str, int]) -> tuple[
         PreTrainedConfig, TargetFacts, dict[str, DrafterPlan]]:
-    """The target's config and the drafters' plans, by small files alone; RigError if they cannot run."""
+    """Return the target's config and the drafters' plans, from small files alone; RigError if they cannot run."""
     with _configured(target):
         config = causal_config(target)
         facts = TargetFacts(target, config.get_text_config())
