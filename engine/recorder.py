@@ -369,8 +369,7 @@ class _TraceFile:
 
 
 class Detokenizer:
-    """Decodes tokens, alone or in runs, with a tokenizer that has transformers' ``decode`` and
-    ``convert_ids_to_tokens``."""
+    """Decodes tokens with a tokenizer that has transformers' ``decode`` and ``convert_ids_to_tokens``."""
 
     def __init__(self, tokenizer: Any) -> None:
         self._tokenizer = tokenizer

@@ -203,10 +203,10 @@ class AutoBudget(BudgetPolicy):
         logprobs = tree.logprobs.tolist()
         best = sorted(logprobs, reverse=True)
         probabilities = [exp(logprob) for logprob in best[1:]]
-        scales, chances, least = self.history.scales, [], 1.0
+        scales, chances, lowest = self.history.scales, [], 1.0
         for rank, probability in enumerate(probabilities, 1):
-            least = min(least, probability * scales[BIN_OF_RANK[rank]])
-            chances.append(least)
+            lowest = min(lowest, probability * scales[BIN_OF_RANK[rank]])
+            chances.append(lowest)
         return Candidates(tree, best_order(tree) if best != logprobs else None, probabilities, chances)
 
     def choose(self, candidates: Candidates, nodes: int, prediction: RoundPrediction) -> DraftTree:

@@ -1,5 +1,5 @@
-"""Reads a checkpoint's files and configs; RigError for one that is missing, cut off or a pickle. It imports no torch,
-so that a process which only holds a tokenizer starts in a second."""
+"""Reads a checkpoint's files and configs; RigError for one that is missing, cut off or a pickle. Imports no torch, so
+that a process for tokenizers starts in a second."""
 
 import json
 import re
@@ -23,7 +23,7 @@ PICKLES = ("*.bin", "*.pt", "*.pth", "*.ckpt", "*.pkl")
 
 
 def display_name(folder: Path) -> str:
-    """Return a folder's name for people: OWNER/NAME if it lies in the hub's cache under a commit, else its own name."""
+    """Return a folder's name for people: OWNER/NAME in the hub's cache, else its own name."""
     kept = kept_in(folder)
     return "/".join(kept.name.split("--")[1:]) if kept else folder.name or folder.resolve().name
 
@@ -35,8 +35,8 @@ def kept_in(folder: Path) -> Path | None:
 
 
 def read_config(folder: Path) -> dict[str, Any]:
-    """The values of config.json, or of an adapter's config; RigError if it is not a JSON object, or holds a number that
-    no model has."""
+    """Return the values of config.json, or of an adapter's config; RigError if it is no JSON object, or holds an
+    impossible number."""
     path = adapter_file(folder, ADAPTER_CONFIG) or require(folder, "config.json")
     values = read_object(path, "config.json")
     for name, value in _numbers(values):
@@ -60,7 +60,7 @@ def read_object(path: Path, name: str = "") -> dict[str, Any]:
 
 
 def adapter_file(folder: Path, name: str) -> Path | None:
-    """The file of this name of an adapter in a folder, or below it in ``adapter``; None in a folder of a model."""
+    """Return this file of an adapter, in a folder or below it in ``adapter``; None in a folder of a model."""
     places = [] if (folder / "config.json").is_file() else [folder / name, folder / "adapter" / name]
     return next((path for path in places if path.is_file()), None)
 
@@ -140,19 +140,19 @@ def parameters(folder: Path) -> int:
 
 
 def damaged(path: Path, error: BaseException) -> RigError:
-    """Return the message for a file that cannot be read to its end."""
+    """Return the error for a file that cannot be read to its end."""
     return RigError(f"{path.name} in {display_name(path.parent)} is cut off or damaged ({first_line(error)}); "
                     f"{_again(path.parent)}.")
 
 
 def pickled(where: str, name: str) -> RigError:
-    """Return the message for weights that only a pickle holds."""
+    """Return the error for weights that only a pickle holds."""
     return RigError(f"{where} holds its weights as {name}, a pickle, which could run code when opened; "
                     "only safetensors are read, so convert it or choose another revision.")
 
 
 def _again(folder: Path) -> str:
-    """Say how to get a damaged file again: the hub's cache takes any file that exists for a complete one."""
+    """Say how to get a damaged file again: the hub's cache takes any existing file for a complete one."""
     kept = kept_in(folder)
     return f"delete the folder {kept} and start again" if kept else "fetch it again"
 

@@ -1,8 +1,8 @@
-"""GGUF files: converted once into a folder that later starts read in seconds, targets by transformers, drafters by the
-layouts of ``gguf_drafters.py``.
+"""GGUF files: converted once into a folder that later starts read in seconds.
 
-The folder lies among the kept files under the GGUF file's hash. One process at a time writes it under another name and
-renames it once it is complete; the next conversion deletes what an interrupted one left.
+Targets are converted by transformers, drafters by ``gguf_drafters.py``. The folder is named by the file's hash. One
+process at a time writes it under another name and renames it once it is complete; the next conversion deletes an
+interrupted one's rest.
 """
 
 import errno
@@ -57,7 +57,7 @@ class Origin:
 
 
 def convert_gguf(name: str, report: ReportProgress = ignore_progress) -> Path:
-    """Return the folder of a GGUF file's target, converting the file the first time. RigError says why it cannot be."""
+    """Return the folder of a GGUF file's target, converted if it is new; RigError says why it cannot be."""
     file = Path(name).expanduser()
     if not file.is_file():
         raise RigError(f"There is no file {str(file)!r}; name a GGUF file on this machine.")
@@ -71,7 +71,7 @@ def convert_gguf(name: str, report: ReportProgress = ignore_progress) -> Path:
 
 
 def convert_into(folder: Path, file: Path, digest: str, report: ReportProgress = ignore_progress) -> Path:
-    """``convert_gguf`` into a given folder, for a file whose hash is known."""
+    """Convert a file of a known hash into a given folder, see ``convert_gguf``."""
     if is_converted_from(folder, digest):
         return folder
     with folder_lock(folder, report):
@@ -91,7 +91,7 @@ def convert_into(folder: Path, file: Path, digest: str, report: ReportProgress =
 
 @contextmanager
 def folder_lock(folder: Path, report: ReportProgress) -> Iterator[None]:
-    """Hold the lock for writing a folder among the kept files; RigError if it cannot be had or written."""
+    """Hold the lock for writing a folder among the kept files; RigError if it cannot be had."""
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
         lock = FileLock(folder.with_name(f"{folder.name}.lock"))
@@ -119,7 +119,7 @@ def sha256_of(file: Path) -> str:
 
 
 def _convert(file: Path, folder: Path, header: GgufHeader) -> None:
-    """Write the file's model and tokenizer, as transformers reads them, or its drafter; no code in the file is run."""
+    """Write the file's model and tokenizer, or its drafter; no code in the file is run."""
     dtype = DTYPES.get(header.quantisation, torch.bfloat16)
     source: dict[str, Any] = {"gguf_file": file.name, "local_files_only": True, "trust_remote_code": False}
     try:

@@ -1,9 +1,11 @@
-"""Drafters in GGUF files, as llama.cpp's converter lays them out: ``dflash`` (DFlash, DFlash 2 and DSpark) and
-``eagle3``, written into a folder as their authors publish them, which is then recognised and checked as any other.
+"""Drafters in GGUF files, as llama.cpp's converter lays them out: ``dflash`` (DFlash, DFlash 2, DSpark) and ``eagle3``.
 
-Read for this: llama.cpp's ``src/models/dflash.cpp``, ``src/models/eagle3.cpp`` and ``conversion/llama.py``, and the
-loader of vllm.cpp. Layers are tapped at their inputs there, so a number is that of the layer before plus one; ``d2t``
-holds the target's ids themselves; EAGLE-3's queries and keys are stored for neighbours that turn together.
+They are written into a folder as their authors publish them, which is then recognised and checked as any other. Layers
+are tapped at their inputs there, so a number is that of the layer before plus one; ``d2t`` holds the target's ids;
+EAGLE-3's queries and keys are stored for neighbours that turn together.
+
+Sources: llama.cpp's ``src/models/dflash.cpp``, ``src/models/eagle3.cpp`` and ``conversion/llama.py``, and vllm.cpp's
+loader.
 """
 
 import json
@@ -50,8 +52,8 @@ DFLASH_OPTIONS: Mapping[str, str] = MappingProxyType({
 
 
 class Layout(NamedTuple):
-    """One architecture: the config of its model, the names of its layers' tensors up to the layer's number, its own
-    keys, and a function of these and the tensors that gives its own fields of config.json."""
+    """One architecture: its model's config, its layers' tensor names up to the number, its own keys, and a function
+    that gives its own fields of config.json."""
 
     model: type[PreTrainedConfig]
     layers: str

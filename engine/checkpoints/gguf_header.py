@@ -91,8 +91,8 @@ class _HeaderReader:
         values_of = Counter[str]()
         for place in places.values():
             values_of[place.kind] += place.size
-        most = values_of.most_common(1)[0][0]
-        return GgufHeader(architecture, FILE_TYPES.get(fields.get("general.file_type"), most), fields, places)
+        commonest = values_of.most_common(1)[0][0]
+        return GgufHeader(architecture, FILE_TYPES.get(fields.get("general.file_type"), commonest), fields, places)
 
     def _fields(self, count: int) -> dict[str, Any]:
         """Return the values of fields by name; None for an array of texts or a long one."""

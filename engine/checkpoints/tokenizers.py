@@ -1,5 +1,5 @@
-"""Loads tokenizers from checkpoint folders, and reads what files say about texts: the chat templates, and the tokens
-that end a text. No code of the checkpoint's is run. Imports no torch, as ``files.py``."""
+"""Loads tokenizers from checkpoint folders, and reads chat templates and the tokens that end a text. No code of the
+checkpoint's is run. Imports no torch."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -18,8 +18,8 @@ STOP = "eos_token_id"
 
 
 def load_tokenizer(folder: Path, vocabulary: int | None = None) -> PreTrainedTokenizerBase:
-    """Return the tokenizer in a model's folder; RigError if it cannot be loaded, or if it makes tokens out of text that
-    are none of the model's ``vocabulary``."""
+    """Return the tokenizer in a model's folder; RigError if it cannot be loaded, or makes tokens beyond the model's
+    ``vocabulary``."""
     if not has_tokenizer(folder):
         require(folder, "tokenizer.json")
     try:
@@ -51,7 +51,7 @@ def chat_templates(folder: Path, own: Any) -> str | dict[str, str] | None:
 
 
 def _named_templates(folder: Path, where: str, value: Any) -> dict[str, str]:
-    """Templates by name, from any of the forms in which a file may hold them."""
+    """Return templates by name, from any of the forms in which a file may hold them."""
     named: list[tuple[Any, Any]]
     if isinstance(value, list):
         named = [(one.get("name"), one.get("template")) if isinstance(one, dict) else (None, one) for one in value]
@@ -72,8 +72,8 @@ class StopTokens(NamedTuple):
 
 
 def stop_tokens(folder: Path, tokenizer: PreTrainedTokenizerBase, more: Mapping[str, Sequence[object]]) -> StopTokens:
-    """Return every token that a file of the model says ends a text; ``more`` are those of other files, by their names.
-    RigError if what ends a text is no token."""
+    """Return every token that a file of the model says ends a text; ``more`` are those of other files. RigError if one
+    is no token."""
     config = read_config(folder)
     generation = read_object(folder / GENERATION) if (folder / GENERATION).is_file() else {}
     text = config.get("text_config")

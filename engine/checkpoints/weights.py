@@ -19,7 +19,7 @@ DERIVED_TENSORS = ("rotary_emb.inv_freq", "attn.bias", "attn.masked_bias")  # st
 
 
 def check_not_quantised(folder: Path) -> None:
-    """RigError naming the method, MLX's field or the file beside config.json that says that weights are quantised."""
+    """Raise RigError if a file beside the weights says that they are quantised."""
     values, methods = read_config(folder), list[object]()
     for part in (values, values.get("text_config") or {}):
         if options := part.get("quantization_config") or part.get("compression_config"):
@@ -36,8 +36,7 @@ def check_not_quantised(folder: Path) -> None:
 
 
 def check_floats(folder: Path) -> None:
-    """RigError naming a matrix that is stored in another type than models compute in; without its scales it means
-    nothing."""
+    """Raise RigError naming a matrix that is stored in a type that models do not compute in."""
     _refuse_quantised(folder, [
         f"{name} is stored as {kind}" for name, (kind, shape) in stored_tensors(folder).items()
         if len(shape) > 1 and kind not in PLAIN and not name.endswith(DERIVED_TENSORS)])
@@ -50,8 +49,8 @@ def _refuse_quantised(folder: Path, methods: Sequence[object]) -> None:
 
 
 def load_weights(folder: Path, pattern: str = "") -> dict[str, Tensor]:
-    """The tensors of a folder by name, as they are stored, whose names begin with the regular expression ``pattern``;
-    RigError if a file is missing, damaged or quantised."""
+    """Return a folder's tensors whose names begin with a regular expression; RigError if a file is missing, damaged or
+    quantised."""
     check_floats(folder)
     weights: dict[str, Tensor] = {}
     for path in weight_files(folder):
@@ -65,7 +64,7 @@ def load_weights(folder: Path, pattern: str = "") -> dict[str, Tensor]:
 
 
 def move_model(model: Model, device: torch.device, dtype: torch.dtype) -> Model:
-    """The model on this device, with its weights in this dtype. Its buffers keep theirs: rotary frequencies rounded to
+    """Move the model to this device, its weights in this dtype. Buffers keep theirs, because rotary frequencies in
     bfloat16 would be off by half a radian at position 1,000."""
     for value in model.parameters():
         value.data = value.data.to(dtype)

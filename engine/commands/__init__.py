@@ -40,7 +40,7 @@ class Outcome:
 
 
 def aligned(rows: Iterable[Sequence[object]]) -> str:
-    """Rows as a table to read: the first column to the left, the others to the right; None is an empty cell."""
+    """Format rows as a table: the first column to the left, the others to the right; None is an empty cell."""
     texts = [["" if cell is None else str(cell) for cell in row] for row in rows]
     widths = [max(map(len, column)) for column in zip(*texts, strict=True)]
     lines = []

@@ -136,7 +136,7 @@ def count_calls(args: argparse.Namespace) -> Outcome:
 
 
 def plan_of(args: argparse.Namespace) -> BenchPlan:
-    """The plan for one request after the other; the baseline has no budget."""
+    """Plan one request after the other; the baseline has no budget."""
     if args.hard:
         raise RequestError("--hard mixes prompts for --concurrency; name how many requests are answered at once.")
     points = []
@@ -156,7 +156,7 @@ def plan_of(args: argparse.Namespace) -> BenchPlan:
 
 
 def concurrent_plan(args: argparse.Namespace) -> BenchPlan:
-    """The plan for several requests at once: without drafts, and every method at every budget and pace."""
+    """Plan several requests at once: without drafts, and every method at every budget and pace."""
     unused = [flag for flag, named in (
         ("--split", args.split != "total"), ("--drafters", args.drafters), ("--recording", ON in args.recording))
         if named]
@@ -164,10 +164,10 @@ def concurrent_plan(args: argparse.Namespace) -> BenchPlan:
         raise RequestError(f"With --concurrency, {' and '.join(unused)} would change nothing; leave that out.")
     sets = [prompt_set(name) for name in (args.prompts, args.hard) if name]
     prompts = [prompt for pair in zip(*sets, strict=False) for prompt in pair][:args.limit]
-    most = max(args.concurrency)
-    if len(prompts) < most:
-        raise RequestError(f"There are {len(prompts)} prompts for {most} requests at once; name a larger set, or raise "
-                           "--limit.")
+    max_concurrency = max(args.concurrency)
+    if len(prompts) < max_concurrency:
+        raise RequestError(f"There are {len(prompts)} prompts for {max_concurrency} requests at once; name a larger "
+                           "set, or raise --limit.")
     methods = args.methods or DEFAULT_CONCURRENT
     without = [name for name in methods if name == PUBLISHED_LOOP or METHODS[name].drafter_count == 0]
     if without:
@@ -192,12 +192,12 @@ def _plan(args: argparse.Namespace, prompts: Sequence[Prompt], points: Sequence[
 
 
 def _served(plan: BenchPlan, rig: Rig, args: argparse.Namespace) -> BenchPlan:
-    """The plan; if no method is named, its settings that the rig can run."""
+    """Return the plan; if no method is named, only settings that the rig can run."""
     return replace(plan, settings=tuple(point for point in plan.settings if args.methods or can_run(rig, point)))
 
 
 def row_of(point: BenchPoint, tallies: Sequence[Tally]) -> Row:
-    """A row of the table: medians over the repeats of a point. The published loop reports no stages."""
+    """Return a row of the table: medians over the repeats of a point. The published loop reports no stages."""
     published, first = point.way == PUBLISHED_LOOP, tallies[0]
     rates = [tally.rate for tally in tallies]
     row: Row = {
@@ -221,7 +221,7 @@ def row_of(point: BenchPoint, tallies: Sequence[Tally]) -> Row:
 
 
 def against_plain(rows: Sequence[Row]) -> list[Row]:
-    """The rows, each with its speed over that of plain decoding recorded likewise, if that was measured."""
+    """Return the rows, each with its speed over plain decoding's that was recorded likewise, if measured."""
     plain = {row["recording"]: row["tokens_per_second"] for row in rows if row["method"] == BASELINE}
     return [{**row, "times_plain": round(row["tokens_per_second"] / plain[row["recording"]], 3)
              if row["recording"] in plain else None} for row in rows]
@@ -246,7 +246,7 @@ def verdicts(count: int, tallies: Mapping[BenchPoint, Sequence[Tally]]) -> list[
 
 
 def table(rows: Sequence[Row], judged: Sequence[Row] = ()) -> str:
-    """The rows, and the verdicts on requests at once, to read; times in milliseconds per round."""
+    """Format the rows, and the verdicts on concurrent requests; times in milliseconds per round."""
     columns = CONCURRENT_COLUMNS if judged else COLUMNS
     lines = [aligned([[*columns, *(STAGES if judged else ["overhead"])], *(
         [*(row[name] for name in columns.values()),

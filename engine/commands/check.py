@@ -42,7 +42,7 @@ def equal_text(row: Method, temperature: float) -> bool:
 
 
 def lossless_points(methods: Sequence[str], temperature: float = 0.0) -> list[tuple[str, str]]:
-    """The pairs of method and split that claim to write plain decoding's text, except the baseline."""
+    """Return the pairs of method and split that claim to write plain decoding's text, except the baseline."""
     return [(name, split) for name, row in DRAFTING.items() if name in methods and equal_text(row, temperature)
             for split in row.splits]
 
@@ -58,9 +58,8 @@ def texts(rig: Rig, requests: Sequence[PromptRequest], concurrency: int) -> list
 
 def differences(rig: Rig, prompts: Sequence[str], args: argparse.Namespace, concurrency: int
                 ) -> Iterator[dict[str, object]]:
-    """The texts that differ from the autoregressive ones, which are written one at a time: ``place`` is the first
-    different token, ``why`` the verdict on it. The order is random, so that different methods, budgets and prompts run
-    beside each other."""
+    """Yield the texts that differ from the autoregressive ones: ``place`` is the first different token, ``why`` the
+    verdict. The order is random, so that different methods, budgets and prompts share passes."""
     sampling = flags.sampling_of(args)
     requests = [PromptRequest(prompt, method=method, budget=nodes, pace=pace, split=split, max_tokens=args.max_tokens,
                           sampling=sampling)

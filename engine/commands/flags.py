@@ -28,7 +28,7 @@ MAX_PROMPTS = 10**6
 
 
 def text(word: str) -> str:
-    """Any text that is not empty. Python hands over bytes that it could not decode as lone surrogates."""
+    """Accept any text that is not empty. Python passes undecodable bytes as lone surrogates."""
     if not word.strip():
         raise ArgumentTypeError("is empty; write at least one character")
     try:
@@ -61,7 +61,7 @@ def one_of(*words: str) -> Callable[[str], str]:
 
 
 def number(name: str, check: Callable[[str], Any]) -> Callable[[str], Any]:
-    """A number as this check allows it, whose sentences begin with ``name``."""
+    """Return a check of a number, whose sentences begin with ``name``."""
     def read(word: str) -> Any:
         try:
             return check(word)
@@ -75,7 +75,7 @@ def int_between(low: int, high: int) -> Callable[[str], Any]:
 
 
 def option(name: str) -> Callable[[str], Any]:
-    """A value of an option of a run: a number, a word, or tokens with commas between them."""
+    """Return a check of a run's option: a number, a word, or tokens with commas between them."""
     return one_of(*CHOICES[name]) if name in CHOICES else number(OPTIONS[name].name, partial(check_option, name))
 
 
@@ -87,7 +87,7 @@ def budget_or_auto(word: str) -> int | str:
 
 
 def readable(word: str) -> Path:
-    """An ordinary file, or a folder, that exists and may be read: a pipe could be waited for without an end."""
+    """Accept an ordinary file or a folder that may be read; a pipe could be waited for without an end."""
     kind = _kind(word)
     if kind is None:
         raise ArgumentTypeError(f"is {shown(word)}, which does not exist; name what does")
@@ -105,7 +105,7 @@ def readable_file(word: str) -> Path:
 
 
 def writable_file(word: str) -> Path:
-    """An ordinary file that may be written, or made in a folder that exists."""
+    """Accept an ordinary file that may be written, or created in an existing folder."""
     path, kind = Path(word), _kind(word)
     if kind:
         raise ArgumentTypeError(f"is {shown(word)}, which is {kind}; name an ordinary file")
@@ -123,7 +123,7 @@ def folder(word: str) -> Path:
 
 
 def _kind(word: str) -> str | None:
-    """What has this name: as ``kind_of`` says, or None for nothing."""
+    """Return what has this name: see ``kind_of``; None for nothing."""
     if not word:
         raise ArgumentTypeError("is empty; it has to be the path of a file")
     try:
@@ -169,5 +169,5 @@ def sampling_of(args: Namespace) -> Sampling:
 
 
 def nodes_and_pace(budget: int | str) -> tuple[int, str]:
-    """The budget and the pace of a request, from the value of --budget."""
+    """Return the budget and the pace of a request, from the value of --budget."""
     return (MAX_AUTO_NODES, AUTO) if isinstance(budget, str) else (budget, FIXED)

@@ -31,7 +31,7 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 
 def prompt(word: str) -> str:
-    """The prompt, from standard input if the word is a dash."""
+    """Return the prompt, from standard input if the word is a dash."""
     return flags.text(os.fsdecode(sys.stdin.buffer.read()) if word == "-" else word)
 
 

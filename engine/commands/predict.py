@@ -46,7 +46,7 @@ def run(args: argparse.Namespace) -> Outcome:
 
 
 def summary(result: Mapping[str, Any]) -> str:
-    """The predicted costs, the flags, and the errors of earlier predictions."""
+    """Format the predicted costs, the flags, and the errors of earlier predictions."""
     rows: list[list[object]] = [["nodes", *NODES]]
     for line, rounds in result["rounds_ms"].items():
         rows += [[line, *(f"{spent:.2f}" for spent in rounds.values())],

@@ -47,7 +47,7 @@ class CommandLine(argparse.ArgumentParser):
         super().__init__(prog, usage, description, epilog, formatter_class=HelpText, allow_abbrev=False)
 
     def error(self, message: str) -> NoReturn:
-        """"argument --limit: is '0'; …" becomes "--limit is '0'; …"."""
+        """Raise UsageError: "argument --limit: is '0'; …" becomes "--limit is '0'; …"."""
         flag, colon, rest = message.removeprefix("argument ").partition(": ")
         if not message.startswith("argument "):
             sentence = f"{message[:1].upper()}{message[1:]}"
@@ -59,8 +59,8 @@ class CommandLine(argparse.ArgumentParser):
         raise UsageError(_on_one_line(sentence, MAX_SENTENCE_LENGTH - len(way_out) - 1) + way_out)
 
     def understand(self, words: Sequence[str]) -> argparse.Namespace:
-        """Parse the words; UsageError if they cannot be. ``--flag=--`` is refused first: argparse would take it for
-        a missing value and not check its type."""
+        """Parse the words; UsageError if they cannot be. ``--flag=--`` is refused first, because argparse would take it
+        for a missing value."""
         bare = [word for word in words if word.startswith("--") and word.endswith("=--")]
         if bare:
             self.error(f"argument {bare[0].partition('=')[0]}: is '--'; it has to be a value")
@@ -68,13 +68,13 @@ class CommandLine(argparse.ArgumentParser):
 
 
 def _on_one_line(sentence: str, longest: int = MAX_SENTENCE_LENGTH) -> str:
-    """The sentence on one line, cut to a length, since it may quote what was typed, newlines and megabytes included."""
+    """Return the sentence on one line, cut to a length, because it may quote what was typed."""
     line = "".join(sign if sign.isprintable() else ascii(sign)[1:-1] for sign in sentence)
     return line if len(line) <= longest else f"{line[:longest]}…"
 
 
 def verb_named(name: str) -> ModuleType:
-    """The verb of that name. Verbs load torch, so only this one is imported."""
+    """Import the verb of that name. Verbs load torch, so only this one is imported."""
     return import_module(f"engine.commands.{name}")
 
 

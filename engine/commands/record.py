@@ -39,8 +39,8 @@ CURVE_REPEATS = 3
 
 
 class LessonPlan(BaseModel):
-    """A run to record; ``name`` is the name of its file, and what is not here is an option of the run. ``film_round``,
-    from 1, is the round that the page's film shows: it has to look like a tree."""
+    """A run to record; ``name`` is its file's name, and further fields are options of the run. ``film_round``, from 1,
+    is the round that the page's film shows."""
 
     model_config = ConfigDict(strict=True, extra="allow")
 
@@ -56,8 +56,7 @@ class LessonPlan(BaseModel):
 
 
 def read_lessons(path: Path) -> list[LessonPlan]:
-    """The lessons of a file; RequestError names the row and the field that is wrong, OSError a file that cannot be
-    read."""
+    """Return the lessons of a file; RequestError names the row and the field that is wrong."""
     with open_file(path) as file:
         data = file.read()
     try:
@@ -96,7 +95,7 @@ def record(rig: Rig, lesson: LessonPlan, today: str) -> Trace:
 
 
 def check_film_round(trace: Trace, lesson: LessonPlan) -> None:
-    """RequestError if the round that the film would show has too few branches or refused guesses."""
+    """Raise RequestError if the round that the film would show has too few branches or refused guesses."""
     if lesson.film_round > len(trace.entries):
         raise RequestError(f"{lesson.name} has {len(trace.entries)} rounds, so the film cannot show round "
                            f"{lesson.film_round}.")
@@ -109,7 +108,7 @@ def check_film_round(trace: Trace, lesson: LessonPlan) -> None:
 
 
 def pairs(lessons: Sequence[LessonPlan]) -> Iterator[tuple[LessonPlan, LessonPlan]]:
-    """Each lesson of plain decoding behind the first that drafts for the same prompt."""
+    """Yield each lesson of plain decoding behind the first that drafts for the same prompt."""
     for plain in lessons:
         same = replace(plain.request, method="", budget=0)
         drafting = (lesson for lesson in lessons if METHODS[lesson.request.method].drafter_count != 0
@@ -141,7 +140,7 @@ def measure_curve(rig: Rig, lesson: LessonPlan, plain: LessonPlan) -> tuple[Meas
 
 
 def time_interleaved(rig: Rig, traces: Sequence[Trace], lessons: Sequence[LessonPlan]) -> list[Trace]:
-    """The traces of a lesson and of plain decoding, with the seconds of runs that were made in turns."""
+    """Return the traces of a lesson and of plain decoding, with the seconds of interleaved runs."""
     timing = interleaved(rig, *(lesson.request for lesson in lessons))
     timed = []
     for trace, rounds in zip(traces, (timing.rounds, timing.plain), strict=True):

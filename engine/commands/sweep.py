@@ -111,7 +111,7 @@ def sweep(args: argparse.Namespace) -> Record:
 
 
 def must_differ(args: argparse.Namespace) -> None:
-    """RequestError if a file to write is one that is read, belongs to the results file, or is to be written too."""
+    """Raise RequestError if a file to write is one that is read, belongs to the results file, or is written twice."""
     flag_of = dict.fromkeys(files_of(args.out), "--out")
     for flag, path in (("--prompts", file_of(args.prompts)), ("--csv", args.csv), ("--runs-csv", args.runs_csv),
                        ("--report", args.report)):
@@ -130,9 +130,8 @@ def write(path: Path | None, text: str) -> None:
 
 
 def table(record: Record) -> str:
-    """The rows as a table to read, over all prompts and by category: medians over prompts, with the 95 % interval if
-    there are enough prompts for one. Tokens/s are those of all requests at once, and of one of them; "pays from" is the
-    τ from which a setting is faster than plain decoding, measured and modelled by the cost of a pass."""
+    """Format the rows, over all prompts and by category: medians over prompts, with the 95 % interval if there is one.
+    "Pays from" is the τ from which a setting beats plain decoding, measured and modelled."""
     head = ["setting", "tau", "pays from", "modelled", "tok/s", "95 %", "each", "speed-up", "same text"]
     lines = [aligned([head, *map(columns, record["rows"])])]
     if len(record["categories"]) > 1:

@@ -54,7 +54,7 @@ def _answered(rig: Rig, args: argparse.Namespace) -> Trace:
 
 
 def encoded(forecasts: WhatIf) -> dict[str, Any]:
-    """The record as plain values, with its derived figures."""
+    """Return the record as plain values, with its derived figures."""
     return {**asdict(forecasts), "withheld": forecasts.withheld, "forecasts": [
         {**_named(forecast, "method", "split", "budget", "pace"), "tau": round(forecast.tau, 4),
          "tokens": forecast.tokens, "predicted_tokens_per_second": round(forecast.predicted_tokens_per_second, 1)}
@@ -62,14 +62,14 @@ def encoded(forecasts: WhatIf) -> dict[str, Any]:
 
 
 def _named(record: Forecast | Gain, *names: str) -> dict[str, Any]:
-    """A record's fields, with these of its setting in place of the setting."""
+    """Return a record's fields, with these of its setting in place of the setting."""
     values = asdict(record)
     setting = values.pop("setting")
     return {**{name: setting[name] for name in names}, **values}
 
 
 def table(forecasts: WhatIf) -> str:
-    """A table to read: a row per method, a column per budget, with τ and below it the predicted tokens/s."""
+    """Format a row per method and a column per budget, with τ and below it the predicted tokens/s."""
     fixed = {forecast.setting.budget for forecast in forecasts.forecasts if forecast.setting.pace == FIXED}
     columns = [*map(str, sorted(fixed)), AUTO]
     rows: list[list[object]] = [["", *columns]]

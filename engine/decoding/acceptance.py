@@ -69,15 +69,15 @@ def sequential(
             break
         tried, left, end = set[int](), 1.0, path[-1]
         for node, token, mass in zip(children.tolist(), tokens.tolist(), masses[children].tolist(), strict=True):
-            fresh = 0.0 if token in tried else mass
-            chance = float(np.float32(min(1.0, fresh / left) if left > 0 else 0))
+            probability = 0.0 if token in tried else mass
+            chance = float(np.float32(min(1.0, probability / left) if left > 0 else 0))
             draw = float(random.random(dtype=np.float32))
             trials.append((node, chance, draw))
             if draw < chance:
                 path.append(node)
                 break
             tried.add(token)
-            left -= fresh
+            left -= probability
         if path[-1] == end:
             tokens = np.unique(tokens)
             bonus = redraw(end, tokens, np.ones(len(tokens), np.float32), random.random())

@@ -1,4 +1,4 @@
-"""Combiners: each turns the drafters' trees into the one tree that is verified, of a node budget at most."""
+"""Combiners: each turns the drafters' trees into the one tree to verify, within a node budget."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -19,13 +19,13 @@ MIN_CONFIDENCE = 1e-30  # the least μ, so that every drafter has some weight
 
 
 def only(trees: tuple[DraftTree, ...], budget: int) -> DraftTree:
-    """The first tree, unchanged: for methods with one drafter."""
+    """Return the first tree: for methods with one drafter."""
     return trees[0]
 
 
 def routed(trees: tuple[DraftTree, ...], budget: int) -> DraftTree:
-    """The tree with the larger mean node confidence μ, the first among equals (paper 001, section 5); ``drafters``
-    keeps the winner's bit."""
+    """Return the tree with the larger mean node confidence μ, the first among equals (paper 001, section 5);
+    ``drafters`` keeps the winner's bit."""
     scores = [tree.confidence for tree in trees]
     winner = scores.index(max(scores))
     return replace(trees[winner], drafters=trees[winner].drafters << winner)

@@ -35,7 +35,7 @@ MAX_BIASES = 300  # tokens, as in the OpenAI API
 
 
 def high(name: str, page: bool) -> float:
-    """The upper bound of an option, on the page or for the engine alone."""
+    """Return the upper bound of an option, on the page or for the engine alone."""
     option = OPTIONS[name]
     return min(option.high, option.page_high) if page else option.high
 
@@ -65,7 +65,7 @@ def check_options(options: RunOptions) -> None:
 
 
 def options_of(options: RunOptions) -> dict[str, Any]:
-    """The options of a request by name."""
+    """Return a request's options by name."""
     values = {field.name: getattr(options, field.name) for field in fields(options)} | asdict(options.sampling)
     return {name: values[name] for name in OPTIONS if name in values}
 
@@ -90,11 +90,11 @@ def prompt_request(options: Mapping[str, Any], page: bool = False) -> PromptRequ
 
 
 def _prompt(value: Any, page: bool) -> str:
-    text, most = check_text("The prompt", value), high("prompt", page)
+    text, limit = check_text("The prompt", value), high("prompt", page)
     if not text.strip():
         raise RequestError("The prompt is empty; write at least one character.")
-    if len(text) > most:
-        raise RequestError(f"The prompt has {len(text):,} characters; at most {most:,} are taken, so shorten it.")
+    if len(text) > limit:
+        raise RequestError(f"The prompt has {len(text):,} characters; at most {limit:,} are taken, so shorten it.")
     return text
 
 
@@ -111,12 +111,12 @@ def _drafters(value: Any, page: bool) -> tuple[str, ...]:
 
 
 def _forced(value: Any, page: bool) -> tuple[int, ...]:
-    """Token ids in a list, or as typed on a command line."""
+    """Accept token ids in a list, or as typed on a command line."""
     ids = value.replace(",", " ").split() if isinstance(value, str) else value or ()
     if not isinstance(ids, list | tuple):
         raise RequestError(f"The forced tokens are {shown(value)}; they have to be a list of token ids.")
-    if len(ids) > (most := high("forced", page)):
-        raise RequestError(f"There are {len(ids)} forced tokens; at most {most} are taken.")
+    if len(ids) > (limit := high("forced", page)):
+        raise RequestError(f"There are {len(ids)} forced tokens; at most {limit} are taken.")
     return tuple(check_int("A forced token", token, 0, MAX_INT32) for token in ids)
 
 
@@ -137,13 +137,13 @@ def _logit_bias(value: Any, page: bool) -> tuple[tuple[int, float], ...]:
 
 
 def _turns(value: Any, page: bool) -> tuple[Turn, ...]:
-    turns, most = turns_from(value), high("turns", page)
-    if len(turns) > most:
-        raise RequestError(f"There are {len(turns)} turns; at most {most} are taken, so leave the first out.")
-    length, longest = sum(len(text) for _, text in turns), MAX_CONVERSATION_LENGTH if page else math.inf
-    if length > longest:
-        raise RequestError(f"The turns have {length:,} characters; at most {longest:,} are taken, so leave the first "
-                           "out.")
+    turns, limit = turns_from(value), high("turns", page)
+    if len(turns) > limit:
+        raise RequestError(f"There are {len(turns)} turns; at most {limit} are taken, so leave the first out.")
+    length, max_length = sum(len(text) for _, text in turns), MAX_CONVERSATION_LENGTH if page else math.inf
+    if length > max_length:
+        raise RequestError(f"The turns have {length:,} characters; at most {max_length:,} are taken, so leave the "
+                           "first out.")
     for number, (_, text) in enumerate(turns, start=1):
         check_text(f"Turn {number}", text)
     return turns

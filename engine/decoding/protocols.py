@@ -1,5 +1,4 @@
-"""Who takes part in a run: the protocols of target and drafter, what a target's choices need, and whether a request can
-be served by them."""
+"""The protocols of target and drafter, the draws of a run, and whether a request can be served."""
 
 from __future__ import annotations
 
@@ -22,10 +21,10 @@ class Target(Protocol):
 
     @property
     def context_limit(self) -> int:
-        """How many positions a text may have at most, prompt included."""
+        """How many positions a text may have, prompt included."""
 
     def positions_for(self, prompt_tokens: int) -> int:
-        """How many positions a text may have if its prompt has ``prompt_tokens`` tokens."""
+        """Return how many positions a text may have after a prompt of ``prompt_tokens`` tokens."""
 
     def prefill(self, prompt_ids: Sequence[int], rows: int, sampling: Sampling) -> tuple[int, Features]:
         """Read the prompt into an empty cache with room for ``rows`` more rows. Returns the target's choice after the
@@ -50,7 +49,7 @@ class Target(Protocol):
         """Free the cache."""
 
     def fork(self) -> Target:
-        """A target with the same weights and its own, empty cache, for another text."""
+        """Return a target with the same weights and its own, empty cache, for another text."""
 
 
 class Drafter(Protocol):
@@ -63,13 +62,13 @@ class Drafter(Protocol):
         """Read committed tokens (n,) int32, in order, with the target's features at their positions."""
 
     def draft(self, root: int, width: int) -> Lattice:
-        """A lattice of what may follow ``root``, with the ``width`` most likely tokens of each row."""
+        """Return what may follow ``root``, with the ``width`` most likely tokens of each row."""
 
     def release(self) -> None:
         """Free whatever ``begin`` and ``observe`` allocated."""
 
     def fork(self) -> Drafter:
-        """A drafter with the same weights for another text, of which it has observed nothing yet."""
+        """Return a drafter with the same weights for another text."""
 
 
 @runtime_checkable
@@ -81,7 +80,7 @@ class BatchDrafter(Protocol):
         """An object that all its forks share and no other drafter has."""
 
     def draft_batch(self, forks: Sequence[Any], roots: Sequence[int], widths: Sequence[int]) -> list[Lattice]:
-        """What ``draft`` of each fork would return."""
+        """Return what ``draft`` of each fork would return."""
 
 
 @runtime_checkable
@@ -93,17 +92,17 @@ class SelfDrafter(Protocol):
 
 
 def position_draws(seed: int, count: int) -> NDArray[np.float64]:
-    """Uniform draws in [0, 1) of positions 0 … count − 1, (count,) float64; those of fewer positions are a prefix."""
+    """Return uniform draws in [0, 1) of positions 0 … count − 1, (count,) float64; fewer are a prefix of more."""
     return np.random.Generator(np.random.Philox(seed)).random(count)
 
 
 def trial_draws(seed: int) -> np.random.Generator:
-    """The generator of an acceptance rule's own trials: from the seed too, but independent of the position draws."""
+    """Return the generator of an acceptance rule's own trials, independent of the position draws."""
     return np.random.Generator(np.random.Philox(np.random.SeedSequence(seed, spawn_key=(1,))))
 
 
 def check(request: Request, target: Target, drafter_count: int) -> Method:
-    """The request's method; RequestError if its names are unknown or its numbers do not fit target and drafters."""
+    """Return the request's method; RigError if its names are unknown or its numbers do not fit target and drafters."""
     check_options(request)
     method = method_named(request.method)
     if drafter_count < method.drafter_count:

@@ -1,4 +1,4 @@
-"""What follows from a tree's parents (depths, masks, paths), and the tree as rows of one forward pass."""
+"""Depths, paths and parts of a tree, and the tree as rows of one forward pass."""
 
 import numpy as np
 
@@ -8,7 +8,7 @@ ONE_ROW_MASK = np.ones((1, 1), np.bool_)
 
 
 def depths(parents: Integers) -> Integers:
-    """The depth of each node, the root's being 0, (n,) int32 (paper 000, section 4.3)."""
+    """Return the depth of each node, the root's being 0, (n,) int32 (paper 000, section 4.3)."""
     below_root = [0]
     for parent in parents.tolist()[1:]:
         below_root.append(below_root[parent] + 1)
@@ -16,7 +16,7 @@ def depths(parents: Integers) -> Integers:
 
 
 def path_to(parents: Integers, node: int) -> Integers:
-    """The nodes from the root down to ``node``, both included: (depth + 1,) int32."""
+    """Return the nodes from the root down to ``node``, both included: (depth + 1,) int32."""
     path = [node]
     while path[-1] != 0:
         path.append(int(parents[path[-1]]))
@@ -24,13 +24,13 @@ def path_to(parents: Integers, node: int) -> Integers:
 
 
 def root_only(root: int) -> DraftTree:
-    """The tree of the root alone."""
+    """Return the tree of the root alone."""
     zero: Integers = np.zeros(1, np.int32)
     return DraftTree(np.asarray([root], np.int32), zero, np.zeros(1, np.float32), zero)
 
 
 def from_nodes(root: int, tokens: Integers, parents: Integers, logprobs: Floats) -> DraftTree:
-    """The tree of one drafter from its drafted nodes, all (n,); parents count the root as node 0."""
+    """Return the tree of one drafter from its drafted nodes, all (n,); parents count the root as node 0."""
     size = len(tokens) + 1
     drafters = np.ones(size, np.int32)
     drafters[0] = 0
@@ -41,14 +41,14 @@ def from_nodes(root: int, tokens: Integers, parents: Integers, logprobs: Floats)
 
 
 def select(tree: DraftTree, nodes: Integers) -> DraftTree:
-    """The tree of these nodes, in this order: the root first, every parent before its children."""
+    """Return the tree of these nodes, in this order: the root first, every parent before its children."""
     renumbered = np.zeros(len(tree), np.int32)
     renumbered[nodes] = np.arange(len(nodes), dtype=np.int32)
     return DraftTree(tree.tokens[nodes], renumbered[tree.parents[nodes]], tree.logprobs[nodes], tree.drafters[nodes])
 
 
 def prefix(tree: DraftTree, nodes: int) -> DraftTree:
-    """The root and the first ``nodes`` drafted nodes."""
+    """Return the tree of the root and the first ``nodes`` drafted nodes."""
     end = nodes + 1
     return DraftTree(tree.tokens[:end], tree.parents[:end], tree.logprobs[:end], tree.drafters[:end])
 

@@ -41,8 +41,8 @@ TURNED = re.compile(r"self_attn\.(q|k)_(proj\.(weight|bias)|norm\.weight)$")
 
 def without_place(values: Mapping[str, Any], model: type[PreTrainedConfig], silent: Set[str]) -> dict[str, Any]:
     """Return the fields of a config.json that are neither in transformers' config of the model nor in ``silent``."""
-    known = PreTrainedConfig().to_dict().keys() | model().to_dict().keys() | SILENT | silent
-    return {name: value for name, value in values.items() if name not in known}
+    placed = PreTrainedConfig().to_dict().keys() | model().to_dict().keys() | SILENT | silent
+    return {name: value for name, value in values.items() if name not in placed}
 
 
 def ignored_note(folder: Path, fields: Mapping[str, Any]) -> str:

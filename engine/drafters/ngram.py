@@ -154,8 +154,9 @@ class NGramDrafter(TextDrafter):
         @cache  # paths often end alike
         def row_after(context: Context) -> Row:
             followers = self._text.after.get(context[-1:])
-            known = followers.counts if followers else {}
-            others = [token for token in common[:len(known) + width] if token not in known][:width]
-            alone = [(token, (counts.get(token, 0) + 1 / self.vocabulary) / (size + 1)) for token in (*known, *others)]
+            counts_after = followers.counts if followers else {}
+            others = [token for token in common[:len(counts_after) + width] if token not in counts_after][:width]
+            alone = [(token, (counts.get(token, 0) + 1 / self.vocabulary) / (size + 1))
+                     for token in (*counts_after, *others)]
             return likeliest(self._text.shifted(alone, context), width)
         return grow(row_after, self._text, root, np.inf, self.depth)

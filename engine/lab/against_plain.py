@@ -135,9 +135,9 @@ def likelihood_ratio_text(gap_nats: float) -> str:
 
 def near_tie_text(text: WrittenText, rounding: float) -> str:
     """Count the near-ties of a text in a sentence; "" if gaps were not recorded."""
-    known = [gap for gap in text.gaps if not isnan(gap)]
-    near = sum(gap <= rounding for gap in known)
-    return f"Of {len(known)} places of this text {near} are as near." if known else ""
+    gaps = [gap for gap in text.gaps if not isnan(gap)]
+    near = sum(gap <= rounding for gap in gaps)
+    return f"Of {len(gaps)} places of this text {near} are as near." if gaps else ""
 
 
 def rounding_nats(dtype: str) -> float:

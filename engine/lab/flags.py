@@ -64,10 +64,10 @@ def chain_flags(kind: str, length: int, expected: str) -> list[Flags]:
         return [Flags("other engines", "", f"None of vLLM, SGLang and llama.cpp runs a drafter of the kind {kind}.")]
     method, algorithm, type_ = NAMES[kind]
     expected += "" if kind else UNKNOWN_KIND
-    own = kind not in WITHOUT_CHECKPOINT
+    has_checkpoint = kind not in WITHOUT_CHECKPOINT
     flags = []
     if method:
-        model = '"model": "DRAFTER", ' if own else ""
+        model = '"model": "DRAFTER", ' if has_checkpoint else ""
         flags.append(Flags("vLLM", f'--speculative-config \'{{"method": "{method}", {model}'
                            f'"num_speculative_tokens": {length}}}\'', expected))
     steps = f" --speculative-num-steps {length} --speculative-eagle-topk 1" if kind in STEPWISE else ""
@@ -75,7 +75,7 @@ def chain_flags(kind: str, length: int, expected: str) -> list[Flags]:
     flags.append(Flags("SGLang", f"{_algorithm(kind)}{steps}{breadth} --speculative-num-draft-tokens {length + 1}",
                        expected))
     if type_:
-        drafter = " --model-draft DRAFTER" if own else ""
+        drafter = " --model-draft DRAFTER" if has_checkpoint else ""
         limit = "--spec-ngram-mod-n-max" if kind == "ngram" else "--spec-draft-n-max"
         flags.append(Flags("llama.cpp", f"--spec-type {type_}{drafter} {limit} {length}", expected))
     return flags

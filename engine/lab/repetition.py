@@ -43,10 +43,10 @@ def repeats_from(pieces: Iterable[Piece]) -> int | None:
 def first_copy(items: Sequence[Hashable]) -> int | None:
     """Return the index of the first item of a loop, as the module defines it, or None."""
     numbers = {item: number for number, item in enumerate(dict.fromkeys(items))}
-    known = np.asarray([numbers[item] for item in items], np.int32)
-    copied = np.zeros(len(known), np.bool_)
-    for period in range(1, len(known) // MIN_COPIES + 1):
-        same = np.concatenate([[False], known[period:] == known[:-period], [False]])
+    ids = np.asarray([numbers[item] for item in items], np.int32)
+    copied = np.zeros(len(ids), np.bool_)
+    for period in range(1, len(ids) // MIN_COPIES + 1):
+        same = np.concatenate([[False], ids[period:] == ids[:-period], [False]])
         edges = np.flatnonzero(same[1:] != same[:-1])
         for begin, end in zip(edges[::2] + period, edges[1::2] + period, strict=True):
             if end - begin + period >= max(MIN_COPIES * period, MIN_LENGTH):

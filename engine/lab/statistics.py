@@ -54,10 +54,10 @@ def _normal_interval(values: Sequence[float]) -> tuple[float, float]:
 
 def bootstrap_interval(values: ArrayLike, figure: Callable[[Figures], Figures]) -> tuple[float, float]:
     """Return the 95 % bootstrap interval of a ``figure`` of the sums of values (n, …); it is reproducible."""
-    known = np.asarray(values, np.float64)
-    drawn = np.random.default_rng(SEED).integers(0, len(known), (RESAMPLES, len(known)))
+    table = np.asarray(values, np.float64)
+    drawn = np.random.default_rng(SEED).integers(0, len(table), (RESAMPLES, len(table)))
     outside = (1 - CONFIDENCE) / 2
-    low, high = np.quantile(figure(known[drawn].sum(1)), [outside, 1 - outside])
+    low, high = np.quantile(figure(table[drawn].sum(1)), [outside, 1 - outside])
     return float(low), float(high)
 
 
@@ -168,12 +168,12 @@ def calibration(readings: Sequence[Reading], max_bins: int = 10) -> Calibration 
     ends = [len(pairs) * number // count for number in range(count + 1)]
     bins = [pairs[begin:end] for begin, end in pairwise(ends)]
     expected, realised = (fmean(pair[side] for pair in pairs) for side in (0, 1))
-    known = []
+    calibrated = []
     for rounds in bins:
         lengths = [length for _, length in rounds]
         low, high = _normal_interval(lengths) if len(lengths) > 1 else (None, None)
-        known.append(CalibrationBin(fmean(mean for mean, _ in rounds), fmean(lengths), low, high, len(rounds)))
-    return Calibration(tuple(known), expected, realised, (expected - 1) / (realised - 1) if realised > 1 else None)
+        calibrated.append(CalibrationBin(fmean(mean for mean, _ in rounds), fmean(lengths), low, high, len(rounds)))
+    return Calibration(tuple(calibrated), expected, realised, (expected - 1) / (realised - 1) if realised > 1 else None)
 
 
 def calibration_pairs(reading: Reading) -> list[tuple[float, int]]:

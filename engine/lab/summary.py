@@ -89,9 +89,9 @@ def summarise(settings: Iterable[Setting], measured: Sequence[CellResult]) -> Su
     for result in measured:
         if result.reading and result.reading.lengths:
             readings[result.cell.setting][result.cell.prompt, result.cell.repeat, result.hardware] = result.reading
-    asked = Counter(result.cell.setting for result in measured)
+    attempts = Counter(result.cell.setting for result in measured)
     return Summary(tuple(
-        _row(setting, asked[setting], readings[setting], readings.get(setting.baseline, {}),
+        _row(setting, attempts[setting], readings[setting], readings.get(setting.baseline, {}),
              readings.get(setting.baseline.alone, {})) for setting in settings if setting in readings))
 
 
@@ -104,7 +104,7 @@ def by_category(plan: SweepPlan, measured: Sequence[CellResult]) -> dict[str, li
     return found
 
 
-def _row(setting: Setting, asked: int, runs: Runs, plain: Runs, alone: Runs) -> Row:
+def _row(setting: Setting, attempts: int, runs: Runs, plain: Runs, alone: Runs) -> Row:
     """Return a setting's row. ``plain``: the baseline's runs at the same concurrency, ``alone``: those of one
     request."""
     tau = _over_prompts((run[0], reading.tau) for run, reading in runs.items())
@@ -129,7 +129,7 @@ def _row(setting: Setting, asked: int, runs: Runs, plain: Runs, alone: Runs) -> 
     same = [first_difference(reading, alone[run]) is None for run, reading in runs.items() if run in alone]
     tokens, rounds = (sum(getattr(reading, name) for reading in runs.values()) for name in ("tokens", "rounds"))
     each = _over_prompts((run[0], reading.tokens_per_second) for run, reading in runs.items())
-    return Row(setting, len(runs), asked - len(runs), tokens, rounds, mean_length(tokens, rounds), tau, each, total,
+    return Row(setting, len(runs), attempts - len(runs), tokens, rounds, mean_length(tokens, rounds), tau, each, total,
                speedup, break_even, sum(same), len(same), withheld,
                sum(reading.repeats for reading in runs.values()))
 

@@ -185,8 +185,8 @@ def _features(rig: Rig, answer: ReferenceAnswer) -> DoctorFinding:
         features = rig.target.prefill(answer.token_ids.tolist(), 1, Sampling())[1].float()
     finally:
         rig.target.release()
-    wanted = answer.read(rig.target.taps, 1).features.float()
-    off = float((features - wanted).norm() / wanted.norm())
+    expected = answer.read(rig.target.taps, 1).features.float()
+    off = float((features - expected).norm() / expected.norm())
     return _finding("features", "", off <= FEATURE_NOISE,
                     f"The tapped features of layers {', '.join(map(str, rig.target.taps))} are {off:.2%} off those "
                     "layers' outputs.", "A tap is a layer's output before the final norm; state 0 of transformers is "

@@ -156,8 +156,9 @@ class Dispatch(TorchDispatchMode):
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs, name = kwargs or {}, func._schema.name
         if name in ("aten::to", "aten::_to_copy"):  # the first in inference mode
-            wanted = [value for value in (*args[1:], kwargs.get("device")) if isinstance(value, (torch.device, Tensor))]
-            return self._copied(func, args, kwargs, there=on_gpu(wanted[0] if wanted else args[0]))
+            destinations = [value for value in (*args[1:], kwargs.get("device"))
+                            if isinstance(value, (torch.device, Tensor))]
+            return self._copied(func, args, kwargs, there=on_gpu(destinations[0] if destinations else args[0]))
         tensors = tensors_in(args, kwargs)
         if not any(map(on_gpu, tensors)) and not on_gpu(kwargs.get("device")):
             return func(*args, **kwargs)
@@ -188,17 +189,17 @@ class Dispatch(TorchDispatchMode):
     def _computed(self, func: Any, name: str, args: Any, kwargs: Any, tensors: list[Tensor]) -> Any:
         if name in SYNCHRONISING:
             self.counts.add(SYNCHRONISATION)
-        given = mapped(memory_of, args)
+        inputs = mapped(memory_of, args)
         if name == "aten::histc":  # has no kernel for integers on a CPU
-            given = (given[0].float(), *given[1:])
-        result = func(*given, **mapped(memory_of, kwargs))
-        there = {id(tensor.memory): tensor for tensor in tensors if isinstance(tensor, DeviceTensor)}
-        storages = {tensor.memory.untyped_storage().data_ptr() for tensor in there.values()}
-        fresh = any(tensor.untyped_storage().data_ptr() not in storages for tensor in tensors_in(result))
+            inputs = (inputs[0].float(), *inputs[1:])
+        result = func(*inputs, **mapped(memory_of, kwargs))
+        on_device = {id(tensor.memory): tensor for tensor in tensors if isinstance(tensor, DeviceTensor)}
+        storages = {tensor.memory.untyped_storage().data_ptr() for tensor in on_device.values()}
+        allocates = any(tensor.untyped_storage().data_ptr() not in storages for tensor in tensors_in(result))
         written = any(value.alias_info is not None and value.alias_info.is_write for value in func._schema.arguments)
-        if (written or fresh) and not name.startswith(ALLOCATING):  # else it is a view
+        if (written or allocates) and not name.startswith(ALLOCATING):  # else it is a view
             self.counts.add(KERNEL)
-        return mapped(lambda value: there[id(value)] if id(value) in there
+        return mapped(lambda value: on_device[id(value)] if id(value) in on_device
                         else DeviceTensor(value) if isinstance(value, Tensor) else value, result)
 
 

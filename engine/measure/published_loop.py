@@ -80,8 +80,8 @@ class PublishedLoop:
         """Return log probabilities (depth, vocabulary), on the host."""
         drafter, model, device = self.drafter, self.drafter.model, self.drafter.device
         seen = self.context.shape[-2] if self.context.numel() else 0
-        fresh = model.context(self.features[None], model.rotation(torch.arange(seen, self.length, device=device)))
-        self.context = torch.cat([self.context, fresh], -2) if seen else fresh
+        added = model.context(self.features[None], model.rotation(torch.arange(seen, self.length, device=device)))
+        self.context = torch.cat([self.context, added], -2) if seen else added
         tokens = torch.full((1, drafter.block), drafter.mask_id, device=device)
         tokens[0, 0] = self.root
         positions = torch.arange(self.length + drafter.block, device=device)

@@ -44,8 +44,8 @@ class RigWorker:
         self._warm: Any = None  # the tasks that it is warm for
 
     def about(self) -> WorkerFacts:
-        asked = self._laboratory
-        return WorkerFacts(asked.conditions, tuple(asked.methods), tuple(asked.drafters), os.getpid())
+        laboratory = self._laboratory
+        return WorkerFacts(laboratory.conditions, tuple(laboratory.methods), tuple(laboratory.drafters), os.getpid())
 
     def measure(self, task: Task, sweep: Sequence[Any]) -> CellResult:
         """Measure one task. ``sweep`` holds the reference to all tasks, which are read to warm up."""
@@ -130,7 +130,7 @@ class RayWorkers:
 def common_conditions(conditions: Sequence[Conditions]) -> Conditions:
     """Return the conditions of all workers as one; RigError if they differ in more than their hardware."""
     hardware = " + ".join(sorted({one.hardware for one in conditions}))
-    alike = {repr(replace(one, hardware=hardware)) for one in conditions}
-    if len(alike) > 1:
-        raise RigError(f"The Ray workers do not hold the same rig and versions: {'; '.join(sorted(alike))}.")
+    distinct = {repr(replace(one, hardware=hardware)) for one in conditions}
+    if len(distinct) > 1:
+        raise RigError(f"The Ray workers do not hold the same rig and versions: {'; '.join(sorted(distinct))}.")
     return replace(conditions[0], hardware=hardware)

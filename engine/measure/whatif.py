@@ -111,8 +111,8 @@ def _drafters(rig: Rig, text: RunTokens, methods: Sequence[str]) -> Mapping[str,
                 f"{row.accept.__name__} over {row.family}.")
         if not methods and row.drafter_count not in (0, *rig.card.defaults):
             continue
-        alike = (row.family, row.drafter_count) == (method_of_run.family, method_of_run.drafter_count)
-        drafters = rig.drafters_for(method, text.drafters if alike else ())
+        same_kind = (row.family, row.drafter_count) == (method_of_run.family, method_of_run.drafter_count)
+        drafters = rig.drafters_for(method, text.drafters if same_kind else ())
         if methods or all(isinstance(drafter, DFlashDrafter) for drafter in drafters.values()):
             chosen[method] = tuple(drafters)
     return chosen

@@ -20,8 +20,8 @@ FUSED, EAGER = "tree_sdpa", "tree_eager"  # names of attention implementations
 
 
 def tree_mask(*, mask_function: Any, attention_mask: Tensor, dtype: torch.dtype, **_: Any) -> Tensor:
-    """Make the additive mask (1, 1, rows, slots) of a tree. ``attention_mask`` (1, rows, slots) bool says which slots
-    are on a row's path, its own included, so its position is their number minus 1. The rows' own slots are the last."""
+    """Make a tree's additive mask (1, 1, rows, slots). ``attention_mask`` (1, rows, slots) bool says which slots are on
+    a row's path, so its position is their number minus 1. The rows' own slots are the last."""
     rows, slots = attention_mask.shape[1:]
     positions = attention_mask[0].sum(-1) - 1
     by_slot = torch.cat([torch.arange(slots - rows, device=positions.device), positions])

@@ -69,7 +69,7 @@ class TreeCache(Cache):  # type: ignore[misc]  # transformers' types are not rea
         return keys[:, :, :end], values[:, :, :end]
 
     def first_slots(self, length: int) -> dict[int, dict[int, Tensor]]:
-        """A view of the first slots of all layers, as in ``KeptText``."""
+        """Return a view of the first slots of all layers, as in ``KeptText``."""
         return {0: {0: self.slots[..., :length, :]}}
 
     def begin_with(self, slots: dict[int, dict[int, Tensor]], length: int) -> None:
@@ -81,8 +81,8 @@ class TreeCache(Cache):  # type: ignore[misc]  # transformers' types are not rea
         return self.length
 
     def keep(self, rows: Integers, on_device: Tensor) -> None:
-        """Keep these rows of the last pass, in this order: (n,) int32, on the host and on the device. Nothing moves if
-        they already lie in place."""
+        """Keep these rows of the last pass, in this order: (n,) int32, on host and device. Nothing moves if they lie in
+        place."""
         end = self.length + len(rows)
         if rows[-1] != len(rows) - 1:
             if self._bytes is not None:
@@ -126,7 +126,7 @@ class LayeredCache(Cache):  # type: ignore[misc]  # see above
         return held[number][..., :end, :]
 
     def first_slots(self, length: int) -> dict[int, dict[int, Tensor]]:
-        """A view of the first slots of each layer, as in ``KeptText``."""
+        """Return a view of the first slots of each layer, as in ``KeptText``."""
         return {layer: {number: slots[..., :length, :] for number, slots in held.items()}
                 for layer, held in self.slots.items()}
 

@@ -88,9 +88,9 @@ class DeltaMixer(TreeMixer):
         between = (decays[:, :, None] - decays[:, None]).masked_fill_(~tree.seen, -torch.inf).exp_()
         rate = rate.sigmoid().to(wide).T[..., None]
         carried = decays.exp()[..., None]
-        wanted = rate * (value - carried * (key @ state))
+        right_side = rate * (value - carried * (key @ state))
         news = torch.linalg.solve_triangular(
-            rate * between * (key @ key.mT), wanted, upper=False, unitriangular=True)
+            rate * between * (key @ key.mT), right_side, upper=False, unitriangular=True)
         output = carried * (query @ state) + between * (query @ key.mT) @ news
         cache.replays.append(partial(self._commit, held, (columns, above), (decays, key, news)))
         output = mixer.norm(output.transpose(0, 1).flatten(0, 1).to(hidden.dtype), gate.reshape(-1, gate.shape[-1]))

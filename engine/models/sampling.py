@@ -104,8 +104,7 @@ def verification(logits: Tensor, sampling: Sampling, rows: PassRows, adjusted: T
 
 
 class LazyVerification(Verification):
-    """Computes the statistics when one of them is first read, then drops the logits. Acceptance reads only choices; a
-    page or a trace file reads the statistics after the round, and a benchmark never does."""
+    """Computes the statistics when one is first read, then drops the logits. Acceptance reads only choices."""
 
     def __init__(self, choices: GreedyChoices | KnownChoices) -> None:
         self._source: GreedyChoices | KnownChoices | Verification = choices
@@ -143,7 +142,7 @@ class GreedyChoices:
         self._bits = logits.view(torch.int16).numpy() if logits.dtype == torch.bfloat16 else None
 
     def at(self, node: int) -> int:
-        """The most likely token at one node, the first among equals."""
+        """Return the most likely token at one node, the first among equals."""
         if self._bits is not None:
             row = self._bits[node]
             best = int(row.argmax())
@@ -200,8 +199,7 @@ def describe(logits: Tensor, choice: Tensor, left: Tensor | None, rows: PassRows
 
 
 def _greedy_on_cpu(logits: Floats, best: Integers, tokens: Integers, parents: Integers) -> Verification:
-    """Compute the same in numpy: a call takes a fifth of torch's time, and two Python threads do not wait for each
-    other."""
+    """Compute the same in numpy, in a fifth of the time, and without making Python threads wait for each other."""
     rows = max(1, LOGITS_PER_BATCH // logits.shape[-1])
     batches = [_row_statistics(logits[start:start + rows], best[start:start + rows])
                for start in range(0, len(logits), rows)]

@@ -95,8 +95,8 @@ class TorchTarget:
         return FOUR_BITS if self._in_four_bits else str(self.model.dtype).removeprefix("torch.")
 
     def enable_int4(self, rule: LevelsRule | None = None) -> bool:
-        """Multiply with 4-bit weights, if the rule finds them (see ``PackedLinear``); return whether it does. Needs a
-        model in bfloat16; call it before the first prompt."""
+        """Multiply with 4-bit weights, if the rule finds them (see ``PackedLinear``); return whether it does. Call it
+        on a bfloat16 model before the first prompt."""
         with torch.inference_mode():
             self._in_four_bits = isinstance(self.fastest, FusedPass) and self.fastest.enable_int4(rule)
         return self._in_four_bits
@@ -174,7 +174,7 @@ class TorchTarget:
 
     @cached_property
     def _prefill_rows(self) -> int | None:
-        """Rows of a pass over a prompt; None if one pass reads the whole prompt, because layers keep a state or rotary
+        """Rows of a pass over a prompt; None if one pass must read the whole prompt, because layers keep a state or
         angles depend on the length."""
         if self.recurrent_layers or length_of_switch(self.config) or not is_steady(self.config):
             return None
@@ -194,8 +194,8 @@ class TorchTarget:
 
     @in_inference_mode
     def kept_text(self) -> KeptText | None:
-        """Return the prefix that a later text can reuse, as views, or None: prompt and answer in int4, whose bits do
-        not depend on the pass that reads them, otherwise the full passes of the prompt."""
+        """Return the prefix that a later text can reuse, as views, or None: in int4, whose bits do not depend on the
+        pass, prompt and answer; otherwise the prompt's full passes."""
         if self._cache is None or not self._tokens:
             return None
         token_ids = np.concatenate(self._tokens)
@@ -220,8 +220,8 @@ class TorchTarget:
 
     @in_inference_mode
     def look_ahead(self, block: Sequence[int], forward: FusedPass) -> tuple[int, Tensor]:
-        """Run a causal pass over a block behind the committed rows, cut to the cache's free rows, and keep nothing.
-        Returns the choice after the block's first token, and the logits (rows, vocabulary)."""
+        """Run a causal pass over a block behind the committed rows, and keep nothing. Returns the choice after the
+        block's first token, and the logits (rows, vocabulary)."""
         cache = self._open_cache
         assert isinstance(cache, TreeCache)
         tokens = torch.tensor(block[:cache.slots.shape[-2] - cache.length], device=self.device)

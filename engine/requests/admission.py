@@ -116,7 +116,7 @@ class Admission:
             return sum(not besides or place.run != besides for place in self._line) + self._idle_waiters
 
     def running(self) -> int:
-        """Return how many share the machine now."""
+        """Return how many runs share the machine now."""
         with self._change:
             return sum(place.begun for place in self._line)
 

@@ -35,7 +35,7 @@ class Prompt:
 
 
 def read_prompts(path: Path) -> list[Prompt]:
-    """The prompts of a file; RequestError names the first line that is not a prompt."""
+    """Return the prompts of a file; RequestError names the first line that is not a prompt."""
     try:
         with open_file(path) as file:
             return prompts_from(file.read(MAX_FILE_BYTES + 1), path.name)
@@ -44,7 +44,7 @@ def read_prompts(path: Path) -> list[Prompt]:
 
 
 def prompts_from(data: bytes, name: str) -> list[Prompt]:
-    """The prompts in a file's bytes, see ``read_prompts``."""
+    """Return the prompts in a file's bytes, see ``read_prompts``."""
     if len(data) > MAX_FILE_BYTES:
         raise RequestError(f"The prompt file {name} is larger than {MAX_FILE_BYTES >> 20} MB, which is the most "
                            "that is read; split it.")
@@ -80,7 +80,7 @@ def _prompt(row: str, where: str) -> Prompt:
 
 
 def check_text(name: str, text: Any) -> str:
-    """The text; RequestError if it is something else, or holds a lone surrogate, which cannot be encoded."""
+    """Return the text; RequestError if it is something else, or holds a lone surrogate, which cannot be encoded."""
     if not isinstance(text, str):
         raise RequestError(f"{name} is {shown(text)}; it has to be a text.")
     try:
@@ -92,7 +92,7 @@ def check_text(name: str, text: Any) -> str:
 
 
 def turns_from(value: Any) -> tuple[Turn, ...]:
-    """The turns in a list of [role, text] or {"role", "content"}; RequestError names the first that is neither."""
+    """Return the turns in a list of [role, text] or {"role", "content"}; RequestError names the first invalid one."""
     if not isinstance(value, list | tuple | NoneType):
         raise RequestError(f"The turns are {shown(value)}; they have to be a list of turns.")
     turns = []
@@ -114,5 +114,5 @@ def familiar(prompt: str, kinds: Sequence[str]) -> bool:
 
 
 def compiled(kind: str) -> re.Pattern[str]:
-    """The compiled expression, which Python keeps."""
+    """Return the compiled expression, which Python caches."""
     return re.compile(kind, re.IGNORECASE | re.DOTALL)

@@ -44,8 +44,8 @@ SERVER_KEY = "CANOPY_SERVER_KEY"  # the environment variable with a server's key
 
 @dataclass(frozen=True)
 class RigPair:
-    """A target and the drafters for it, each a folder or a model id with or without a revision. Of a small rig, for a
-    CPU: about how many GB are downloaded, and its memory in bfloat16 and in int4, 0 if its layers have none."""
+    """A target and its drafters, each a folder or a model id with or without a revision. Of a small rig for a CPU: GB
+    to download, and of memory in bfloat16 and int4 (0: its layers have none)."""
 
     target: str
     drafters: tuple[str, ...]
@@ -97,7 +97,7 @@ NAMED: Mapping[str, RigPair] = MappingProxyType({
 
 
 def rig_names() -> list[str]:
-    """The rigs in the assets folder, then those on the hub."""
+    """Return the rigs in the assets folder, then those on the hub."""
     return sorted(path.parent.name for path in RIGS_FOLDER.glob("*/rig.json")) + list(NAMED)
 
 
@@ -109,7 +109,7 @@ class DefaultSetting(TypedDict, total=False):
 
 
 def default_setting(rig: str) -> DefaultSetting:
-    """What the card of a shipped rig names; empty for other rigs."""
+    """Return what the card of a shipped rig names; {} for other rigs."""
     if rig not in {path.parent.name for path in RIGS_FOLDER.glob("*/rig.json")}:
         return {}
     card = json.loads((RIGS_FOLDER / rig / "rig.json").read_text("utf8"))
@@ -117,7 +117,7 @@ def default_setting(rig: str) -> DefaultSetting:
 
 
 def pair_of(rig: str) -> RigPair:
-    """The pair that a rig's name or its TARGET::DRAFTER stands for."""
+    """Return the pair that a rig's name or its TARGET::DRAFTER stands for."""
     if rig in NAMED:
         return NAMED[rig]
     if is_address(rig):
@@ -136,8 +136,8 @@ def is_address(rig: str) -> bool:
 
 
 def server_address(rig: str) -> str:
-    """The address without a trailing slash or ``/v1``, and #MODEL if one is named; RigError if it is not an
-    address, or contains a secret."""
+    """Return the address without a trailing slash or ``/v1``, with #MODEL if it is named; RigError if it is no address,
+    or contains a secret."""
     try:
         parts = urlsplit(rig.strip())
         secret, host, _ = parts.username is not None or parts.password is not None, parts.hostname, parts.port
@@ -164,7 +164,7 @@ def is_folder(name: str) -> bool:
 
 
 def from_hub(rig: str) -> tuple[str, ...]:
-    """The model ids that a rig needs from the hub; none for a local rig, or for a name that is not a rig's."""
+    """Return the model ids that a rig needs from the hub; () for a local rig or an unknown name."""
     try:
         pair = pair_of(rig)  # refuses a server's address, too
     except RigError:

@@ -80,7 +80,7 @@ def load(path: Path) -> Trace:
 
 
 def loads(data: bytes, name: str = "the trace") -> Trace:
-    """A trace from the bytes of a file."""
+    """Return a trace from the bytes of a file."""
     check_size(len(data), name)
     return gather(_lines(FileLines(BytesIO(data), name), name))
 
@@ -112,8 +112,8 @@ class TraceTail:
         self._number = 0  # the file's own
 
     def lines(self) -> list[Line]:
-        """The lines completed since the last call, at most one step's worth, so that it returns soon. TraceError if
-        the file cannot be read, is not a trace, or is too large."""
+        """Return the lines completed since the last call, one step's worth at most. TraceError if the file cannot be
+        read, is not a trace, or is too large."""
         if self._rows is None:
             file = open_trace(self.path)
             self._number, self._rows = os.fstat(file.fileno()).st_ino, FileLines(file, self.path.name)
@@ -219,7 +219,7 @@ class LineReader:
 
 
 def read_header(value: Mapping[str, Any]) -> Header:
-    """A header; what a recorder may leave out is empty text, or 0."""
+    """Read a header; what a recorder may leave out is empty text, or 0."""
     blank = {"request": {}, "prompt": "", "drafters": [], "hardware": "", "dtype": "", "context_limit": 0, "pieces": {},
              "revisions": {}, "rig": value.get("engine", "")}
     fields = {**blank, **_current_names(value)}
@@ -281,7 +281,7 @@ def _arrays(value: Any, kinds: Mapping[str, str], what: str) -> dict[str, Any]:
 
 
 def _tree(arrays: Mapping[str, Any]) -> DraftTree:
-    """The tree of a line; if it does not say which drafter proposed a node, the first did."""
+    """Return the tree of a line; if it does not say which drafter proposed a node, the first did."""
     shape = arrays["tokens"].shape
     first, unknown = np.ones(shape, np.int32), np.full(shape, np.nan, np.float32)
     first[0] = unknown[0] = 0
@@ -290,7 +290,7 @@ def _tree(arrays: Mapping[str, Any]) -> DraftTree:
 
 
 def _followed_choices(tree: DraftTree, acceptance: Acceptance) -> Integers:
-    """The choices that the walk followed, (n,) int32."""
+    """Return the choices that the walk followed, (n,) int32."""
     choice = np.full(len(tree), NOT_RECORDED, np.int32)
     choice[acceptance.keep[:-1]] = tree.tokens[acceptance.keep[1:]]
     choice[acceptance.keep[-1]] = acceptance.bonus
@@ -312,7 +312,7 @@ def check_bool(value: Any, name: str) -> bool:
 
 
 def packed_array(value: Any, name: str, *dtypes: str) -> Any:
-    """A new array from its {dtype, shape, data}, of one of these dtypes."""
+    """Return a new array from its {dtype, shape, data}, of one of these dtypes."""
     value = check_object(value, name)
     dtype, data = value["dtype"], value["data"]
     if dtype not in dtypes:
@@ -329,7 +329,7 @@ def packed_array(value: Any, name: str, *dtypes: str) -> Any:
 
 
 def read_pieces(value: Any, name: str = "pieces") -> dict[int, Piece]:
-    """Tokens' texts by their ids, or by their positions."""
+    """Read tokens' texts by their ids, or by their positions."""
     texts = check_object(value, name)
     if len(texts) > MAX_PIECES:
         raise ValueError(f"the text of {len(texts):,} tokens; {MAX_PIECES:,} are allowed")
@@ -343,7 +343,7 @@ def read_pieces(value: Any, name: str = "pieces") -> dict[int, Piece]:
 
 
 def read_request(value: Any, name: str) -> Request:
-    """A request. The method may have any name, since rounds are shown by their contents."""
+    """Read a request. The method may have any name, because rounds are shown by their contents."""
     default = Request(())
     fields = {"method": "unknown", "prompt_ids": [], "budget": 0, "max_tokens": 0, "sampling": {}, "stop_ids": [],
              "split": default.split, "pace": default.pace, **check_object(value, name)}
@@ -357,7 +357,7 @@ def read_request(value: Any, name: str) -> Request:
 
 
 def read_revisions(value: Any, name: str) -> dict[str, str]:
-    """Versions by the name of what they belong to."""
+    """Read versions by the name of what they belong to."""
     revisions = check_object(value, name)
     if len(revisions) > MAX_REVISIONS:
         raise ValueError(f"{len(revisions):,} revisions; {MAX_REVISIONS} are allowed")
@@ -374,7 +374,7 @@ def read_curve(value: Any, name: str) -> tuple[MeasuredBudget, ...]:
 
 
 def read_turns(value: Any, name: str) -> Any:
-    """The conversation before the prompt, in whole characters."""
+    """Read the conversation before the prompt, in whole characters."""
     turns = turns_from(value)
     for _, words in turns:
         check_prompt(words, name)

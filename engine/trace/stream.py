@@ -54,12 +54,12 @@ class FileLines:
 
     def step(self) -> list[bytes]:
         """Read about ``STEP_BYTES``, and return the lines that end in them."""
-        fresh: list[bytes] = []
+        chunks: list[bytes] = []
         size, self.ended = 0, False
         try:
             while not self.ended and size < STEP_BYTES:
                 chunk = next(self._chunks)
-                fresh.append(chunk)
+                chunks.append(chunk)
                 size += len(chunk)
                 self.ended = not chunk
         except zlib.error as error:
@@ -67,7 +67,7 @@ class FileLines:
         self._unpacked_bytes += size
         if self._unpacked_bytes > MAX_UNPACKED_BYTES:
             raise self._too_large(f"unpacks to more than {MAX_UNPACKED_BYTES:,} bytes")
-        *rows, self._rest = b"".join([self._rest, *fresh]).split(b"\n")
+        *rows, self._rest = b"".join([self._rest, *chunks]).split(b"\n")
         if len(self._rest) > MAX_LINE_BYTES:
             raise self._too_large(f"has a line of more than {MAX_LINE_BYTES:,} bytes")
         return rows
@@ -112,12 +112,12 @@ class FileLines:
 
     def _read(self) -> bytes:
         try:
-            fresh = self._file.read(STEP_BYTES)
+            data = self._file.read(STEP_BYTES)
         except OSError as error:
             raise TraceError(f"The trace {self._name} cannot be read: {cause_of(error)}.") from error
-        self.read_bytes += len(fresh)
+        self.read_bytes += len(data)
         check_size(self.read_bytes, self._name)
-        return fresh
+        return data
 
     def _too_large(self, what: str) -> TraceError:
         return TraceError(f"{self._name} {what}, which is the most that is read.")

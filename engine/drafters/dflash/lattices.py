@@ -75,8 +75,8 @@ class CandidateSelector(nn.Module):
     def edges(self, hidden: Tensor, predecessors: Tensor, candidates: Tensor) -> Tensor:
         """Return what transitions from predecessors (…, m) to candidates (…, k) of slots with hidden states (…, hidden)
         add to the unary logits, (…, m, k)."""
-        asked = self.predecessor_codebook[predecessors] * self.hidden_projection(hidden)[..., None, :]
-        edges: Tensor = asked @ self.successor_codebook[candidates].transpose(-1, -2)
+        projected = self.predecessor_codebook[predecessors] * self.hidden_projection(hidden)[..., None, :]
+        edges: Tensor = projected @ self.successor_codebook[candidates].transpose(-1, -2)
         return edges
 
     def lattices(self, logits: Tensor, hidden: Tensor, roots: Tensor, width: int) -> list[Lattice]:
@@ -110,10 +110,10 @@ class MarkovHead(nn.Module):
     def forward(self, hidden: Tensor, predecessors: Tensor) -> Tensor:
         """Return what predecessors (m,) add to the logits of a slot with this hidden state (hidden size,): (m,
         vocabulary)."""
-        known: Tensor = self.markov_w1(predecessors)
+        embedded: Tensor = self.markov_w1(predecessors)
         if self.gate_proj is not None:
-            known = self.gate_proj(torch.cat([hidden.expand(len(known), -1), known], -1)).sigmoid() * known
-        bias: Tensor = self.markov_w2(known)
+            embedded = self.gate_proj(torch.cat([hidden.expand(len(embedded), -1), embedded], -1)).sigmoid() * embedded
+        bias: Tensor = self.markov_w2(embedded)
         return bias
 
 
