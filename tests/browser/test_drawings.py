@@ -11,7 +11,7 @@ import pytest
 from engine.records import Lattice
 from engine.trace import Trace, dumps
 from tests.browser.conftest import Watched
-from tests.browser.doing import STAGE, exported, go, run, upload
+from tests.browser.doing import STAGE, ask, exported, go, run, upload
 from tests.browser.serve import wide_trace
 from tests.engine.material import ancestors
 from tests.explorer.scripted import scripted_trace
@@ -104,6 +104,7 @@ def test_a_large_tree_is_drawn_as_its_trace_says(onlooker: Watched) -> None:
 
 def test_a_live_run_is_drawn_as_its_trace_says(onlooker: Watched) -> None:
     page = onlooker.show("#mode=workbench")
+    ask(page, "A question that nobody asked before")
     run(page, "merged")
     trace = exported(page)
     for index in (0, len(trace.entries) // 2, len(trace.entries) - 1):

@@ -15,10 +15,18 @@ DRAWN = "document.querySelectorAll('[data-panel=tree] [role=treeitem]').length"
 
 
 @pytest.fixture
-def page(watched: Watched, address: str) -> Any:
-    """The page on the fourth round of the merged recording."""
-    page = watched.open(f"{address}#trace=merged&mode=workbench&round=4")
-    page.wait_for_function(f"{STAGE}.current === 3")
+def page(onlooker: Watched) -> Any:
+    """The page on the fourth round of the merged recording. A test may leave anything that another run takes away, and
+    a button pressed."""
+    page = onlooker.page
+    page.emulate_media(reduced_motion="reduce")
+    page.mouse.move(0, 0)
+    onlooker.show("#trace=plain&mode=workbench")
+    onlooker.show("#trace=merged&mode=workbench&round=4")
+    page.wait_for_function(f"{STAGE}.value.run === 'merged' && {STAGE}.current === 3")
+    for pressed in page.locator(":is([data-panel=tree], .cs-timeline) button[aria-pressed=true]:visible").all():
+        pressed.click()
+    page.wait_for_function("Canopy.parts.frames.settled")
     return page
 
 
@@ -46,7 +54,7 @@ def test_a_tree_can_be_shaded_by_how_often_its_positions_were_kept(page: Any) ->
 
 def test_an_icicle_zooms_into_a_subtree_and_back(page: Any) -> None:
     page.locator("[data-panel=tree] button", has_text="icicle").click()
-    page.add_style_tag(content="[data-panel=tree] { height: 130px !important; }")
+    low = page.add_style_tag(content="[data-panel=tree] { height: 130px !important; }")
     words = page.locator("[data-panel=tree] .cp-cell-text.is-normal")
     page.wait_for_function(f"Canopy.parts.frames.settled && {TREE}.height < 120")
     assert words.count() == 0
@@ -65,6 +73,7 @@ def test_an_icicle_zooms_into_a_subtree_and_back(page: Any) -> None:
     page.wait_for_function(f"{TREE}.marks.cellBox(1).wide > {whole[1]}")
     page.locator("[data-panel=tree] button", has_text="fit").click()
     assert page.evaluate(wide) == whole
+    low.evaluate("(style) => style.remove()")
 
 
 def test_rounds_in_quick_succession_are_whole_trees_and_one_round_in_all_panels(page: Any) -> None:
@@ -82,6 +91,7 @@ def test_rounds_in_quick_succession_are_whole_trees_and_one_round_in_all_panels(
             partial += Number(tree.round.index > 0 && tree.limit !== null);
             apart += Number(new Set(shown()).size > 2); // one round takes the place of another
         }
+        delete performance.now;
         return [partial, apart];
     }""")
     assert partial == apart == 0
@@ -189,7 +199,7 @@ def test_a_budget_is_tried_out_on_the_shown_round_and_then_run_in_full(watched: 
     start(page, "ddtree")
     finish(page)
     assert page.evaluate(f"[{STAGE}.header.budget, {STAGE}.header.pace]") == [tried // 2, "fixed"]
-    assert page.locator(".cp-budget-point:not(.is-own)").count() == 2, "the first run"
+    page.wait_for_function("document.querySelectorAll('.cp-budget-point:not(.is-own)').length === 2")  # the first run
 
 
 def test_a_prediction_is_drawn_while_the_run_goes_on(watched: Watched, address: str) -> None:
@@ -206,10 +216,12 @@ def test_a_prediction_is_asked_for_again_if_something_was_measured_while_it_was_
     predicted(page, "tau")
     assert page.evaluate(f"""(() => {{
       const [stage, panel] = [{STAGE}, {BUDGET}];
+      const {{ budgets }} = stage.server;
       let asked = 0;
       stage.server.budgets = () => {{ asked += 1; return new Promise(() => {{}}); }};
       stage.comparison = {{ ...stage.comparison, speed: {{ ...stage.comparison.speed, withheld: "too unsteady" }} }};
       panel.draw(stage.round);
+      stage.server.budgets = budgets;
       return asked;
     }})()""") == 1
 
