@@ -33,6 +33,7 @@ $(VENV)/.ready: requirements.txt requirements.lock requirements-ray.txt requirem
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes --no-deps -r requirements.lock
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements-dev.txt
 	-$(BIN)/python -m engine fetch --rig smollm2  # offline: later, at the first use
+	-$(BIN)/python -c "from engine.models.passes import compiled_product; compiled_product()"  # which numba keeps
 	touch $@
 
 # requirements.lock: every package that requirements.txt needs, with version and hashes, except torch, whose wheel differs

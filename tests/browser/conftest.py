@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Page, ViewportSize, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Page, Request, ViewportSize, sync_playwright
 
 from tests.running import PORT, ROOT, free_port, served
 
@@ -54,9 +54,10 @@ def browser() -> Iterator[Browser]:
 
 @dataclass
 class Watched:
-    """A page with everything it complained of or asked for elsewhere."""
+    """A page with everything it complained of or asked for elsewhere, and the requests that are under way."""
 
     page: Page
+    pending: set[Request] = field(default_factory=set)
     complaints: list[str] = field(default_factory=list)
     foreign: list[str] = field(default_factory=list)
 
@@ -104,6 +105,9 @@ def watch_page(page: Page, address: str) -> Watched:
     page.on("pageerror", lambda error: watched.complaints.append(f"{error} {error.stack}"))
     page.on("request", lambda asked: watched.foreign.append(asked.url)
             if not asked.url.startswith((address, "data:", "blob:", "about:")) else None)
+    page.on("request", lambda begun: watched.pending.update([begun]))
+    page.on("requestfinished", lambda ended: watched.pending.difference_update([ended]))
+    page.on("requestfailed", lambda ended: watched.pending.difference_update([ended]))
     return watched
 
 

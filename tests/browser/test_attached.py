@@ -38,7 +38,7 @@ def check_settings(page: Page) -> None:
     """What the server decides cannot be set."""
     for name in ("steps", "budget", "pace", "split"):
         page.wait_for_function(f"document.querySelector('#canopy-{name} input').disabled")
-        assert page.locator(f"#canopy-{name}").is_hidden()
+        page.locator(f"#canopy-{name}").wait_for(state="hidden")
     assert page.locator("#canopy-temperature input").is_enabled()
 
 
@@ -46,7 +46,8 @@ def check_run(page: Page) -> None:
     page.wait_for_function("document.querySelector('#canopy-method input').value === 'served'")
     page.locator("#canopy-prompt textarea").fill("Count.")
     page.get_by_role("button", name="▶ Run").click()
-    page.wait_for_function("Canopy.parts.stage.value.state === 'done' && Canopy.parts.stage.header.engine")
+    page.wait_for_function("""Canopy.parts.stage.value.state === 'done' && Canopy.parts.stage.header.engine
+        && Canopy.parts.frames.settled""")
     seen = dict(page.evaluate("""Array.from(document.querySelectorAll(".cs-metric:not([hidden])"), (item) => [
         item.className.match(/cs-metric-(\\w+)/)[1], item.querySelector(".cs-number").textContent])"""))
     assert seen.pop("speed") != "–"

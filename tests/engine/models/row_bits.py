@@ -16,9 +16,6 @@ import torch
 from pytest import MonkeyPatch
 from torch import Tensor, nn
 
-# What a process holds a family to is read when it first computes: until then one process may import for all of them.
-import engine.models.compiled
-import engine.models.passes  # noqa: F401
 from engine.models.level_product import CompiledProduct
 from engine.models.packed_linear import GROUP, HIGHEST, Levels, PackedHead, PackedInt4, PackedLinear
 
@@ -131,6 +128,9 @@ def compare_family(family: str, each: int, counts: Sequence[int]) -> None:
 
 
 def main(each: int, *counts: int) -> None:
+    # What a process holds a family to is read when it first computes: until then one process may import for all.
+    import engine.models.passes  # noqa: F401
+
     for family in FAMILIES:
         process = os.fork()
         if not process:
