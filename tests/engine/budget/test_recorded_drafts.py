@@ -132,14 +132,21 @@ def test_a_curve_that_makes_drafting_too_cheap_is_corrected(case: str) -> None:
     assert unaware > 1.06 and of_plain(rig, truth, 64, believed) - 1 < 0.75 * (unaware - 1)
 
 
+def mean_of_all() -> float:
+    return float(np.mean([of_plain(rig, costs, 64) for rig, costs in ALL.values()]))
+
+
+@pytest.fixture(scope="module")
+def usual() -> float:
+    return mean_of_all()
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", [
     "DECAY", "PRIOR", "EXPLORATION", "INITIAL_BALANCE", "FIRST_DRAFT_SLACK", "MAX_FIRST_NODES", "MAX_DELAY"])
-def test_no_constant_is_tuned(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    def mean() -> float:
-        return float(np.mean([of_plain(rig, costs, 64) for rig, costs in ALL.values()]))
-    usual, value = mean(), getattr(auto, name)
+def test_no_constant_is_tuned(name: str, usual: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    value = getattr(auto, name)
     others = {"DECAY": (0.9, 0.975), "MAX_FIRST_NODES": (12, 32), "MAX_DELAY": (1.5, 4.0)}
     for other in others.get(name, (value / 2, value * 2)):
         monkeypatch.setattr(auto, name, other)
-        assert abs(mean() - usual) < 0.015, other
+        assert abs(mean_of_all() - usual) < 0.015, other
