@@ -36,19 +36,16 @@ export class Check extends Tool {
     for (const drafter of new Set(findings.map((finding) => finding.drafter))) {
       html("h3", "", parent, drafter ? `Drafter ${drafter}` : "The target");
       const list = html("ul", "", parent);
-      for (const finding of findings) if (finding.drafter === drafter) list.append(this.findingItem(finding));
+      for (const { name, status, seen, advice } of findings.filter((finding) => finding.drafter === drafter)) {
+        const item = html("li", "lab-finding", list);
+        item.dataset.status = status;
+        html("span", { class: "lab-verdict-glyph", title: status }, item, GLYPHS[status]);
+        const text = html("div", "", item);
+        html("strong", "", text, name);
+        html("span", "lab-tag", text, status);
+        html("p", "", text, seen);
+        if (advice) html("p", "lab-advice", text, `→ ${advice}`);
+      }
     }
-  }
-
-  findingItem(/** @type {DoctorFinding} */ { name, status, seen, advice }) {
-    const item = html("li", "lab-finding");
-    item.dataset.status = status;
-    html("span", { class: "lab-verdict-glyph", title: status }, item, GLYPHS[status]);
-    const text = html("div", "", item);
-    html("strong", "", text, name);
-    html("span", "lab-tag", text, status);
-    html("p", "", text, seen);
-    if (advice) html("p", "lab-advice", text, `→ ${advice}`);
-    return item;
   }
 }

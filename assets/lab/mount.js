@@ -253,19 +253,16 @@ export class Lab extends EventEmitter {
     const { lost } = this;
     if (error || lost) this.sweep.fail(error);
     this.lost = error === LOST;
-    if (!("error" in answer)) this.update(answer, lost);
+    if (!("error" in answer)) {
+      const key = (/** @type {types.SweepProgress} */ progress) => [progress.sweep, progress.done, progress.state].join(" ");
+      const isNew = lost || key(answer) !== key(this.progress) || !this.curves;
+      this.progress = answer;
+      this.root.classList.toggle("is-other-rig", Boolean(answer.other_rig));
+      this.emit("progress");
+      if (isNew) this.reload();
+    }
     clearTimeout(this.timer);
     if (this.shown || this.busy) this.timer = setTimeout(() => this.refresh(), this.busy ? BUSY_MS : IDLE_MS);
-  }
-
-  /** @param {types.SweepProgress} answer @param {boolean} anew */
-  update(answer, anew) {
-    const key = (/** @type {types.SweepProgress} */ progress) => [progress.sweep, progress.done, progress.state].join(" ");
-    const moved = anew || key(answer) !== key(this.progress) || !this.curves;
-    this.progress = answer;
-    this.root.classList.toggle("is-other-rig", Boolean(answer.other_rig));
-    this.emit("progress");
-    if (moved) this.reload();
   }
 
   // Reloads curves and table after a measurement, the end of a run, or another choice of sweep.

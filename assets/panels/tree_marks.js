@@ -72,8 +72,7 @@ export class TreeMarks {
     this.deferredItems.begin();
   }
 
-  // The node that the pointer means at a place of the panel.
-  /** @param {number} x @param {number} y @returns {number | null} */
+  /** The node that the pointer means at a place of the panel. @param {number} x @param {number} y @returns {number | null} */
   nearest(x, y) {
     const { round, layout } = this.panel;
     let best = null;

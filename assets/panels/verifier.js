@@ -153,8 +153,7 @@ class VerifierPanel extends Panel {
     return row;
   }
 
-  // The target's other likely tokens; a run can be branched off with each.
-  /** @param {Step} step @param {Element} row */
+  /** The target's other likely tokens; a run can be branched off with each. @param {Step} step @param {Element} row */
   addAlternatives(step, row) {
     const box = html("div", "cp-others", row, "or ");
     for (const { token, p } of step.others) {

@@ -26,10 +26,14 @@ export const knownRun = (name = "") => (/** @type {AbortSignal} */ signal) => li
 
 /** @param {string} name @param {AbortSignal} signal @param {RequestInit} [begin] @returns {AsyncGenerator<StreamLine[]>} */
 async function* linesOf(name, signal, begin) {
-  const had = { run: name, named: "", count: 0, ended: false }; // `count`: of lines other than state and about
+  const had = { run: name, named: "", count: 0, ended: false }; // state and about lines are not counted
   for (let tries = 0; tries <= TRIES; tries++) {
     try {
-      for await (const lines of batchesOf(await requestLines(had, had.run ? { signal } : { ...begin, signal }))) {
+      const { run, count } = had;
+      const rest = run && `/${encodeURIComponent(run)}?from=${count}`; // after the last line that was received
+      const answer = await fetch(routeTo(`canopy/runs${rest}`), run ? { signal } : { ...begin, signal });
+      const refusal = answer.ok ? "" : `${JSON.stringify({ state: "error", run, message: (await answer.json()).detail })}\n`;
+      for await (const lines of batchesOf(refusal ? new Response(refusal) : answer)) {
         tries = 0;
         for (const line of lines) {
           had.ended = "state" in line && ENDED.includes(line.state);
@@ -46,13 +50,6 @@ async function* linesOf(name, signal, begin) {
     await pause(BETWEEN_TRIES_MS);
   }
   throw new Error("The connection was lost.");
-}
-
-/** Requests the lines after the last one received.
- *  @param {{ run: string, count: number }} had @param {RequestInit} asked */
-async function requestLines({ run, count }, asked) {
-  const answer = await fetch(routeTo(`canopy/runs${run && `/${encodeURIComponent(run)}?from=${count}`}`), asked);
-  return answer.ok ? answer : new Response(`${JSON.stringify({ state: "error", run, message: (await answer.json()).detail })}\n`);
 }
 
 // Yields the parsed lines of a response, in batches.

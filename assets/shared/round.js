@@ -80,11 +80,6 @@ function draft(packed) {
   return { depth, rows, k, tokens: array(packed.tokens), logprobs: array(packed.logprobs), follow: rows > 1 ? array(packed.follow) : null };
 }
 
-// The mean node confidence of a tree, μ: NaN if its probabilities are not known.
-function confidence(/** @type {Tree} */ { n, logprobs }) {
-  return n > 1 ? Array.from(logprobs.subarray(1), Math.exp).reduce((sum, chance) => sum + chance, 0) / (n - 1) : 0;
-}
-
 /** @param {lines.Entry} line @param {Header} header @param {Map<number, Piece>} named @param {Round} [before] the previous round
  *  @returns {Round} */
 export function readRound({ round, elapsed_seconds: elapsed, shared: others }, header, named, before) {
@@ -108,7 +103,7 @@ export function readRound({ round, elapsed_seconds: elapsed, shared: others }, h
     trials: trials && { nodes: array(trials.nodes), chances: array(trials.chances), draws: array(trials.draws) },
     // the drafted trees of which no node was verified
     rejectedTrees: candidates.map((tree, place) => ({ drafter: place + 1, ...tree })).filter(({ n, drafter }) => n > 1 && !(verified & (1 << (drafter - 1)))),
-    drafts: round.drafts.map(draft), scores: candidates.map(confidence),
+    drafts: round.drafts.map(draft), scores: candidates.map(({ n, logprobs }) => (n > 1 ? Array.from(logprobs.subarray(1), Math.exp).reduce((sum, p) => sum + p, 0) / (n - 1) : 0)), // μ
     seconds, spent: Object.values(seconds).reduce((sum, part) => sum + part, 0), method: header.method, budget: header.budget, engine: header.engine || "",
     chunked: Boolean(header.chunked),
     drafterNames: Array.from(header.drafters),
@@ -156,16 +151,17 @@ function readHeader({ request: { prompt_ids, stop_ids, sampling, ...request }, .
 
 // A run, built up line by line.
 export class DecodedRun {
+  header = /** @type {Header | null} */ (null);
+  rounds = /** @type {Round[]} */ ([]);
+  end = /** @type {lines.End | null} */ (null);
+  pieces = /** @type {Map<number, Piece>} */ (new Map());
+  texts = /** @type {Map<number, Piece>} */ (new Map()); // by position
+  rewritten = false; // whether the text of an earlier token has changed
+  present = new Present();
+  lines = /** @type {lines.StreamLine[]} */ ([]); // of a live run, as they came
+
   constructor(/** @type {string} */ name) {
     this.name = name;
-    this.header = /** @type {Header | null} */ (null);
-    this.rounds = /** @type {Round[]} */ ([]);
-    this.end = /** @type {lines.End | null} */ (null);
-    this.pieces = /** @type {Map<number, Piece>} */ (new Map());
-    this.texts = /** @type {Map<number, Piece>} */ (new Map()); // by position
-    this.rewritten = false; // whether the text of an earlier token has changed
-    this.present = new Present();
-    this.lines = /** @type {lines.StreamLine[]} */ ([]); // of a live run, as they came
   }
 
   read(/** @type {lines.StreamLine} */ line) {
@@ -177,7 +173,7 @@ export class DecodedRun {
       this.readTexts(line.texts, line.round.start);
       const round = readRound(line, this.header, this.pieces, this.rounds.at(-1));
       this.rounds.push(round);
-      this.present.note(round);
+      this.present.add(round);
     } else if ("end" in line) {
       this.end = line.end;
       this.readTexts(line.end.texts, Infinity);
@@ -269,14 +265,12 @@ export function figuresOf(/** @type {Round[]} */ rounds) {
 
 // What the trees of a run contain: origins of nodes, trees that were not chosen, transitions, and whether rounds were shared.
 export class Present {
-  constructor() {
-    this.origins = /** @type {Set<Origin>} */ (new Set());
-    this.rejectedTrees = false;
-    this.lattice = false;
-    this.shared = false;
-  }
+  origins = /** @type {Set<Origin>} */ (new Set());
+  rejectedTrees = false;
+  lattice = false;
+  shared = false;
 
-  note(/** @type {Round} */ round) {
+  add(/** @type {Round} */ round) {
     for (let node = 0; node < round.n; node++) this.origins.add(round.origin(node));
     this.rejectedTrees = this.rejectedTrees || round.rejectedTrees.length > 0;
     this.lattice = this.lattice || round.drafts.some(({ follow }) => follow !== null);

@@ -34,8 +34,7 @@ export class Axis {
     return Math.max(0, (after < 0 ? this.edges.length : after) - 1 - (after < 0 ? 1 : 0));
   }
 
-  // Makes what is seen ``factor`` times as long, around the place at a pixel.
-  /** @param {number} factor @param {number} pixel */
+  /** Makes what is seen ``factor`` times as long, around the place at a pixel. @param {number} factor @param {number} pixel */
   zoom(factor, pixel) {
     const { end } = this;
     const fixedPlace = this.from + (pixel / this.width) * (this.to - this.from);

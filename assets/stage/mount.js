@@ -79,8 +79,7 @@ function build(stage, header, host, { recordings: listed, shares }) {
   return parts;
 }
 
-// The mode and the state as attributes, for the style sheet.
-/** @param {Stage} stage @param {HTMLElement} root */
+/** The mode and the state as attributes, for the style sheet. @param {Stage} stage @param {HTMLElement} root */
 function trackModeAndHeight(stage, root) {
   const mark = () => {
     document.body.dataset.canopyMode = root.dataset.mode = stage.mode;
@@ -96,11 +95,11 @@ function trackModeAndHeight(stage, root) {
 async function begin(parts, opening, name) {
   const { stage, address, notices, film } = parts;
   const asked = Address.opened;
-  const { lostRun: kept } = controls;
+  const { lostRun } = controls;
   stage.on("state", () => stage.pending && uncover(stage)); // at the latest when there is something to say
   stage.settings = { method: asked.method ?? undefined, budget: asked.budget ?? undefined };
   stage.setMode(asked.mode);
-  if (kept) stage.read(kept);
+  if (lostRun) stage.read(lostRun);
   else if (name && (!asked.trace || asked.trace === name)) await stage.follow(opening);
   const restored = await address.restore();
   if (asked.trace === name) stage.emit("opened", {});
@@ -111,8 +110,8 @@ async function begin(parts, opening, name) {
     await stage.follow(opening);
     if (gone && !asked.ask) notices.fail(gone);
   }
-  if (kept) notices.runAgain("The server answers again; this run broke off with it.");
-  if (kept ? controls.goesOn === "card" : !embed(parts) && (!restored || controls.goesOn)) film.open(controls.goesOn);
+  if (lostRun) notices.runAgain("The server answers again; this run broke off with it.");
+  if (lostRun ? controls.goesOn === "card" : !embed(parts) && (!restored || controls.goesOn)) film.open(controls.goesOn);
   stage.emit("mode", { push: false });
   uncover(stage);
   parts.ready = true;

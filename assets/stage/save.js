@@ -80,7 +80,7 @@ export class Save {
   }
 
   entries() {
-    const { stage, frames } = this.parts;
+    const { stage, frames, recordings } = this.parts;
     const forms = stage.server && stage.rounds.length ? FORMS : [];
     const drawn = stage.round ? Array.from(frames.entries).filter(([, entry]) => entry.panel.svg && frames.isShown(entry)) : [];
     const parts = stage.round ? [["Text", "text", ".cs-text"], ["Timeline", "timeline", ".cs-timeline"], ["Whole view", stage.mode, ".cs-stage"]] : [];
@@ -91,15 +91,13 @@ export class Save {
       ...(forms.length ? [{ label: "Share …", note: "a file or a link that lasts", act: () => this.openShare() }] : []),
       ...(stage.server && stage.value.run.startsWith(SHARED) ? [{ label: "Delete shared run", note: "for everybody", act: () => this.removeShared() }] : []),
       { heading: forms.length ? "This run" : "Nothing else to save yet" },
-      ...forms.map((form) => ({ ...form, act: () => this.saveForm(form.kind) })),
+      ...forms.map(({ kind, label, note }) => ({ label, note, act: async () => {
+        const { server, value: { run }, current } = stage;
+        const file = server && await recordings.answer(() => server.export({ kind, run, round: Math.max(0, current) }));
+        if (file) download(file);
+      } })),
       ...(stills.length ? [{ heading: `Pictures of round ${stage.current + 1}` }, ...stills] : []),
     ];
-  }
-
-  async saveForm(/** @type {string} */ kind) {
-    const { recordings, stage: { server, value: { run }, current } } = this.parts;
-    const file = server && await recordings.answer(() => server.export({ kind, run, round: Math.max(0, current) }));
-    if (file) download(file);
   }
 
   /** The entries that save one picture in its two forms. @param {string} label @param {string} name @param {() => string | null} draw */

@@ -254,7 +254,9 @@ export class Timeline {
     const bars = rounds.flatMap((round, index) => {
       const wide = this.x(index + 1) - this.x(index);
       let bottom = TOP + high;
-      return sharesOf(round).map(({ name, share }) => {
+      const { seconds, spent } = round;
+      const stages = STAGES.filter((name) => seconds[name]).map((name) => ({ name, share: seconds[name] / spent }));
+      return (spent ? stages : [{ name: "loop", share: 1 }]).map(({ name, share }) => {
         const tall = unit * round.keep.length * share;
         bottom -= tall;
         return path("", box(this.x(index), bottom, Math.max(1, wide - (wide > 4 ? 2 : 0.5)), tall), { fill: `var(--stage-${name})` });
@@ -319,10 +321,4 @@ function drawIcon(button, name) {
   const picture = svg("svg", { viewBox: "0 0 16 16", width: 15, height: 15, "aria-hidden": "true" });
   svg("path", { d: ICONS[name], fill: "currentColor" }, picture);
   button.replaceChildren(picture);
-}
-
-// The parts of a round's time by stage; all of it is the loop's if no stage was timed.
-function sharesOf(/** @type {Round} */ { seconds, spent }) {
-  if (!spent) return [{ name: "loop", share: 1 }];
-  return STAGES.filter((name) => seconds[name]).map((name) => ({ name, share: seconds[name] / spent }));
 }
