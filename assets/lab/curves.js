@@ -70,9 +70,10 @@ export class Live {
   /** The run in words, with its rig if that is another one than the rig that answers.
    *  @param {Header} header @param {string} otherRig */
   words(header, otherRig) {
-    const { rounds, recorded, value, figuresBeforeRepetition: { tau }, speed: { text } } = this.stage;
+    const { rounds, recorded, value, figuresBeforeRepetition: { tau }, speed: { text }, slowed } = this.stage;
     const name = header.pace === "auto" ? `${header.method}, auto up to ${header.budget} nodes` : settingOf(header);
-    return `${otherRig && `${otherRig}, `}${name}: τ ${tau.toFixed(2)}, ${text && `${text} tokens/s, `}${rounds.length} rounds, ${recorded ? "a recording" : STATE_WORDS[value.state] || ""}`;
+    const speed = `${text && `${text} tokens/s`}${slowed ? " on a busy machine" : ""}`;
+    return [otherRig, `${name}: τ ${tau.toFixed(2)}`, speed, `${rounds.length} rounds`, recorded ? "a recording" : STATE_WORDS[value.state]].filter(Boolean).join(", ");
   }
 
   /** @param {RoundCurves} curves @param {Header} header @returns {Figure} */

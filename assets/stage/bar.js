@@ -86,7 +86,7 @@ export function bar(stage, parent, parts) {
     const made = machineText(header, header.hardware);
     const asked = settingOf(header);
     badge.title = [made, stage.about.dtype_words].filter(Boolean).join(": ");
-    write(settingLine, header.title || asked);
+    write(settingLine, header.title ? `${header.title}: ${asked}` : asked);
     write(machineLine, machineText(header, shortened(header.hardware)));
     title.title = [made, `${asked}, temperature ${header.temperature}, seed ${header.seed}`,
       header.drafters.length && `drafted by ${header.drafters.join(" and ")}`, header.note].filter(Boolean).join("\n");

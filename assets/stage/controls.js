@@ -1,10 +1,12 @@
 // The bridge to the controls of the bar: the budget's steps, what the address restores, what Stop does in the browser, and
 // what the page has again after it has reloaded itself.
 
-import { pause } from "../shared/ink.js";
+/** @import { Rigs } from "./rigs.js" */
+
+import { html, pause, write } from "../shared/ink.js";
 import { newRun, routeTo, stopRun } from "../shared/lines.js";
 import { METHODS } from "../methods.js";
-import { forcedOf } from "../shared/round.js";
+import { counted, forcedOf, settingOf } from "../shared/round.js";
 import { Address } from "./address.js";
 import { runPoint } from "./runs.js";
 
@@ -15,9 +17,10 @@ const NOT_YET = 503; // while the page is being built
 const BUDGET_CONTROLS = ["steps", "budget", "pace", "drafters", "split"]; // for methods that draft; the last for those with two trees
 
 /** What goes from the page to the one that replaces it. `goesOn`: what it was doing ("runs", "plays", "card"), `again`: the
- *  prompt to run, `run`: the lines of the run that was shown when the server was lost.
- *  @typedef {{ prompt?: string | null, turns?: Turns, goesOn?: string | null, again?: string | null,
- *    run?: import("../types.d.ts").StreamLine[] | null }} Handed */
+ *  prompt to run, `run`: the lines of the run that was shown when the server was lost, `opening`: another rig's recording to
+ *  open with, `left`: whether a run of one's own was shown.
+ *  @typedef {{ prompt?: string | null, turns?: Turns, goesOn?: string | null, again?: string | null, opening?: string,
+ *    left?: boolean, run?: import("../types.d.ts").StreamLine[] | null }} Handed */
 
 /** @type {Handed} */
 const handed = JSON.parse(sessionStorage.getItem(STORE) ?? "{}");
@@ -59,10 +62,8 @@ export const controls = {
   parts: /** @type {Parts | null} */ (null), // of the page, once it is put together
   filled: Boolean(Address.opened.trace), // whether a run that is opened fills the bar, or will
   presetWaits: false, // whether a preset runs once the present run has ended
+  handed, // by the page whose place this one took
   turns: handed.turns || [], // before the prompt: they go along with the next run
-  carriedPrompt: handed.prompt ?? null, // the prompt as it stood when the page reloaded itself, else null
-  lostRun: handed.run || null, // the run that was shown when the server was lost, else null
-  goesOn: handed.goesOn || null, // what the first page was doing when this one took its place: "runs", "plays", or null
   again: /** @type {string | null} */ (null), // the prompt that the page runs by itself after it has reloaded
   budgetOf: (/** @type {number} */ step) => (step <= 0 ? 0 : 2 ** (step - 1)),
   // The slider's step nearest to a budget: 0 for a budget of 0, else one more than its base-2 logarithm.
@@ -91,7 +92,7 @@ export const controls = {
     const { stage, conversation } = controls.parts ?? {};
     conversation?.draw(); // the prompt is here now, whichever came first
     const ran = asked.trace && stage?.value.run === asked.trace ? stage.header?.prompt : null; // of the run that the address names
-    return [...wanted, controls.carriedPrompt ?? ran ?? prompt, controls.stepOf(wanted[1])];
+    return [...wanted, handed.prompt ?? ran ?? prompt, controls.stepOf(wanted[1])];
   },
 
   // Closes the settings under More, which lie over the panels. Returns whether they were open.
@@ -149,18 +150,20 @@ export const controls = {
     else document.querySelector("#canopy-run").click();
   },
 
-  // Reloads the page for another rig, with the prompt as it stands and the turns before it; run and setting were the former rig's.
+  // Reloads the page for another rig, which opens with a recording of that, the prompt as it stands and the turns before it.
   reload() {
-    const { again } = controls;
-    const { mode = "", tab = "", scene = "" } = controls.parts?.stage ?? {};
-    controls.keep({ again, goesOn: scene === "card" ? scene : null });
+    const { again, parts } = controls;
+    if (!parts) return;
+    const { stage: { mode, tab, scene, header, recorded }, recordings: { listed }, rigs } = parts;
+    const opening = listed.find(({ rig }) => rig === rigs?.state?.rig)?.name;
+    controls.keep({ again, opening, left: Boolean(header) && !recorded, goesOn: scene === "card" ? scene : null });
     window.history.replaceState(null, "", `#mode=${mode}&tab=${tab}${again ? "&method=ddtree" : ""}`);
     window.location.reload();
   },
 
   // Keeps these for the reloaded page, with the prompt in the bar and the turns.
-  keep(/** @type {Handed} */ { run = null, goesOn = null, again = null }) {
-    storeHandover({ prompt: again || promptField().value, turns: controls.turns, goesOn, run, again });
+  keep(/** @type {Handed} */ over) {
+    storeHandover({ prompt: over.again || promptField().value, turns: controls.turns, ...over });
   },
 
   // From the first page to this one: the prompt if one was typed, and what goes on.
@@ -172,7 +175,7 @@ export const controls = {
   },
 
   // Presses Run as soon as the bar holds this prompt; gives up after MAX_SECONDS.
-  async runWhen(/** @type {string | null} */ prompt) {
+  async runWhen(/** @type {string | null | undefined} */ prompt) {
     await pause(100); // what is put into the bar arrives later
     if (await until(() => promptField()?.value === prompt && controls.parts?.rigs?.state)) document.querySelector("#canopy-run").click();
   },
@@ -209,6 +212,21 @@ export const controls = {
     if (run) stopRun(run).catch(() => undefined); // a server that is gone is noticed by whoever reads
   },
 };
+
+/** Says what Run would use, if that is not the setting of the run that is shown. @param {Stage} stage @param {Rigs} rigs */
+export function nextSetting(stage, rigs) {
+  const box = html("p", { class: "cs-next", role: "status" });
+  const draw = () => {
+    const { settings: { method = "", budget = 0 }, header, busy } = stage;
+    const next = METHODS[method]?.drafts ? `${method}, ${counted(budget, "node")}` : method;
+    const usual = rigs.state?.usual;
+    const fastest = usual?.method === method && usual.budget === budget;
+    document.getElementById("canopy-ask")?.append(box);
+    box.hidden = busy || !header || !METHODS[method] || next === settingOf(header);
+    write(box, `Run uses ${next}${fastest ? ": the fastest measured" : ""}`);
+  };
+  stage.on("settings state begin rigs", draw);
+}
 
 // The way out if a proxy serves the page below a path and the page's calls go past it; empty if they do not.
 export function pastTheProxy() {

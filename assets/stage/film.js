@@ -95,7 +95,7 @@ export class Film {
   }
 
   // Continues where the loading page stopped; a recording that lacks a scene plays its rounds.
-  open(/** @type {string | null} */ begun) {
+  open(/** @type {string | null | undefined} */ begun) {
     const { stage, player } = this;
     if (begun === "card") this.go("card");
     else if (stage.mode === "story" && this.scenes[0] === "plain") this.go("plain");

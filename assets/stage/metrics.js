@@ -81,7 +81,7 @@ export function metrics(stage, parent) {
       write(note, shown.note);
       item.classList.toggle("is-slow", name === "gain" && speedup?.outcome === "slower");
       item.classList.toggle("is-fast", name === "gain" && speedup?.outcome === "faster");
-      item.classList.toggle("is-shared", name === "speed" && run.shared > 0);
+      item.classList.toggle("is-noted", name === "speed" && (run.shared > 0 || stage.slowed));
     }
   };
   stage.on("value round mode begin compared", draw);
@@ -93,15 +93,22 @@ function notesOf(stage) {
   const { round, rounds, header, repetition, figuresBeforeRepetition: run, speedup, comparing, run: { end } } = stage;
   const whose = repetition ? "before it repeats" : "";
   const took = round === stage.trial.round ? "predicted" : `${(1000 * (round?.spent ?? 0)).toFixed(1)} ms`;
-  const timed = run.shared ? `shared ${run.shared} of ${run.rounds} rounds` : "engine time";
   const uncompared = stage.withheld ? "withheld" : comparing.endsWith("…") ? comparing : run.shared ? "not compared" : "not measured"; // the story has the sentence
   return {
     tau: whose, accepted: whose, gain: speedup ? speedup.range : uncompared,
     round: round ? `of ${round.n} rows, ${took}` : "",
     first: `${Math.round((100 * (end?.cached ?? 0)) / (rounds[0]?.start || 1))} % of the prompt from the cache`,
     rounds: repetition ? `${repetition.round} before it repeats` : "",
-    speed: header?.method === "served" ? "as it arrived here" : speedup ? "beside plain decoding" : whose || timed,
+    speed: header?.method === "served" ? "as it arrived here" : speedNote(stage),
   };
+}
+
+/** How the printed speed was measured. @param {Stage} stage */
+function speedNote({ speedup, slowed, repetition, figuresBeforeRepetition: { shared, rounds } }) {
+  if (speedup) return "beside plain decoding";
+  if (slowed) return "on a busy machine";
+  if (repetition) return "before it repeats";
+  return shared ? `shared ${shared} of ${rounds} rounds` : "engine time";
 }
 
 // A sentence under the figures, in every view, if plain decoding is faster: what would have had to be different. And what a

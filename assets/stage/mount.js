@@ -8,7 +8,7 @@ import "../panels/panels.js";
 import { Address } from "./address.js";
 import { bar, followTheme } from "./bar.js";
 import { cheaper } from "./cheaper.js";
-import { controls, pastTheProxy, typeInto, whoAnswers } from "./controls.js";
+import { controls, nextSetting, pastTheProxy, typeInto, whoAnswers } from "./controls.js";
 import { Conversation } from "./conversation.js";
 import { Duel } from "./duel.js";
 import { Film } from "./film.js";
@@ -90,12 +90,12 @@ function trackModeAndHeight(stage, root) {
   mark();
 }
 
-// Opens the view in the address, else the kept run, else the recording `name`, which `opening` streams.
+// Opens the view in the address, else the run that was lost, else the recording `name`, which `opening` streams.
 /** @param {Parts} parts @param {RunLines} opening @param {string} name */
 async function begin(parts, opening, name) {
   const { stage, address, notices, film } = parts;
   const asked = Address.opened;
-  const { lostRun } = controls;
+  const { run: lostRun, goesOn } = controls.handed;
   stage.on("state", () => stage.pending && uncover(stage)); // at the latest when there is something to say
   stage.settings = { method: asked.method ?? undefined, budget: asked.budget ?? undefined };
   stage.setMode(asked.mode);
@@ -111,7 +111,7 @@ async function begin(parts, opening, name) {
     if (gone && !asked.ask) notices.fail(gone);
   }
   if (lostRun) notices.runAgain("The server answers again; this run broke off with it.");
-  if (lostRun ? controls.goesOn === "card" : !embed(parts) && (!restored || controls.goesOn)) film.open(controls.goesOn);
+  if (lostRun ? goesOn === "card" : !embed(parts) && (!restored || goesOn)) film.open(goesOn);
   stage.emit("mode", { push: false });
   uncover(stage);
   parts.ready = true;
@@ -161,7 +161,7 @@ function open(element, props, server, tell) {
   stage.on("opened", ({ push }) => {
     if (!stage.header || stage.header.engine) return;
     const asked = stage.header.options;
-    if (!push && !parts.ready && (touched || controls.carriedPrompt !== null)) return; // the bar keeps its values
+    if (!push && !parts.ready && (touched || typeof controls.handed.prompt === "string")) return; // the bar keeps its values
     const address = Address.read();
     const named = push || address.trace !== stage.value.run ? null : address;
     controls.filled = true;
@@ -181,7 +181,10 @@ function open(element, props, server, tell) {
     tell.adopt(asked);
     notices.brief("The setting is in the bar: press Run.");
   });
-  if (rigs) suggestRig(stage, notices, rigs);
+  if (rigs) {
+    suggestRig(stage, notices, rigs);
+    nextSetting(stage, rigs);
+  }
   const vetted = (/** @type {string} */ rig) => Array.from(props.vetted[rig] || props.vetted.any);
   const ask = (/** @type {VettedPrompt} */ { label, ...asked }) => {
     conversation?.setTurns([]);
@@ -189,13 +192,16 @@ function open(element, props, server, tell) {
     controls.start(asked);
   };
   modelLine(stage, parts.frames.area.querySelector(".cs-frame-text"), rigs, vetted("demo"), ask);
-  if (document.body.classList.contains("cs-presenting")) present(parts, props.opening, vetted, ask);
+  const { goesOn, prompt, left, opening = props.opening } = controls.handed;
+  if (document.body.classList.contains("cs-presenting")) present(parts, opening, vetted, ask);
   stage.on("open", (point) => runs?.open(point));
   stage.on("again", (asked) => controls.offerAgain(asked, tell.adopt));
   controls.askAgain(tell.adopt);
-  if (controls.goesOn === "runs") controls.runWhen(controls.carriedPrompt);
+  if (goesOn === "runs") controls.runWhen(prompt);
   stage.on("rig", tell.rig); // the page's first rig is loaded: its methods, presets and drafters
-  begin(parts, knownRun(props.opening), props.opening);
+  begin(parts, knownRun(opening), opening).then(() => {
+    if (left) notices.news.say("Another rig answers now; the run that you looked at is in the list of runs.", "Show the list", () => runs?.toggle(true));
+  });
   if (props.followed) recordings.follow();
 }
 

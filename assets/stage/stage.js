@@ -157,6 +157,12 @@ export class Stage extends EventEmitter {
     return comparison && comparison.state !== "measuring" ? comparison.speed.withheld : "";
   }
 
+  // Whether other programs slowed the run or what it was compared with.
+  get slowed() {
+    const { comparison, withheld } = this;
+    return Boolean(withheld && comparison?.speed.again && comparison.state !== "interrupted");
+  }
+
   // The shown round: as recorded, or as predicted at the budget that is tried out.
   get round() {
     return this.trial.round || this.recordedRound;

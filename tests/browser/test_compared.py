@@ -95,6 +95,7 @@ def test_what_is_withheld_is_no_win_until_it_is_measured_again(page: Any) -> Non
     assert "It was busy." in page.locator(".cs-plainly").inner_text()
     assert page.locator(".cs-metric-gain.is-fast").count() == 0
     speed = page.locator(".cs-metric-speed .cs-number")
+    assert "busy" in page.locator(".cs-metric-speed small:visible").inner_text()
     assert speed.inner_text() == "97.1" and page.evaluate(f"{STAGE}.ownRuns[0].speed") is None
     page.evaluate(f"window.found = {RECORD}")
     again.click()

@@ -105,7 +105,17 @@ def test_on_a_phone_the_tours_card_lies_below_what_it_speaks_of(watched: Watched
                                " && Canopy.parts.frames.settled")
         part, box = page.locator(".cs-toured").bounding_box(), card.bounding_box()
         assert part["y"] >= 0 and part["y"] + part["height"] <= box["y"] and box["y"] + box["height"] <= 844
+        assert step == 1 or page.locator(".cs-toured .cs-body").bounding_box()["height"] > 100, "the panel is open"
         card.get_by_role("button", name="Next step").click()
+
+
+def test_the_tour_leaves_the_labs_chart_free_in_a_low_window(watched: Watched, address: str) -> None:
+    watched.page.set_viewport_size({"width": 1280, "height": 720})
+    page = watched.open(address)
+    page.evaluate("Canopy.parts.tour.go(8)")
+    page.locator(".lab-plot-curves").wait_for(state="visible")
+    chart, box = page.locator(".lab-plot-curves").bounding_box(), page.locator(".cs-tour").bounding_box()
+    assert box["x"] >= chart["x"] + chart["width"] and box["x"] + box["width"] <= 1280
 
 
 def test_story_and_workbench_show_the_same_round_of_the_same_run(onlooker: Watched) -> None:

@@ -61,6 +61,39 @@ def test_what_a_rig_says_of_its_runs_is_said_with_the_first_of_them(onlooker: Wa
     page.evaluate(f"{STAGE}.halt()")
 
 
+def test_what_run_would_use_is_said_beside_a_run_of_another_setting(watched: Watched, address: str) -> None:
+    page = watched.open(address)
+    said = page.locator(".cs-next")
+    page.wait_for_function(f"{STAGE}.settings.method && document.querySelector('.cs-next')")
+    assert said.is_hidden(), "the bar has the setting of the run that is shown"
+    assert "joint, 64 nodes" in page.locator(".cs-run-title").inner_text()
+    for setting in (["joint", 8], ["ddtree", 64], ["autoregressive", 64]):
+        page.evaluate("([method, budget]) => Canopy.controls.note(method, budget)", setting)
+        words = said.inner_text()
+        assert setting[0] in words and ("8 nodes" in words) is (setting[1] == 8) and "fastest" not in words
+    page.evaluate("""() => {
+        Canopy.parts.rigs.state.usual = { method: "joint", budget: 8 };
+        Canopy.controls.note("joint", 8);
+    }""")
+    assert "fastest" in said.inner_text()
+    page.evaluate(COMING, [MINE, ""])
+    assert said.is_hidden(), "it runs"
+
+
+def test_after_a_change_of_the_rig_the_page_opens_with_a_recording_of_it(watched: Watched, address: str) -> None:
+    page = watched.open(address)
+    begin(page, MINE)
+    finish(page)
+    page.evaluate("""() => {
+        const { rigs, recordings } = Canopy.parts;
+        rigs.state.rig = recordings.listed.find(({ name }) => name === "merged").rig = "another";
+        Canopy.controls.reload();
+    }""")
+    page.wait_for_function(f"{READY} && {RUN} === 'merged'")
+    page.locator(".is-news").get_by_role("button").click()
+    assert page.locator(".cs-runs .cs-run-open", has_text=MINE).is_visible(), "the run that was shown"
+
+
 def test_a_text_that_max_tokens_cut_off_says_so(watched: Watched, address: str) -> None:
     page = watched.open(f"{address}#mode=workbench")
     fill_more(page, "canopy-max-tokens", "20")

@@ -138,6 +138,10 @@ test("one speed is printed: the server's if there is one, and none is drawn if t
   assert.deepEqual([stage.speed, stage.withheld], [{ text: "113", value: 113 }, ""]);
   stage.setComparison("a", { state: "ended", speed: { withheld: "Busy.", speed: "97.1", plain_speed: "", times: "" } });
   assert.deepEqual([stage.speed, stage.withheld, stage.speedup], [{ text: "97.1", value: null }, "Busy.", null]);
+  for (const [state, again, slowed] of [["ended", true, true], ["interrupted", true, false], ["ended", false, false]]) {
+    stage.setComparison("a", { state, speed: { withheld: "Busy.", again, speed: "97.1" } });
+    assert.equal(stage.slowed, slowed);
+  }
   stage.setComparison("a", { state: "measuring", speed: { withheld: "Too short.", speed: "97.1" } });
   assert.deepEqual([stage.speed.value, stage.withheld], [100, ""]);
 });
