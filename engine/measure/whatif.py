@@ -5,13 +5,14 @@ from dataclasses import dataclass
 from time import perf_counter
 
 import numpy as np
+import torch
 
 from engine.budget.cost import CostCurve
 from engine.decoding.budget_policy import MAX_AUTO_NODES
 from engine.decoding.methods import METHODS, method_named
 from engine.decoding.options import check_option
 from engine.decoding.protocols import Drafter
-from engine.drafters.dflash.drafter import DFlashDrafter, ReadText, read_text
+from engine.drafters.dflash.drafter import DFlashDrafter, ReadText
 from engine.errors import RequestError
 from engine.lab.replay import Forecast, KnownText, WhatIf, forecasts, gain, read_known_text
 from engine.lab.settings import Setting
@@ -70,12 +71,12 @@ def what_if(rig: Rig, text: RunTokens, budgets: Sequence[int] = TRIED_BUDGETS, m
             raise RequestError(
                 f"The target would have chosen another token at {departures} of {len(text.token_ids)} places: the text "
                 "was written by other weights or under other sampling settings, so open the rig that wrote it.")
-        read = read_text(text.request.prompt_ids, text.token_ids, again.features)
+        start, token_ids = len(text.request.prompt_ids), np.asarray(text.token_ids, np.int32)
+        read = ReadText(np.asarray([*text.request.prompt_ids, *token_ids], np.int32), torch.cat(again.features), start)
         drafters = {name: drafter for setting in settings
                     for name, drafter in rig.drafters_for(setting.method, setting.drafters).items()}
         proposed = {name: dict(enumerate(_proposals(name, drafter, read, max_nodes)))
                     for name, drafter in drafters.items()}
-        start, token_ids = len(text.request.prompt_ids), np.asarray(text.token_ids, np.int32)
         known = KnownText(token_ids, start, rig.target.positions_for(start), proposed, max_nodes)
         done: list[Forecast] = []
         for setting in settings:

@@ -203,10 +203,6 @@ class TorchTarget:
         features = concat_texts(self._features)[:count] if self.taps else self._features[0]
         return KeptText(token_ids[:count], self._cache.first_slots(count), features) if count else None
 
-    def verify(self, packed: PackedTree) -> Verification:
-        """See ``protocols.Target``: one pass with the mask of paper 000, section 4.2."""
-        return self.verify_batch([self], [packed])[0]
-
     @in_inference_mode
     def verify_batch(self, forks: Sequence[Self], packed: Sequence[PackedTree]) -> list[Verification]:
         """See ``protocols.Target``. The reference pass takes one text at a time, so each fork then has its own pass."""
@@ -345,7 +341,8 @@ def largest_difference_nats(target: TorchTarget, start: int = 0) -> float:
     try:
         target.prefill(prompt, len(tokens), Sampling(), start)
         packed = pack(tree, PREFIX)
-        verification = target.verify(replace(packed, positions=packed.positions + np.int32(start)))
+        shifted = replace(packed, positions=packed.positions + np.int32(start))
+        (verification,) = target.verify_batch([target], [shifted])
     finally:
         target.release()
     differences = []

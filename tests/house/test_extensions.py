@@ -48,7 +48,7 @@ def test_a_method_of_new_rules_decodes_and_is_measured_in_the_lab(
     instruments = ScriptedInstruments()
     instruments.laboratory.methods = tuple(METHODS)
     lab = lab_at(tmp_path, instruments=instruments)
-    assert "paired" in lab.given()["methods"] and PAIRED.summary in methods_module()
+    assert "paired" in lab.setup()["methods"] and PAIRED.summary in methods_module()
     measure(lab, {**FORM, "methods": ["paired"], "prompts": 1})
     curves: Any = lab.curves({})
     rows = curves["table"]["rows"]
@@ -63,7 +63,8 @@ def test_a_method_of_new_rules_decodes_and_is_measured_in_the_lab(
 
 
 def test_a_new_kind_of_server_is_recognised_and_its_report_shown(monkeypatch: pytest.MonkeyPatch) -> None:
-    mine = ServerKind("Mine", "me", reports={("mine",): {"accepted": "kept", "drafted": "tried", "tried": "sum"}})
+    mine = ServerKind("Mine", "me", reports={("mine",): {
+        "accepted_per_step": "kept", "drafted_per_step": "tried", "total_drafted": "sum"}})
     monkeypatch.setattr("engine.servers.server.KINDS", {**KINDS, "mine": mine})
     reported = event(choices=[], mine={"kept": [1], "tried": [4], "sum": 4})
     with scripted(models=says('{"data": [{"id": "m", "owned_by": "me"}]}'),

@@ -50,11 +50,6 @@ class ReadText:
         return np.arange(self.start, len(self.token_ids), self.every, dtype=np.int32)
 
 
-def read_text(prompt_ids: Sequence[int], token_ids: Sequence[int], features: Sequence[Tensor]) -> ReadText:
-    """Join the features that ``lab.replay.read_known_text`` returns in pieces."""
-    return ReadText(np.asarray([*prompt_ids, *token_ids], np.int32), torch.cat(list(features)), len(prompt_ids))
-
-
 @dataclass(frozen=True)
 class BlockVariant:
     """How a block is laid out and read: the mask token, and whether it replaces the root in slot 0; the rotation for

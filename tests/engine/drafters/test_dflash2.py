@@ -14,7 +14,7 @@ from torch import nn
 from engine.checkpoints.weights import fill_model
 from engine.decoding.builders import chain
 from engine.drafters.dflash.checkpoint import drafter_config
-from engine.drafters.dflash.drafter import DFlashDrafter, ReadText, read_text
+from engine.drafters.dflash.drafter import DFlashDrafter, ReadText
 from engine.drafters.dflash.model import DFlashModel
 from engine.lab.replay import KnownText, Replay, read_known_text
 from engine.lab.settings import Setting
@@ -140,7 +140,8 @@ def test_a_what_if_of_transitions_is_the_run(sampling: Sampling) -> None:
     rounds = run(request, target, [drafter])
     assert rounds[0].drafts[0].tokens.shape == (drafter.block - 1, 16, 16)
     token_ids = committed_ids(rounds)
-    text = read_text(request.prompt_ids, token_ids, read_known_text(request, token_ids, target).features)
+    features = torch.cat(read_known_text(request, token_ids, target).features)
+    text = ReadText(np.asarray([*request.prompt_ids, *token_ids], np.int32), features, len(request.prompt_ids))
     known = KnownText(np.asarray(token_ids, np.int32), text.start, target.context_limit,
                       {"v2": dict(enumerate(drafter.proposals(text, 24)))}, 24)
     replayed = Replay(Setting("ddtree", drafters=("v2",)), known)

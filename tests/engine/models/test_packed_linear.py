@@ -274,11 +274,12 @@ def test_a_tree_says_bit_for_bit_what_its_paths_say_alone(finer: Sequence[str]) 
     tree = DraftTree(tokens, parents, np.zeros(40, np.float32), np.ones(40, np.int32))
     prompt = random.integers(0, VOCABULARY, PROMPT).tolist()
     target.prefill(prompt, 40, Sampling())
-    in_a_tree = target.verify(pack(tree, PROMPT)).logprobs
+    in_a_tree = target.verify_batch([target], [pack(tree, PROMPT)])[0].logprobs
     for node in (1, 7, 20, 39):
         target.prefill(prompt, 40, Sampling())
         for depth, step in enumerate(path_to(parents, node)):
-            alone = target.verify(pack(root_of(int(tokens[step])), PROMPT + depth))
+            packed = pack(root_of(int(tokens[step])), PROMPT + depth)
+            (alone,) = target.verify_batch([target], [packed])
             target.commit(np.zeros(1, np.int32))
         assert alone.logprobs[0] == in_a_tree[node]
 

@@ -79,7 +79,7 @@ def largest_difference(target: TorchTarget, trees: int) -> float:
         if number % 5 == 0:
             plain, (root, _) = PlainDecoding(target, PROMPT), target.prefill(PROMPT, 80, Sampling())
         tree = random_tree(random, root, int(random.integers(1, 13)))
-        target.verify(pack(tree, plain.length))
+        target.verify_batch([target], [pack(tree, plain.length)])
         caches, logits, tapped = plain.along(tree)
         keep = path_to(tree.parents, int(random.integers(len(tree))))
         features = target.commit(keep)
