@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def open_rig(name: str, dtype: str = "auto") -> Rig:
-    """The rig of that name (``engine/requests/rig_names.py``), ready to answer; RigError says what is missing or does
-    not fit. What is not on this machine is downloaded."""
+    """Return the rig of that name (``engine/requests/rig_names.py``), ready to answer; RigError says what is missing or
+    does not fit. What is not on this machine is downloaded."""
     from engine.serving.rigs import load_rig  # noqa: PLC0415  # torch is loaded with the first rig, not before
     return load_rig(name, dtype)

@@ -159,13 +159,13 @@ class Lattice:
         return int(self.tokens.shape[0])
 
     def cut(self, depth: int) -> Lattice:
-        """The lattice of the first ``depth`` positions after the root."""
+        """Return the lattice of the first ``depth`` positions after the root."""
         if depth >= self.depth:
             return self
         return Lattice(self.tokens[:depth], self.logprobs[:depth], self.follow[:depth])
 
     def narrowed(self, width: int) -> Lattice:
-        """The lattice of the ``width`` most likely tokens of each row."""
+        """Return the lattice of the ``width`` most likely tokens of each row."""
         if width >= self.tokens.shape[2]:
             return self
         return Lattice(self.tokens[..., :width], self.logprobs[..., :width], self.follow[..., :width])

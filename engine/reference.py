@@ -43,7 +43,7 @@ class Tree:
         return len(self.tokens) - 1
 
     def path(self, node: int) -> list[int]:
-        """The nodes from the root to this one, both included."""
+        """Return the nodes from the root to this one, both included."""
         return [0] if node == 0 else [*self.path(self.parents[node]), node]
 
     def confidence(self) -> float:
@@ -64,7 +64,7 @@ class ReferenceRound:
 # 1. Draft: from distributions to a tree
 
 def chain(marginals: Floats, root: int, nodes: int) -> Tree:
-    """The likeliest token of each position (DFlash)."""
+    """Return the likeliest token of each position (DFlash)."""
     tree = Tree([root])
     for row in marginals[:nodes]:
         score = np.float32(tree.scores[-1] + row.max())
@@ -75,8 +75,8 @@ def chain(marginals: Floats, root: int, nodes: int) -> Tree:
 
 
 def best_first(marginals: Floats, root: int, nodes: int) -> Tree:
-    """The ``nodes`` most probable prefixes (paper 002, Algorithm 1). The heap holds, for every prefix that was taken,
-    its next sibling and its first child; so the best prefix that was not taken is always in it. Among equals the
+    """Return the ``nodes`` most probable prefixes (paper 002, Algorithm 1). The heap holds, for every prefix that was
+    taken, its next sibling and its first child; so the best prefix that was not taken is always in it. Among equals the
     shallower comes first, then the one whose parent was taken earlier, then the likelier token."""
     ranking = np.argsort(-marginals, axis=-1, kind="stable")
     tree, heap = Tree([root]), [] if not len(marginals) else [(-marginals[0].max(), 0, 0, 0)]
@@ -97,7 +97,7 @@ def best_first(marginals: Floats, root: int, nodes: int) -> Tree:
 # 2. Combine: from two drafters' trees to one
 
 def routed(trees: Sequence[Tree]) -> Tree:
-    """The tree whose nodes are the more probable on average (paper 001, section 5)."""
+    """Return the tree whose nodes are the more probable on average (paper 001, section 5)."""
     best = max(range(len(trees)), key=lambda drafter: (trees[drafter].confidence(), -drafter))
     tree = trees[best]
     return Tree(tree.tokens, tree.parents, tree.scores, [bits << best for bits in tree.drafters])
@@ -115,8 +115,8 @@ def merged(trees: Sequence[Tree]) -> Tree:
 
 
 def joint(trees: Sequence[Tree], nodes: int) -> Tree:
-    """One tree over both: a prefix that several drafters propose is one node. It is scored by their mixture, weighted
-    by the fourth power of μ, and the ``nodes`` best are kept."""
+    """Return one tree over both: a prefix that several drafters propose is one node. It is scored by their mixture,
+    weighted by the fourth power of μ, and the ``nodes`` best are kept."""
     weights = 4 * np.log([max(tree.confidence(), 1e-30) for tree in trees])
     weights = weights - np.logaddexp.reduce(weights)
     prefixes: dict[tuple[int, ...], tuple[float, int]] = {}
@@ -142,7 +142,7 @@ COMBINE: Mapping[str, Callable[[Sequence[Tree], int], Tree]] = {
 
 
 def draft_tree(request: Request, drafters: Sequence[Drafter], text: Sequence[int], deepest: int) -> Tree:
-    """The tree of a round whose root is the text's last token, at most ``deepest`` deep."""
+    """Return the tree of a round whose root is the text's last token, at most ``deepest`` deep."""
     method = METHODS[request.method]
     nodes = method.split_rules[request.split](request.budget, len(drafters))  # of each drafter's tree
     trees = [GROW[method.build.__name__](drafter(text)[:deepest], text[-1], budget)
@@ -162,9 +162,9 @@ def tree_mask(tree: Tree) -> NDArray[np.bool_]:
 
 def verify(target: Target, cache: Sequence[int], tree: Tree, temperature: float,
            draws: NDArray[np.float64]) -> list[int]:
-    """The token that the target chooses after each node: the likeliest, or a draw. All nodes of a depth share their
-    position's draw, so that equal prefixes choose alike: then deeper matches are the same text, and accepting them
-    is exact at any temperature."""
+    """Return the token that the target chooses after each node: the likeliest, or a draw. All nodes of a depth share
+    their position's draw, so that equal prefixes choose alike: then deeper matches are the same text, and accepting
+    them is exact at any temperature."""
     choices = []
     for row in tree_mask(tree):
         seen = [*cache, *(tree.tokens[other] for other in np.flatnonzero(row))]
@@ -181,7 +181,7 @@ def verify(target: Target, cache: Sequence[int], tree: Tree, temperature: float,
 # 4. Accept: follow the target's choices down the tree
 
 def accept(tree: Tree, choices: Sequence[int]) -> list[int]:
-    """The longest path on which every token is the target's choice at its parent, the root first."""
+    """Return the longest path on which every token is the target's choice at its parent, the root first."""
     best = [0]
     for node in range(1, len(tree.tokens)):
         path = tree.path(node)
@@ -195,7 +195,7 @@ def accept(tree: Tree, choices: Sequence[int]) -> list[int]:
 
 def generate(target: Target, drafters: Sequence[Drafter], request: Request,
              context_limit: int) -> Iterator[ReferenceRound]:
-    """The rounds that continue the prompt. The text is the target's own, whatever the drafters propose."""
+    """Yield the rounds that continue the prompt. The text is the target's own, whatever the drafters propose."""
     temperature, stop = request.sampling.temperature, request.stop_ids
     positions = len(request.prompt_ids) + request.max_tokens + request.budget + 2
     draws = np.random.Generator(np.random.Philox(request.sampling.seed)).random(positions)

@@ -81,7 +81,7 @@ class CostCurve:
         return interpolate(self.rows, self.draft_ms, budget + 1)
 
     def round_ms(self, rows: int, budget: int, drafter_count: int, build_ms: float = 0.0) -> float:
-        """Milliseconds of a whole round that verifies ``rows`` rows, from drafts of ``budget`` nodes each."""
+        """Return the milliseconds of a round that verifies ``rows`` rows, from drafts of ``budget`` nodes each."""
         if drafter_count == 0:
             return self.plain_ms
         return drafter_count * self.draft_at(budget) + build_ms + self.verify_at(rows) + self.overhead_ms

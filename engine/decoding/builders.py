@@ -102,12 +102,13 @@ def best_first(lattice: Lattice, root: int, nodes: int) -> DraftTree:
 
 
 def expand(lattice: Lattice, root: int, nodes: int) -> DraftTree:
-    """The tree of the ``nodes`` best proposals, with ``EXPAND_WIDTH`` nodes of a depth expanded, as many children each.
+    """Return the tree of the ``nodes`` best proposals, with ``EXPAND_WIDTH`` nodes of a depth expanded, as many
+    children each.
 
     Unlike in ``best_first``, a node outside the best of its depth has no children, however good they would be: the
     price of a drafter that needs another pass for each depth. Order, and so the choice among equals: by log
-    probability, descending; then the shallower; then the parent's own order; then the rank. Proposals of
-    probability 0 are never drafted.
+    probability, descending; then the shallower; then the parent's own order; then the rank. Proposals of probability 0
+    are never drafted.
     """
     if nodes == 0 or lattice.tokens.size == 0:
         return root_only(root)

@@ -54,8 +54,8 @@ def prefix(tree: DraftTree, nodes: int) -> DraftTree:
 
 
 def pack(tree: DraftTree, start: int) -> PackedTree:
-    """The tree as rows at absolute positions ``start`` + depth. Each row of the mask is built as one integer, its
-    parent's bits and its own: about a microsecond for a dozen rows."""
+    """Return the tree as rows at absolute positions ``start`` + depth. Each row of the mask is built as one integer,
+    its parent's bits and its own: about a microsecond for a dozen rows."""
     size = len(tree)
     if size == 1:
         return PackedTree(tree.tokens, np.asarray([start], np.int32), tree.parents, ONE_ROW_MASK)

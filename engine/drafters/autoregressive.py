@@ -61,7 +61,7 @@ def _load(folder: Path, target: TorchTarget) -> AutoregressiveDrafter:
 
 
 def _same_tokens(folder: Path, target: Path) -> None:
-    """RigError if a token has different ids in the two tokenizers, or an id different tokens."""
+    """Raise RigError if a token has different ids in the two tokenizers, or an id different tokens."""
     vocabulary, target_vocabulary = BoundedTokenizer(folder).vocabulary(), BoundedTokenizer(target).vocabulary()
     token_of = {number: token for token, number in target_vocabulary.items()}
     for token, number in vocabulary.items():

@@ -71,7 +71,7 @@ class LocalTokenizer:
         return str(self._tokenizer.decode(list(token_ids)))
 
     def convert_ids_to_tokens(self, token: int) -> str:
-        """How the vocabulary writes a token; empty for none."""
+        """Return how the vocabulary writes a token; "" for none."""
         return str(self._tokenizer.convert_ids_to_tokens(token) or "")
 
     def pieces(self, token_ids: Sequence[int]) -> Sequence[Piece]:

@@ -243,7 +243,7 @@ class RunText:
                 self.pieces[self._places[position]] = line.texts[position]
 
     def __str__(self) -> str:
-        """The text so far; an incomplete character at its end reads as U+FFFD."""
+        """Return the text so far; an incomplete character at its end reads as U+FFFD."""
         return join_pieces(self.pieces)
 
 
