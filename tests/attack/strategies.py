@@ -85,14 +85,7 @@ def bent_lines(draw: Callable[..., Any], lines: Sequence[bytes]) -> bytes:
 
 
 def bent_bytes(data: bytes) -> SearchStrategy[bytes]:
-    """A file of which some bytes are changed, cut, doubled."""
-    patch = st.tuples(st.integers(0, len(data)), st.sampled_from((0, 1, 1, 4, 40)), st.binary(max_size=12))
-
-    def patched(patches: list[tuple[int, int, bytes]], size: int) -> bytes:
-        damaged = bytearray(data)
-        for place, count, new in patches:
-            damaged[place:place + count] = new
-        return bytes(damaged[:size])
-
-    size = st.just(len(data) + 99) | st.integers(0, len(data))
-    return st.builds(patched, st.lists(patch, min_size=1, max_size=4), size)
+    """A file with some bytes changed, left out or doubled, or cut off."""
+    place, count = st.integers(0, len(data)), st.sampled_from((0, 1, 4, 40, -40))
+    return st.builds(lambda begin, count, new, end: (data[:begin] + new + data[max(0, begin + count):])[:end],
+                     place, count, st.binary(max_size=12), st.none() | place)

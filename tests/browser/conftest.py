@@ -65,7 +65,7 @@ class Watched:
         """Go there and wait for the stage."""
         self.page.goto(url)
         self.page.wait_for_selector(".cs-stage")
-        self.page.wait_for_function(READY)
+        self.page.wait_for_function(READY, polling=100)  # frames are few while another page draws all it can
         return self.page
 
     def show(self, view: str) -> Page:

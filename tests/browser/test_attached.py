@@ -30,16 +30,11 @@ def test_a_server_that_answers_late_is_taken_and_what_it_does_not_report_is_unkn
             page.evaluate("window.before = true")
             page.locator(".is-news").get_by_role("button", name="Retry").click()
             page.wait_for_function(f"!window.before && {SETTLED}")  # it opens anew
-            check_settings(page)
+            for name in ("steps", "budget", "pace", "split"):  # what the server decides cannot be set
+                page.wait_for_function(f"document.querySelector('#canopy-{name} input').disabled")
+                page.locator(f"#canopy-{name}").wait_for(state="hidden")
+            assert page.locator("#canopy-temperature input").is_enabled()
             check_run(page)
-
-
-def check_settings(page: Page) -> None:
-    """What the server decides cannot be set."""
-    for name in ("steps", "budget", "pace", "split"):
-        page.wait_for_function(f"document.querySelector('#canopy-{name} input').disabled")
-        page.locator(f"#canopy-{name}").wait_for(state="hidden")
-    assert page.locator("#canopy-temperature input").is_enabled()
 
 
 def check_run(page: Page) -> None:
