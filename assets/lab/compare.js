@@ -115,12 +115,6 @@ class Side {
       return item;
     }));
   }
-
-  // The round that wrote the token at this place of the text.
-  go(/** @type {number} */ token) {
-    const index = this.ends?.findIndex((end) => token < end) ?? 0;
-    this.stage.go(index < 0 ? this.stage.rounds.length - 1 : index);
-  }
 }
 
 export class Compare {
@@ -246,7 +240,9 @@ export class Compare {
 
   go(/** @type {number} */ token) {
     this.slider.value = String(token);
-    for (const side of this.sides) if (side.ends) side.go(token);
+    for (const { ends, stage } of this.sides) { // each shows the round that wrote its token there
+      if (ends) stage.go(ends.findIndex((end, index) => token < end || index === ends.length - 1));
+    }
     write(this.placeLabel, `token ${token + 1} of ${Number(this.slider.max) + 1}`);
   }
 }

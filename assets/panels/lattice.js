@@ -163,7 +163,13 @@ export class LatticeDrawing {
     this.shown = [[root], ...columns.map((column) => shownOf(column, maxRows))];
     this.row = Math.min(SLOT.maxRow, room / Math.max(...this.shown.map(({ length }) => length)));
     this.placed = new Map();
-    this.shown.forEach((column, place) => column.forEach((candidate, rank) => this.place(candidate, place, rank)));
+    this.shown.forEach((column, place) => column.forEach((candidate, rank) => {
+      /** @type {Hit} */
+      const hit = { x: left + place * this.slot, y: SLOT.top + rank * this.row, width: this.slot * SLOT.cellShare, height: this.row,
+        node: candidate === root ? null : candidate.node, id: candidate.token, drafter: this.drafter,
+        depth: candidate.depth, transition: { candidate, drawing: this }, lines: () => this.words(candidate) };
+      this.placed.set(candidate, hit);
+    }));
     for (let place = 1; place < this.shown.length; place++) {
       for (const line of linesInto(this.shown[place], this.shown[place - 1], path, sheet.round).reverse()) this.drawLine(line);
     }
@@ -172,16 +178,6 @@ export class LatticeDrawing {
       if (candidate !== root) sheet.hits.push(hit);
     }
     columns.forEach((column, depth) => this.drawFoot(column, depth));
-  }
-
-  /** @param {Candidate} candidate @param {number} place @param {number} rank */
-  place(candidate, place, rank) {
-    const width = this.slot * SLOT.cellShare;
-    /** @type {Hit} */
-    const hit = { x: this.left + place * this.slot, y: SLOT.top + rank * this.row, width, height: this.row,
-      node: candidate === this.root ? null : candidate.node, id: candidate.token, drafter: this.drafter,
-      depth: candidate.depth, transition: { candidate, drawing: this }, lines: () => this.words(candidate) };
-    this.placed.set(candidate, hit);
   }
 
   drawLine(/** @type {Line} */ { from, to, chance, lit, kept }) {

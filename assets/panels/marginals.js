@@ -2,8 +2,7 @@
 
 /** @import { Candidate, Change } from "./lattice.js" */
 
-import { box, clip, group, joinPaths, MONO, nats, ORIGIN, path, probability, put, render } from "../shared/ink.js";
-import { svg, text, textWidth } from "../shared/ink.js";
+import { box, clip, group, joinPaths, MONO, nats, ORIGIN, path, probability, put, render, svg, text, textWidth } from "../shared/ink.js";
 import { entropyOf, LatticeDrawing, minLatticeWidth, preferredNode } from "./lattice.js";
 import { DrawnPanel, placeIn, DeferredDrawing } from "./panel.js";
 import { onTheme, Shade } from "../shared/pen.js";

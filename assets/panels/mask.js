@@ -108,7 +108,10 @@ class MaskPanel extends DrawnPanel {
       path("cp-mask-prefix", box(left - GAP - PREFIX, top, PREFIX, side)),
       group(this.cells(), "cp-mask-cells"), group(this.frames()),
       group([this.prefixWords(), ...this.blockNames(), ...this.numbers()])]);
-    put(this.canvas, { "aria-label": this.words() });
+    const blocks = this.blocks.map(({ mask, start, end }) => `drafter ${mask} rows ${start} to ${end - 1}`).join(", ");
+    const seen = round.depths.reduce((sum, depth) => sum + depth + 1, 0);
+    put(this.canvas, { "aria-label": `Ancestor mask of round ${round.index + 1}: ${round.n} by ${round.n}, ${seen} cells seen, `
+      + `all rows see the prefix of ${round.start}${blocks ? `; blocks: ${blocks}` : ""}` });
     this.select(this.stage.selection);
   }
 
@@ -120,15 +123,6 @@ class MaskPanel extends DrawnPanel {
     this.grid.at(Math.max(MARGIN.left + PREFIX + GAP, middle), MARGIN.top);
     this.width = width;
     this.setSize(width, height);
-  }
-
-  words() {
-    const { round } = this;
-    const rows = (/** @type {Block} */ block) => `drafter ${block.mask} rows ${block.start} to ${block.end - 1}`;
-    const blocks = this.blocks.map(rows).join(", ");
-    const seen = round.depths.reduce((sum, depth) => sum + depth + 1, 0);
-    return `Ancestor mask of round ${round.index + 1}: ${round.n} by ${round.n}, ${seen} cells seen, `
-      + `all rows see the prefix of ${round.start}${blocks ? `; blocks: ${blocks}` : ""}`;
   }
 
   // A cell for each pair (row, ancestor or self); those of kept rows are opaque and on top.

@@ -277,7 +277,12 @@ export class TreePanel extends DrawnPanel {
     });
     this.on("wheel", (event) => this.wheel(event), { passive: false });
     this.on("keydown", (event) => this.key(event));
-    this.on("focusin", (event) => this.focused(event));
+    this.on("focusin", ({ target }) => {
+      const name = target instanceof Element && target.getAttribute("data-node");
+      if (!name) return;
+      this.focus = Number(name);
+      this.stage.hover(this.focus);
+    });
   }
 
   pointedAt(/** @type {MouseEvent} */ event) {
@@ -345,13 +350,6 @@ export class TreePanel extends DrawnPanel {
     else return;
     event.preventDefault();
     event.stopPropagation();
-  }
-
-  focused(/** @type {FocusEvent} */ event) {
-    const name = event.target instanceof Element && event.target.getAttribute("data-node");
-    if (!name) return;
-    this.focus = Number(name);
-    this.stage.hover(this.focus);
   }
 }
 

@@ -37,13 +37,6 @@ export function followTheme() {
   applyTheme();
 }
 
-function flipTheme() {
-  const dark = !document.body.classList.contains("dark");
-  if (dark === systemTheme().matches) localStorage.removeItem(STORE);
-  else localStorage.setItem(STORE, dark ? "dark" : "light");
-  applyTheme();
-}
-
 /** @param {Stage} stage @param {HTMLElement} parent @param {Parts} parts */
 export function bar(stage, parent, parts) {
   const box = html("div", "cs-bar", parent);
@@ -65,7 +58,12 @@ export function bar(stage, parent, parts) {
   parts.runs?.addOpener(tools);
   new Menu(tools, "Save", "Save or share this run", () => parts.save.entries());
   if (tour) button(tools, "Tour", "A tour in nine steps", () => tour.start());
-  button(tools, "◐", "Light or dark", flipTheme);
+  button(tools, "◐", "Light or dark", () => {
+    const dark = !document.body.classList.contains("dark");
+    if (dark === systemTheme().matches) localStorage.removeItem(STORE);
+    else localStorage.setItem(STORE, dark ? "dark" : "light");
+    applyTheme();
+  });
   button(tools, "?", "Keys and terms (?)", () => parts.help.open());
 
   const draw = () => {

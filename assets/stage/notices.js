@@ -130,7 +130,12 @@ export class Lost {
     // Gradio passes nothing on once a call of its own has failed, so what is asked of a server that is gone is heard here too.
     document.addEventListener("click", ({ target }) => target instanceof Element && target.closest("#canopy-run") && this.checkServer());
     document.addEventListener("keydown", ({ key, shiftKey, target }) => key === "Enter" && !shiftKey && target === promptField() && this.checkServer());
-    window.addEventListener("pagehide", () => this.gone && this.keepRun());
+    window.addEventListener("pagehide", () => { // for the page that comes after this one
+      if (!this.gone) return;
+      const { goesOn, stage: { value: { run, state, message }, run: { lines }, scene } } = this;
+      const standing = /** @type {import("../types.d.ts").StateLine} */ ({ state, run, message });
+      controls.keep({ run: lines.length ? [standing, ...lines] : null, goesOn: goesOn || (scene === "card" ? scene : null) });
+    });
   }
 
   async waitForServer() {
@@ -161,13 +166,6 @@ export class Lost {
   runOnReturn() {
     this.goesOn = "runs";
     this.say(pastTheProxy() || RUNS_THEN);
-  }
-
-  keepRun() {
-    const { stage, goesOn } = this;
-    const { value: { run, state, message }, run: { lines }, scene } = stage;
-    const standing = /** @type {import("../types.d.ts").StateLine} */ ({ state, run, message });
-    controls.keep({ run: lines.length ? [standing, ...lines] : null, goesOn: goesOn || (scene === "card" ? scene : null) });
   }
 }
 
