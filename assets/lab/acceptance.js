@@ -43,18 +43,13 @@ export class Acceptance extends Tool {
     if (rows.length) sources.push(["sweep", measurement]);
     if (stage.header && stage.rounds.length && !unasked) sources.push(["run", runRig ? `current run, of ${runRig}` : "current run"]);
     fillSelect(this.source, sources);
-    this.fillCells(rows, (table && table.best) || { nodes: "", line: "" });
-    for (const field of [this.budget, this.method]) showField(field, this.source.value === "sweep");
-  }
-
-  /** The budgets of a measurement's rows, and the lines of the chosen one.
-   *  @param {TableRow[]} rows @param {{ nodes: string, line: string }} best */
-  fillCells(rows, best) {
+    const best = (table && table.best) || { nodes: "", line: "" };
     const rank = (/** @type {string} */ nodes) => (nodes === "auto" ? Infinity : Number(nodes));
     const budgets = [...new Set(rows.map((row) => row.nodes))].sort((one, other) => rank(one) - rank(other));
     fillSelect(this.budget, budgets, this.budget.value || best.nodes);
     const lines = rows.filter((row) => row.nodes === this.budget.value).map((row) => row.line);
     fillSelect(this.method, lines, this.method.value || best.line);
+    for (const field of [this.budget, this.method]) showField(field, this.source.value === "sweep");
   }
 
   async redraw() {

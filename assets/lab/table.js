@@ -66,9 +66,15 @@ export class Table {
   }
 
   row(/** @type {TableRow} */ row) {
-    const { record, total, speedup, tau } = row;
+    const { method, label, fastest, lossless, record, total, speedup, tau } = row;
     const line = html("tr", row.fastest ? "is-best" : record.withheld ? "is-withheld" : "");
-    this.addName(html("th", { scope: "row" }, line), row);
+    const name = html("th", { scope: "row" }, line);
+    methodMark(method, name);
+    name.append(label);
+    const tag = (/** @type {string} */ text, look = "", title = "") => name.append(" ", html("span", { class: `lab-tag ${look}`, title }, null, text));
+    if (fastest) tag("fastest");
+    if (record.withheld) tag("no speed-up said", "", record.withheld);
+    if (!lossless) tag("biased", "is-warning");
     const figure = (/** @type {string} */ printed, beside = "", look = "") => {
       const cell = html("td", look, line);
       html("strong", "", cell, printed || "–");
@@ -83,15 +89,5 @@ export class Table {
     html("td", "lab-detail", line, row.compared ? `${row.same_text} of ${row.compared}` : "–");
     if (!this.lab.progress.other_rig) button(html("td", "", line), "Use", `Use ${row.label}`, () => this.lab.apply(row));
     return line;
-  }
-
-  /** @param {Element} parent @param {TableRow} row */
-  addName(parent, { method, label, fastest, lossless, record: { withheld } }) {
-    methodMark(method, parent);
-    parent.append(label);
-    const tag = (/** @type {string} */ text, look = "", title = "") => parent.append(" ", html("span", { class: `lab-tag ${look}`, title }, null, text));
-    if (fastest) tag("fastest");
-    if (withheld) tag("no speed-up said", "", withheld);
-    if (!lossless) tag("biased", "is-warning");
   }
 }

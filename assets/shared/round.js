@@ -92,7 +92,8 @@ export function readRound({ round, elapsed_seconds: elapsed, shared: others }, h
   const verified = drafted.drafters.reduce((mask, drafters) => mask | drafters, 0);
   return {
     ...drafted,
-    shared: others ? shared(others) : null,
+    shared: others ? { ...others, blocks: others.blocks.map((block) => ({ // shapes of trees and what was kept
+      seat: block.seat, parents: array(block.parents), keep: Array.from(array(block.keep)), poolsRows: block.pools_rows })) } : null,
     index: round.index, start: round.start, elapsed,
     choice: array(verification.choice), choiceLogprobs: array(verification.logprobs),
     entropy: array(verification.entropy), gap: array(verification.gap), offered: array(verification.offered),
@@ -124,12 +125,6 @@ function alternatives({ tokens, logprobs }) {
   const [ids, logs] = [array(tokens), array(logprobs)];
   return Array.from({ length: rows }, (_, row) => Array.from({ length: k }, (__, rank) => (
     { token: ids[row * k + rank], p: Math.exp(logs[row * k + rank]) })));
-}
-
-// The runs that shared the round: shapes of trees and what was kept.
-function shared(/** @type {lines.SharedPass} */ { runs, own, blocks }) {
-  return { runs, own, blocks: blocks.map((block) => ({
-    seat: block.seat, parents: array(block.parents), keep: Array.from(array(block.keep)), poolsRows: block.pools_rows })) };
 }
 
 /** If an engine recorded no seconds by stage, the time since the previous round stands for all of them.
