@@ -1,4 +1,4 @@
-// The timeline's axis: rounds of one width, or of the time that each took; a part of it can fill the window.
+// The timeline's axis: all rounds equally wide, or as wide as their time; it can be zoomed to a part.
 
 const MAX_ROUND_WIDTH = 64; // pixels of a round, on the axis of rounds
 const MIN_ROUNDS = 3; // rounds that fill the window at most

@@ -9,8 +9,8 @@ import { controls, promptField, typeInto } from "./controls.js";
 const GO_ON = "Continue the conversation: the prompt and this text become turns before your next prompt (c)";
 
 export class Conversation {
-  awaitsAnswer = false; // whether the latest run was asked for on this page, and its turn is not over
-  nextBeside = /** @type {RunPoint | null} */ (null); // the answer that the next run stands beside
+  awaitsAnswer = false; // whether a run that was started on this page has not ended its turn
+  nextBeside = /** @type {RunPoint | null} */ (null); // the answer beside which the next run is shown
 
   /** @param {Stage} stage @param {HTMLElement} tools */
   constructor(stage, tools) {

@@ -1,6 +1,5 @@
-// What plain decoding and the run with trees wrote, typed on one clock. The times are those of the comparison, in which
-// both took turns, slowed down for the eye; if no speed may be said, a pass takes as long as any other. Each track shows
-// the tokens of its own text.
+// The race: both texts, of plain decoding and of the run with trees, typed on one clock. The times are those of the
+// comparison, slowed down for the eye; if the speed-up is withheld, all passes take equally long.
 
 import { button, fitType, html, write } from "../shared/ink.js";
 import { TokenReader } from "../shared/round.js";

@@ -1,4 +1,4 @@
-// Playing: one round after the other at a pace for the eye. The engine's own times are in the figures, not in the pace.
+// Plays rounds at reading speed. The engine's own times are in the figures, not in this pace.
 
 const ROUND_MS = 1000; // at speed 1
 const MAX_LIVE_ROUND_MS = 320; // slow enough to read
@@ -43,7 +43,7 @@ export class Player {
     this.stage.emit("play");
   }
 
-  // The rounds of a live run at the speed of reading; the more of them wait, the faster.
+  // Plays a live run at reading speed; faster the more rounds wait.
   playLive() {
     if (this.playing) return;
     this.liveRoundMs = MAX_LIVE_ROUND_MS;

@@ -1,5 +1,5 @@
-// The list of runs at the left: the latest of this browser, those with a star, and the recordings. A click opens one, a tick
-// lays it over the one that is shown, a star keeps it in the browser also if the server forgets it.
+// The list of runs at the left: this browser's latest runs, starred ones, and the recordings. A click opens a run, a tick
+// overlays it on the shown one, a star keeps it in the browser even if the server forgets it.
 
 /** @import { Notices } from "./notices.js" */
 /** @import { Recordings } from "./recordings.js" */

@@ -11,7 +11,7 @@ const STAGES = ["draft", "build", "pack", "verify", "accept", "keep", "other", "
 /** @type {Record<string, string>} */
 const ICONS = {
   first: "M2 2h2.4v12H2zM14 2v12L5.4 8z", back: "M12.5 2v12L3.5 8z", play: "M3.5 1.5v13L14 8z",
-  pause: "M3 2h3.6v12H3zM9.4 2H13v12H9.4z", on: "M3.5 2v12l9-6z", last: "M11.6 2H14v12h-2.4zM2 2v12l8.6-6z",
+  pause: "M3 2h3.6v12H3zM9.4 2H13v12H9.4z", next: "M3.5 2v12l9-6z", last: "M11.6 2H14v12h-2.4zM2 2v12l8.6-6z",
 };
 const RULER = 15; // pixels above the bars
 const TOP = RULER + 4;
@@ -26,9 +26,9 @@ export class Timeline {
   axis = new Axis();
   scheduleDraw = throttled(() => this.draw());
   selected = /** @type {[first: number, last: number] | null} */ (null);
-  run = ""; // that the axis is of
-  drawnRound = -1; // the round that was shown when it was drawn
-  drawnKey = ""; // what the bars were drawn from
+  run = ""; // the run that the axis was laid out for
+  drawnRound = -1; // the current round of the latest drawing
+  drawnKey = ""; // identifies what the bars were drawn from
   size = { width: 0, height: 0 }; // of the chart
 
   /** @param {Stage} stage @param {Player} player @param {HTMLElement} parent */
@@ -55,7 +55,7 @@ export class Timeline {
     icon("first", "First round (Home)", () => player.go(0, {}));
     icon("back", "Previous round (←)", () => player.step(-1));
     this.toggle = icon("play", "Play (Space)", () => player.toggle(), "cs-play");
-    icon("on", "Next round (→)", () => player.step(1));
+    icon("next", "Next round (→)", () => player.step(1));
     icon("last", "Last round (End)", () => player.go(stage.rounds.length - 1, {}));
     this.placeLabel = html("span", "cs-place", row);
     button(row, "−", "Slower ([)", () => player.changeSpeed(-1), "cs-slower");
@@ -161,7 +161,7 @@ export class Timeline {
     return before;
   }
 
-  // What the selection comes to.
+  // Writes the totals of the selected rounds.
   drawTotals() {
     const { selected, stage } = this;
     const totals = selected && totalsOf(stage.rounds, selected[0], selected[1]);
@@ -229,7 +229,7 @@ export class Timeline {
     return LEFT + this.axis.x(this.axis.edges[index]);
   }
 
-  // The axis over what there is now; another run is seen whole.
+  // Lays the axis out for the rounds so far; another run resets zoom and selection.
   updateAxis(/** @type {number} */ width) {
     const { axis, stage } = this;
     if (stage.value.run !== this.run) {
