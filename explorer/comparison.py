@@ -9,12 +9,7 @@ from typing import Any
 
 from engine.decoding.budget_policy import AUTO, FIXED
 from engine.errors import CancellationError, RequestError
-from engine.lab.against_plain import (
-    MIN_TURNS,
-    SETTLING_TURNS,
-    InterleavedTiming,
-    speed_beside_plain,
-)
+from engine.lab.against_plain import MIN_TURNS, SETTLING_TURNS, InterleavedTiming, speed_beside_plain
 from engine.lab.redraft import modelled_speed
 from engine.lab.settings import BASELINE
 from engine.lab.speed import SLOWER

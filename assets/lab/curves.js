@@ -2,7 +2,6 @@
 
 import { showLine } from "./forms.js";
 import { Plot, RUN } from "./plots.js";
-import { recordedOn } from "./verdict.js";
 import { html, methodColour, throttled, write } from "../shared/ink.js";
 import { settingOf } from "../shared/round.js";
 
@@ -100,9 +99,8 @@ export class Curves {
     this.lab = lab;
     this.stage = lab.stage;
     this.plot = new Plot(lab, parent, "curves", "By node budget", "{τ} and {tokens/s}: medians with their {95 %} intervals. The faint horizontal lines are {auto}.");
-    this.origin = html("p", "lab-recorded");
     this.doubt = html("p", { class: "lab-notice", hidden: true });
-    this.plot.body.before(this.origin, this.doubt);
+    this.plot.body.before(this.doubt);
     this.plot.onPoint = ({ customdata: [budget, method, , pace] = [] }) => { // its setting goes into the page's controls
       if (Number.isInteger(budget) && !lab.progress.other_rig) lab.apply({ method, budget, pace });
     };
@@ -113,7 +111,6 @@ export class Curves {
     const { busy, curves, progress, setup, sweep } = this.lab;
     if (!curves) return;
     showLine(this.doubt, curves.predicted.withheld);
-    showLine(this.origin, this.originText);
     if (!curves.count) {
       if (busy) this.plot.say("Measuring", "The first points come in a moment.");
       else this.plot.say(`Nothing measured with ${setup.rig} yet`, "A measurement tries every method and budget in the form, beside plain decoding.", sweep.measureAction);
@@ -127,13 +124,6 @@ export class Curves {
     };
     const data = figure.data.map((trace) => this.filledTrace(trace, place));
     this.plot.draw({ ...figure, data, layout: { ...figure.layout, shapes: place === null ? [] : [rule] } });
-  }
-
-  // Says if the measurement is recorded, or of another rig.
-  get originText() {
-    const { recorded, other_rig: otherRig } = this.lab.progress;
-    if (otherRig) return `◉ Of another rig. ${recorded ? recordedOn(recorded) : `Measured with ${otherRig}.`}`;
-    return recorded ? "◉ Recorded; nothing was measured on this machine yet." : "";
   }
 
   // The setting of the live run, else of the controls.

@@ -154,10 +154,11 @@ export class Sweep {
 
   /** Measures one method alone. @param {string} method @param {string[]} budgets @param {number[]} concurrency */
   measure(method, budgets, concurrency) {
-    const numbers = budgets.filter((budget) => budget !== "plain").map((budget) => (budget === "auto" ? budget : Number(budget)));
-    for (const budget of numbers) if (!this.budgets.inputs.has(budget)) this.budgets.add(budget);
     this.methods.values = [method];
-    this.budgets.values = numbers;
+    this.budgets.values = [];
+    for (const budget of budgets.filter((one) => one !== "plain")) {
+      this.budgets.add(budget === "auto" ? budget : Number(budget), { on: true, title: WORDS[budget] });
+    }
     this.concurrency.values = concurrency;
     this.drawPlan();
     return this.begin();

@@ -12,7 +12,7 @@ const MIN_TICK_DISTANCE = 27; // pixels
 const LAST_TICK_WIDTH = 86; // pixels: the last number has a unit
 const Z_80_PERCENT = 1.28; // standard deviations that hold 80 % of a normal distribution
 const FONT = "10.5px system-ui, sans-serif";
-const LAB_WORD = "lab's prompts";
+const LAB_NAME = "lab's prompts";
 const REFRESH_MS = 900; // between two forecasts of a run in progress
 /** The two drawings, one above the other: a figure, its words, and its value for plain decoding (0: measured).
  *  @typedef {{ name: "tau" | "speed", label: string, plain: number }} Plot */
@@ -106,6 +106,10 @@ export function wordsAt(forecast, chosen) {
 /** @param {RunPoint} point @param {string} withheld */
 const measuredWords = ({ budget, tau, speed, printed }, withheld) => (
   { short: `${counted(budget, "node")}: τ ${tau.toFixed(2)}${speed ? `, ${printed} tokens/s` : ""}`, more: `Measured in this run. ${withheld}` });
+
+/** The name of the lab's curve, beside its last point or, if there is no room, above it.
+ *  @param {number} budget @param {number} x @param {number} y */
+const labName = (budget, x, y) => (budget > 64 ? text("cp-budget-title is-end", LAB_NAME, x, y - 8) : text("cp-budget-title", LAB_NAME, x + 6, y + 4));
 
 class BudgetPanel extends DrawnPanel {
   width = 0;
@@ -275,16 +279,9 @@ class BudgetPanel extends DrawnPanel {
       const at = measured.budgets.map((budget) => this.x(budget).toFixed(1));
       marks.push(path(look, `M${mean.map((value, place) => `${at[place]},${y(value).toFixed(1)}`).join("L")}`, { style }),
         path(look, from.map((value, place) => `M${at[place]},${y(value).toFixed(1)}V${y(to[place]).toFixed(1)}`).join(""), { style }));
-      if (measured.prompts > 1 && name === "speed") marks.push(this.labWord(measured.budgets.at(-1) ?? 0, y(mean.at(-1) ?? 0)));
+      if (measured.prompts > 1 && name === "speed") marks.push(labName(measured.budgets.at(-1) ?? 0, Number(at.at(-1)), y(mean.at(-1) ?? 0)));
     }
     return [...marks, ...points.flatMap((point) => (point[name] ? this.pointMarks(point, name, y) : [])), title];
-  }
-
-  /** The name of the lab's curve, at its right end. @param {number} budget @param {number} y @returns {Mark} */
-  labWord(budget, y) {
-    const x = this.x(budget);
-    const fits = x + 6 + textWidth(LAB_WORD, FONT) < this.width - EDGE.right;
-    return fits ? text("cp-budget-title", LAB_WORD, x + 6, y + 4) : text("cp-budget-title is-end", LAB_WORD, x, y - 8);
   }
 
   whyEmpty() {

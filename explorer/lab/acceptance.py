@@ -14,18 +14,7 @@ from engine.lab.redraft import CHAIN, MARGINALS, TRANSITIONS, WIDE
 from engine.lab.settings import CellResult
 from engine.lab.statistics import CalibrationBin, Measured, acceptance, calibration, histogram, share_of
 from engine.trace import Trace
-from explorer.lab.style import (
-    INK,
-    QUIET,
-    Figure,
-    Part,
-    axis,
-    curve,
-    error_bars,
-    figure,
-    heat_map,
-    style_of,
-)
+from explorer.lab.style import INK, QUIET, Figure, Part, axis, curve, error_bars, figure, heat_map, style_of
 
 MAX_RANKS = 8  # of the depth and rank figure; the last column gathers all worse ranks
 DEEPEST = 24  # depth of that figure

@@ -7,7 +7,7 @@ from typing import TypedDict
 from engine.decoding.methods import METHODS
 from engine.lab.against_plain import unsteady
 from engine.lab.settings import Setting
-from engine.lab.speed import SpeedRecord
+from engine.lab.speed import FASTER, SpeedRecord
 from engine.lab.statistics import Estimate
 from engine.lab.summary import Row, Summary
 from explorer.lab.style import label_of, range_text
@@ -88,9 +88,7 @@ def outcome(best: Row | None) -> str:
         return "plain"
     if best.withheld or best.speedup is None:
         return "withheld" if best.withheld else ""
-    if best.speedup.low is None:
-        return "few"
-    return "faster" if best.speedup.low > 1 else "unclear"
+    return {"": "few", FASTER: FASTER}.get(best.record.outcome, "unclear")
 
 
 def remark(summary: Summary) -> str:

@@ -12,16 +12,7 @@ import pytest
 
 from recipes.corpus.code_functions import make_code
 from recipes.corpus.code_tasks import MAXIMUM_RESPONSE_CHARACTERS
-from recipes.corpus.explanations import (
-    CHATS,
-    NOTIONS,
-    PAIRS,
-    REASONS,
-    Chat,
-    Reason,
-    TermPair,
-    make_explain,
-)
+from recipes.corpus.explanations import CHATS, NOTIONS, PAIRS, REASONS, Chat, Reason, TermPair, make_explain
 from recipes.corpus.items import Item, is_test
 from recipes.corpus.math_problems import TEMPLATES, Template, fill, make_math
 from recipes.corpus.mixed_tasks import make_mixed

@@ -25,15 +25,7 @@ from recipes.answers import answer_greedily
 from recipes.batches import BlockShape, RowShape, block_mask, conversation, lay_blocks, make_batch
 from recipes.corpus.items import is_test
 from recipes.corpus.mixture import DRAFTER_SHARES, MAKERS, TARGET_SHARES, training_items, unseen_items
-from recipes.drafter import (
-    LAYOUTS,
-    DrafterRecipe,
-    Teacher,
-    drafter_config,
-    export_drafter,
-    guess_loss,
-    losses,
-)
+from recipes.drafter import LAYOUTS, DrafterRecipe, Teacher, drafter_config, export_drafter, guess_loss, losses
 from recipes.target import SMALL, Recipe, small_config
 from recipes.training import Run, optimizers, train
 

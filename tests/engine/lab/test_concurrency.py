@@ -13,14 +13,7 @@ from engine.lab.settings import CellResult, Setting, measuring_order
 from engine.lab.statistics import estimate
 from engine.lab.summary import Row, Summary, concurrency_words, summarise
 from engine.records import Request
-from tests.engine.lab.scripted import (
-    ROUND_SECONDS,
-    ROW_SECONDS,
-    measure_all,
-    report_of,
-    reread_as,
-    toy_plan,
-)
+from tests.engine.lab.scripted import ROUND_SECONDS, ROW_SECONDS, measure_all, report_of, reread_as, toy_plan
 from tests.engine.toy import ToyTarget
 
 COUNTS = (1, 2, 4)

@@ -12,18 +12,7 @@ from engine.commands import bench
 from engine.commands.program import verb_parser
 from engine.decoding.budget_policy import AUTO
 from engine.errors import RequestError
-from engine.measure.bench import (
-    LONE,
-    OFF,
-    SAME,
-    SHARED,
-    BenchPlan,
-    BenchPoint,
-    Tally,
-    full_rounds,
-    measure_cells,
-    run,
-)
+from engine.measure.bench import LONE, OFF, SAME, SHARED, BenchPlan, BenchPoint, Tally, full_rounds, measure_cells, run
 from engine.measure.published_loop import PublishedLoop
 from engine.records import STAGES, Acceptance, DraftTree, Integers, PromptRequest, Request, Round, Verification
 from engine.requests.prompts import Prompt

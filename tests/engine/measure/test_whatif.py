@@ -14,16 +14,7 @@ from engine.lab.settings import Setting
 from engine.measure.whatif import text_of_run, what_if
 from engine.records import PromptRequest, Sampling
 from engine.requests.prompts import read_prompts
-from engine.serving.cost import (
-    FULL,
-    MIN_REPEATS,
-    QUICK,
-    CostBook,
-    CostCase,
-    Effort,
-    bucket,
-    mock_tree,
-)
+from engine.serving.cost import FULL, MIN_REPEATS, QUICK, CostBook, CostCase, Effort, bucket, mock_tree
 from engine.trace import Trace, dumps, gather, loads
 from tests.engine.demo import demo_live, demo_rig
 from tests.engine.lab.scripted import CURVE

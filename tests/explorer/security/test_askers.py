@@ -22,14 +22,7 @@ from explorer.page import build, guarded
 from explorer.recordings import Library
 from explorer.runs import Runner, Runs
 from explorer.security import askers
-from explorer.security.askers import (
-    ALLOWED_FAILURES,
-    MAX_WAIT_SECONDS,
-    Logins,
-    Readers,
-    Requester,
-    client_key,
-)
+from explorer.security.askers import ALLOWED_FAILURES, MAX_WAIT_SECONDS, Logins, Readers, Requester, client_key
 from explorer.security.gate import Address, Gate, hosts_of
 from tests.explorer.scripted import ENDLESS, ScriptedRun, ScriptedSource
 from tests.explorer.scripted_rigs import answering
