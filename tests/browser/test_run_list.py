@@ -55,7 +55,7 @@ def test_ticked_runs_lie_over_the_one_that_is_shown_also_after_a_reload(watched:
         page.reload()
         page.wait_for_function(READY)
     page.get_by_role("button", name="Compare (2)").click()
-    page.wait_for_function("window.Canopy.laboratory?.compare?.sides.every((side) => side.shown)")
+    page.wait_for_function("window.Canopy.laboratory?.compare?.sides.every((side) => side.ends)")
     assert page.evaluate("Canopy.laboratory.compare.sides.map((side) => side.run)") == ["merged", "routed"]
     third = row(page, "Scripted: autoregressive").get_by_role("checkbox")
     third.check()
