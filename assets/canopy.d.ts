@@ -296,54 +296,53 @@ interface Parts {
 type DetailOf<Events, Names> = Names extends keyof Events ? Events[Names]
   : Names extends `${infer First} ${infer Rest}` ? DetailOf<Events, First> | DetailOf<Events, Rest> : never;
 
-/** What is told over the stage, and the detail of each event. */
+/** The events of the stage, each with its detail. `stage.on("begin value", …)` listens to several. */
 interface StageEvents {
-  // A run is asked for, refused, withdrawn before its first round; its lines break off; the server is gone, or says what rig answers.
-  asked: void;
-  refused: string;
-  withdrawn: void;
-  broken: void;
-  lost: void;
-  rig: void;
-  rigs: void;
-  // Another run is shown, or one was opened; it has more rounds; its state has changed.
-  begin: void;
-  opened: { push?: boolean };
-  value: { other: boolean };
-  state: void;
-  // The speed of the run is to be measured; more is known of it beside plain decoding.
-  measure: void;
-  compared: void;
-  // Another round is shown; a round came that is to be shown at reading speed; all were shown.
-  round: { moved: boolean; push: boolean };
-  arrived: void;
-  finale: void;
-  play: void;
-  // Another node, view, tab of the lab, panel over the whole window, part of the tree, scene of the film.
-  select: NodeSelection;
-  pin: number | null;
-  mode: { moved?: boolean; push: boolean };
-  tab: string;
-  full: string | null;
-  camera: void;
-  scene: void;
-  // The person takes over from the film; chooses a budget in its panel, a setting for the bar, also of a run that the server has no more, runs to lay over this one; the followed folder has other runs.
-  hand: void;
-  budget: number;
-  adopt: Setting;
-  again: Setting;
-  // Of the conversation: a prompt goes back into the bar, a turn is answered once more, an answer is opened as its run; the answer
-  // beside the shown one has changed.
-  edit: { turns: Turns; prompt: string };
-  answer: { point: RunPoint; options: Setting | null };
-  open: RunPoint;
-  beside: void;
-  // A run is to begin at a node, or with another token after it; the run that it branched off is to be shown again.
-  branch: number;
-  alternative: { node: number, token: number };
-  unbranch: void;
-  ticks: void;
-  listed: void;
-  settings: void;
-  sought: void;
+  // Server and runs.
+  asked: void; // a run was requested
+  refused: string; // a request was refused, with the reason
+  withdrawn: void; // a run was cancelled before its first round
+  broken: void; // the lines of the run stopped arriving
+  lost: void; // the server is gone
+  rig: void; // the rig is loaded, so the bar asks what it can do
+  rigs: void; // the server said which rigs there are
+  // The shown run.
+  opened: { push?: boolean }; // a run or recording was opened
+  begin: void; // another run is shown
+  value: { other: boolean }; // it has more lines
+  state: void; // it is queued, running, ended
+  listed: void; // the list of recordings has arrived
+  ticks: void; // other runs were ticked, to overlay and compare
+  // Its comparison with plain decoding.
+  measure: void; // requested again
+  compared: void; // there is more of it
+  // The shown round.
+  round: { moved: boolean; push: boolean }; // another round is shown
+  arrived: void; // a new round is there, to be shown at reading speed
+  finale: void; // the player showed the last round
+  play: void; // playing started or stopped
+  // The view.
+  select: NodeSelection; // another node
+  pin: number | null; // a node's details stay open
+  mode: { moved?: boolean; push: boolean }; // story, workbench or lab
+  tab: string; // of the lab
+  full: string | null; // a panel fills the window
+  camera: void; // another part of the tree
+  scene: void; // of the film
+  hand: void; // the person takes over from the film
+  sought: void; // the search has other hits
+  // The bar.
+  settings: void; // another setting
+  budget: number; // a budget chosen in its panel
+  adopt: Setting; // a setting to fill the bar with
+  again: Setting; // the same, of a run that the server no longer has
+  // The conversation.
+  edit: { turns: Turns; prompt: string }; // a prompt goes back into the bar
+  answer: { point: RunPoint; options: Setting | null }; // a turn is answered again
+  open: RunPoint; // an answer is opened as its run
+  beside: void; // another answer is shown beside this one
+  // Branches.
+  branch: number; // a run starts at this node
+  alternative: { node: number, token: number }; // a run starts with another token after this node
+  unbranch: void; // back to the run that this one branched off
 }

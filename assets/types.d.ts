@@ -96,13 +96,13 @@ export interface BudgetForecast {
   measured: MeasuredCurve | null;
 }
 
-/** The comparison of two runs: a summary (``said``), the ``rule`` behind its verdict, and the first differing token of each text (0-based), None if there is none. */
+/** The comparison of two runs. */
 export interface TwoRuns {
-  said: string;
+  summary: string;
   rule: string;
   same_prompt: boolean;
   same_text: boolean;
-  texts_part: number[] | null;
+  first_difference: number[] | null;
   sides: Side[];
 }
 

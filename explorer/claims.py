@@ -246,7 +246,7 @@ def printed_speed(record: SpeedRecord, tau_: float, interleaved: bool, precision
         return PrintedSpeed(**asdict(record))
     quotient, tau_text = record.times.removesuffix("×"), f"{tau_:.2f}"
     cost = f"{tau_ / float(quotient):.2f}"
-    how = "interleaved with plain decoding" if interleaved else "the two were recorded one after the other"
+    how = "measured interleaved with plain decoding" if interleaved else "the two were recorded one after the other"
     subject = "The speed-up" if covers_whole_text else "Before the text repeats itself, the speed-up"
     words = (f"{subject} lies between {record.range.replace(' to ', ' and ')}: {how}."
              f"{_faster_dtype_note(record.ratio, precision)}")

@@ -1,5 +1,5 @@
-"""Compares two runs, of any engines: where texts and rounds first differ, and how many tokens each accepted.
-Texts are compared as texts, since two engines may number their tokens differently."""
+"""Compares two runs, of any engines: where texts and rounds first differ, and how many tokens each accepted. Texts are
+compared as text, since two engines may have different token ids."""
 
 from collections.abc import Callable, Mapping, Sequence
 from itertools import accumulate
@@ -26,19 +26,19 @@ class Side(TypedDict):
 
 
 class TwoRuns(TypedDict):
-    """The comparison of two runs: a summary (``said``), the ``rule`` behind its verdict, and the first differing token
-    of each text (0-based), None if there is none."""
+    """The comparison of two runs. ``rule``: the rule behind the verdict; ``first_difference``: the first differing
+    token of each text (0-based)."""
 
-    said: str
+    summary: str
     rule: str
     same_prompt: bool
     same_text: bool
-    texts_part: list[int] | None
+    first_difference: list[int] | None
     sides: list[Side]
 
 
 def two_runs_call(trace_of: Callable[[str], Trace]) -> Call:
-    """The function of the browser that compares {"first": {"run"}, "second": {"run"}}."""
+    """Return the browser function that compares {"first": {"run"}, "second": {"run"}}."""
     def compared(query: Mapping[str, Any]) -> TwoRuns:
         first, second = (trace_of(str(named_fields(query.get(side)).get("run"))) for side in SIDES)
         return two_runs(first, second)
@@ -46,7 +46,7 @@ def two_runs_call(trace_of: Callable[[str], Trace]) -> Call:
 
 
 def two_runs(first: Trace, second: Trace) -> TwoRuns:
-    """Compare two runs; RequestError if one has no rounds, or none that are known."""
+    """Compare two runs; RequestError if the rounds of one are unknown."""
     traces = first, second
     for side, trace in zip(SIDES, traces, strict=True):
         if not trace.entries:
@@ -54,13 +54,14 @@ def two_runs(first: Trace, second: Trace) -> TwoRuns:
         if trace.header.chunked:
             raise RequestError(f"The rounds of the {side} run are not known, since {trace.header.engine} does not "
                                "report them; there is nothing to compare round by round.")
-    parted = texts_part(first, second)
+    positions = first_difference(first, second)
     lengths = [[len(entry.round.acceptance.keep) for entry in trace.entries] for trace in traces]
     asked, also_asked = ((trace.header.prompt, trace.header.turns, trace.header.thinking) for trace in traces)
-    why = _why(traces, parted) if parted and asked == also_asked else ""
-    sentences = [] if asked == also_asked else ["The prompts differ, and so may everything else."]
-    sentences.append("The texts are the same." if parted is None else
-                     f"The texts first differ at token {parted[0] + 1} of the first and {parted[1] + 1} of the second.")
+    why = _why(traces, positions) if positions and asked == also_asked else ""
+    sentences = [] if asked == also_asked else ["The prompts differ, so all else may differ, too."]
+    sentences.append("The texts are the same." if positions is None else
+                     f"The texts first differ at token {positions[0] + 1} of the first and {positions[1] + 1} of the "
+                     "second.")
     differing = next(((number, *pair) for number, pair in enumerate(zip(*lengths, strict=False), 1)
                       if pair[0] != pair[1]), None)
     if differing:
@@ -69,13 +70,13 @@ def two_runs(first: Trace, second: Trace) -> TwoRuns:
                          f"{also_kept} in the second.")
     elif len(lengths[0]) == len(lengths[1]):
         sentences.append("Every round kept as many tokens as in the other run.")
-    return {"said": " ".join(filter(None, [*sentences, why])), "rule": RULE if why else "",
-            "same_prompt": asked == also_asked, "same_text": parted is None, "texts_part": parted,
+    return {"summary": " ".join(filter(None, [*sentences, why])), "rule": RULE if why else "",
+            "same_prompt": asked == also_asked, "same_text": positions is None, "first_difference": positions,
             "sides": [_side(trace) for trace in traces]}
 
 
 def _why(traces: Sequence[Trace], positions: Sequence[int]) -> str:
-    """Why the texts part at these tokens, and how often such gaps occur in the first, in sentences."""
+    """Return why the texts differ at these tokens, and how often such gaps occur in the first."""
     texts = [text_of(trace.rounds) for trace in traces]
     gap = widest_gap(*zip(texts, positions, strict=True))
     dtype = max((trace.header.dtype for trace in traces), key=rounding_nats)
@@ -85,9 +86,9 @@ def _why(traces: Sequence[Trace], positions: Sequence[int]) -> str:
     return f"{words} {near_tie_text(texts[0], rounding_nats(dtype))}".rstrip()
 
 
-def texts_part(first: Trace, second: Trace) -> list[int] | None:
-    """The token of each text that holds the first byte in which they differ; None for the same text. For a text that
-    ends first, that is its end."""
+def first_difference(first: Trace, second: Trace) -> list[int] | None:
+    """Return the token of each text that holds the first differing byte; None for the same text. For a text that ends
+    first, that is its end."""
     texts = [list(map(as_bytes, RunText(trace.lines).pieces)) for trace in (first, second)]
     joined = [b"".join(tokens) for tokens in texts]
     if joined[0] == joined[1]:

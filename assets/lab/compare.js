@@ -10,10 +10,10 @@ import { Stage } from "../stage/stage.js";
 import { TextPanel } from "../stage/text.js";
 
 /** @import * as types from "../types.d.ts" */
-/** A run whose figures are shown beside the others'.
+/** A run whose figures are shown.
  *  @typedef {Pick<Stage, "figuresBeforeRepetition" | "figures" | "rounds" | "header" | "withheld"> & { speed: { text: string },
  *    speedup: Pick<PrintedSpeed, "ratio" | "times"> & { speed: string } | null }} Shown */
-/** `value` is what is compared, null if it is not. @typedef {{ name: string, value: number | null, text: string }} Compared */
+/** `value`: null if it is not compared. @typedef {{ name: string, value: number | null, text: string }} ComparedFigure */
 
 const SIDES = ["first", "second", "third", "fourth"];
 
@@ -28,11 +28,11 @@ const FIGURES = [
   { name: "tokens", value: () => null, text: ({ figures }) => String(figures.tokens) },
 ];
 
-/** Whether the first run is plain decoding of the other's prompt, and the other was timed beside it. @param {Stage} plain @param {Stage} other */
+/** Whether one run is the plain decoding that the other was measured against. @param {Stage} plain @param {Stage} other */
 const isPlainOf = (plain, { speedup, header }) => Boolean(speedup) && plain.header?.drafters.length === 0 && comparable(plain.header, header);
 
-/** The prompt and the machine that all these runs have in common, "" if they differ. @param {Side[]} sides */
-function inCommon(sides) {
+/** The prompt and machine of all these runs, "" if they differ. @param {Side[]} sides */
+function common(sides) {
   const [first, ...others] = sides.map(({ stage }) => stage.header);
   const all = (/** @type {(header: Header | null) => unknown} */ of) => others.length > 0 && others.every((other) => of(other) === of(first));
   return { prompt: first && all((header) => header?.prompt) ? first.prompt : "", machine: first && all((header) => header && machineOf(header)) ? machineOf(first) : "" };
@@ -41,9 +41,9 @@ function inCommon(sides) {
 /** @param {Header | null} first @param {Header | null} second */
 const comparable = (first, second) => Boolean(first && second && machineOf(first) === machineOf(second) && first.prompt === second.prompt);
 
-// One of the compared runs: a second stage with the page's text and tree panels.
+// One of the runs: a stage of its own, with the page's text and tree panels.
 class Side {
-  ends = /** @type {number[] | null} */ (null); // of each round's tokens in the text, once all are there
+  ends = /** @type {number[] | null} */ (null); // where each round's tokens end in the text, once the run is loaded
   run = "";
 
   /** @param {Element} parent @param {number} place */
@@ -67,8 +67,8 @@ class Side {
     }).observe(host);
   }
 
-  /** Shows a run, unless it is there already. @param {string} run @param {() => unknown} changed */
-  async open(run, changed) {
+  /** Loads a run, unless it is shown already. @param {string} run @param {() => unknown} onLoad */
+  async open(run, onLoad) {
     if (run === this.run) return;
     this.run = run;
     this.ends = null;
@@ -83,34 +83,34 @@ class Side {
       methodMark(header.method, this.setting);
       this.setting.append(settingOf(header));
     }
-    changed();
+    onLoad();
   }
 
-  /** Writes its title, and its machine unless all runs share one. @param {boolean} machine whether they do */
-  drawTitle(machine) {
+  /** Writes the run's title, with its machine unless that is the same for all. @param {boolean} sameMachine */
+  writeTitle(sameMachine) {
     const { header } = this.stage;
-    if (header) this.title.title = write(this.title, [header.title || header.prompt, machine ? "" : machineOf(header)].filter(Boolean).join(" · ")).textContent ?? "";
+    if (header) this.title.title = write(this.title, [header.title || header.prompt, sameMachine ? "" : machineOf(header)].filter(Boolean).join(" · ")).textContent ?? "";
   }
 
-  /** Its figures, which are compared if all runs have one prompt and one machine. A run of plain decoding takes its speed from
-   *  the run that was timed in turns with it. @param {Side[]} others @returns {Compared[]} */
-  values(others) {
+  /** The figures; they have values to compare if all runs are of one prompt on one machine. Plain decoding has the speed that
+   *  was measured when another run was compared with it. @param {Side[]} others @returns {ComparedFigure[]} */
+  figuresBeside(others) {
     const { stage } = this;
     const measuredBeside = others.find((other) => isPlainOf(stage, other.stage))?.stage.speedup;
-    const beside = measuredBeside ? { speed: measuredBeside.plain_speed, ratio: 1, times: "1×" } : null;
+    const plain = measuredBeside ? { speed: measuredBeside.plain_speed, ratio: 1, times: "1×" } : null;
     const { figuresBeforeRepetition, figures, rounds, header, withheld } = stage;
-    const fair = others.every((other) => comparable(stage.header, other.stage.header));
-    const shown = { figuresBeforeRepetition, figures, rounds, header, withheld, speedup: beside || stage.speedup, speed: beside ? { text: beside.speed } : stage.speed };
-    return FIGURES.map(({ name, value, text }) => ({ name, value: fair ? value(shown) : null, text: text(shown) }));
+    const allComparable = others.every((other) => comparable(stage.header, other.stage.header));
+    const shown = { figuresBeforeRepetition, figures, rounds, header, withheld, speedup: plain || stage.speedup, speed: plain ? { text: plain.speed } : stage.speed };
+    return FIGURES.map(({ name, value, text }) => ({ name, value: allComparable ? value(shown) : null, text: text(shown) }));
   }
 
-  /** The figures, the best of all runs marked. @param {Compared[]} values @param {Compared[][]} others */
-  drawFigures(values, others) {
-    this.figures.replaceChildren(...values.map(({ name, value, text }, place) => {
+  /** Draws the figures and marks those that are the best of all runs. @param {ComparedFigure[]} figures @param {ComparedFigure[][]} others */
+  drawFigures(figures, others) {
+    this.figures.replaceChildren(...figures.map(({ name, value, text }, place) => {
       const item = html("div", "");
       const rivals = others.map((other) => other[place].value);
-      const better = value !== null && rivals.length > 0 && rivals.every((rival) => rival !== null && value > rival);
-      html("dd", better ? "is-better" : "", item, better ? `${text} ▲` : text);
+      const best = value !== null && rivals.length > 0 && rivals.every((rival) => rival !== null && value > rival);
+      html("dd", best ? "is-better" : "", item, best ? `${text} ▲` : text);
       html("dt", "", item, name);
       return item;
     }));
@@ -119,7 +119,7 @@ class Side {
 
 export class Compare {
   sides = /** @type {Side[]} */ ([]);
-  firstDifference = 0; // the token at which the texts first differ
+  firstDifference = 0; // the first token at which the texts differ
 
   /** @param {Lab} lab @param {HTMLElement} parent */
   constructor(lab, parent) {
@@ -127,13 +127,13 @@ export class Compare {
     this.race = new Race(lab, parent);
     const bar = html("div", "lab-race-bar lab-pair-bar", parent);
     this.status = html("p", "lab-note", bar);
-    this.differenceButton = action(bar, "Go to where the texts differ", "", () => this.go(this.firstDifference));
+    this.differenceButton = action(bar, "Go to the first difference", "", () => this.goToToken(this.firstDifference));
     this.differenceButton.hidden = true;
     this.slider = html("input", { type: "range", min: 0, max: 0, step: 1, value: 0, "aria-label": "Place in the text" }, bar);
-    this.slider.addEventListener("input", () => this.go(Number(this.slider.value)));
-    this.placeLabel = html("span", "lab-clock", bar);
+    this.slider.addEventListener("input", () => this.goToToken(Number(this.slider.value)));
+    this.position = html("span", "lab-clock", bar);
     action(bar, "Choose runs", "Tick two to four in the list of runs", () => controls.parts?.runs?.toggle(true));
-    this.common = html("p", "lab-caption", parent); // to all runs
+    this.common = html("p", "lab-caption", parent); // the machine and prompt that all runs share
     this.grid = html("div", "lab-grid lab-runs", parent);
     this.depths = html("div", { class: "lab-pair-depths", role: "img" }, parent);
     lab.stage.on("ticks", () => lab.stage.mode === "lab" && this.draw());
@@ -148,25 +148,25 @@ export class Compare {
     const runs = [...new Set(names)].slice(0, Math.max(2, Math.min(SIDES.length, stage.overlaidRuns.length)));
     while (this.sides.length > runs.length) this.sides.pop()?.box.remove();
     while (this.sides.length < runs.length) this.sides.push(new Side(this.grid, this.sides.length));
-    this.sides.forEach((side, place) => side.open(runs[place], () => this.changed()));
-    this.changed();
+    this.sides.forEach((side, place) => side.open(runs[place], () => this.update()));
+    this.update();
   }
 
-  changed() {
+  update() {
     const shown = this.sides.filter((side) => side.ends);
-    const values = new Map(shown.map((side) => [side, side.values(shown.filter((other) => other !== side))]));
-    for (const [side, own] of values) side.drawFigures(own, [...values.values()].filter((other) => other !== own));
-    const { prompt, machine } = inCommon(shown);
-    for (const side of shown) side.drawTitle(Boolean(machine));
+    const figuresOf = new Map(shown.map((side) => [side, side.figuresBeside(shown.filter((other) => other !== side))]));
+    for (const [side, figures] of figuresOf) side.drawFigures(figures, [...figuresOf.values()].filter((other) => other !== figures));
+    const { prompt, machine } = common(shown);
+    for (const side of shown) side.writeTitle(Boolean(machine));
     write(this.common, [machine, prompt].filter(Boolean).join(" · "));
     this.grid.classList.toggle("lab-one-prompt", Boolean(prompt));
     this.slider.max = String(Math.max(0, ...shown.map(({ ends }) => (ends?.at(-1) ?? 1) - 1)));
-    write(this.status, shown.length > 1 ? this.relation(shown) : "Choose two runs that the server still holds.");
-    this.go(Math.min(Number(this.slider.value), Number(this.slider.max)));
+    write(this.status, shown.length > 1 ? this.comparability(shown) : "Choose two runs that the server still holds.");
+    this.goToToken(Math.min(Number(this.slider.value), Number(this.slider.max)));
     this.compareTexts(shown);
   }
 
-  // Shows where texts differ and how deep each run accepted: the server compares the first run with each of the others.
+  // Asks the server where texts and rounds of the first run and each other differ, and how deep each run accepted.
   async compareTexts(/** @type {Side[]} */ shown) {
     const runs = shown.map((side) => side.run);
     const [first, ...others] = runs;
@@ -175,24 +175,24 @@ export class Compare {
     const answers = await Promise.all(others.map((run) => server.two_runs({ first: { run: first }, second: { run } })));
     if (shown.some((side, place) => side.run !== runs[place])) return;
     const compared = answers.flatMap((answer) => ("error" in answer ? [] : [answer]));
-    const parted = compared.flatMap(({ same_prompt: same, texts_part: part }) => (same && part ? [part[0]] : []));
-    this.firstDifference = Math.min(...parted);
-    this.differenceButton.hidden = !parted.length;
-    const said = answers.map((answer, place) => {
-      const sentence = "error" in answer ? answer.error : `${answer.said} ${answer.rule}`.trim();
-      return others.length > 1 ? `Beside the ${SIDES[place + 1]}: ${sentence}` : sentence;
+    const differences = compared.flatMap(({ same_prompt: same, first_difference: tokens }) => (same && tokens ? [tokens[0]] : []));
+    this.firstDifference = Math.min(...differences);
+    this.differenceButton.hidden = !differences.length;
+    const sentences = answers.map((answer, place) => {
+      const sentence = "error" in answer ? answer.error : `${answer.summary} ${answer.rule}`.trim();
+      return others.length > 1 ? `The first and the ${SIDES[place + 1]}: ${sentence}` : sentence;
     });
-    if (said.length) write(this.status, [...said, this.relation(shown)].join(" "));
-    const all = compared.length > 0 && compared.length === answers.length;
-    this.drawDepths(all ? [compared[0].sides[0], ...compared.map(({ sides }) => sides[1])] : [], shown);
+    if (sentences.length) write(this.status, [...sentences, this.comparability(shown)].join(" "));
+    const complete = compared.length > 0 && compared.length === answers.length;
+    this.drawDepths(complete ? [compared[0].sides[0], ...compared.map(({ sides }) => sides[1])] : [], shown);
   }
 
-  // For each depth a bar of each run: of its rounds that drafted to that depth, the share that accepted to it.
+  // Draws for each depth a bar of each run: of its rounds that drafted to that depth, the share that accepted to it.
   /** @param {types.Side[]} sides @param {Side[]} shown */
   drawDepths(sides, shown) {
     const methods = shown.map(({ stage }) => stage.header?.method ?? "");
     /** @param {HTMLElement} bar @param {number} place */
-    const look = (bar, place) => {
+    const colour = (bar, place) => {
       bar.style.setProperty("--o", methodColour(methods[place]));
       bar.classList.toggle("is-again", methods.indexOf(methods[place]) < place); // another run of the same method
     };
@@ -204,7 +204,7 @@ export class Compare {
     const title = html("p", "lab-caption", this.depths, "Accepted by depth: of the rounds that drafted to that depth, the share that accepted to it");
     methods.forEach((method, place) => {
       const key = html("span", "lab-pair-key", title);
-      look(key, place);
+      colour(key, place);
       methodMark(method, key);
       key.append(SIDES[place]);
     });
@@ -213,7 +213,7 @@ export class Compare {
       const column = html("div", "lab-pair-depth", row);
       sides.forEach(({ depths }, place) => {
         const bar = html("i", "", column);
-        look(bar, place);
+        colour(bar, place);
         bar.style.height = `${100 * (depths[depth] || 0)}%`;
         bar.title = depth < depths.length ? `Depth ${depth + 1}, ${SIDES[place]} run: ${Math.round(100 * depths[depth])} % accepted` : "";
       });
@@ -221,28 +221,28 @@ export class Compare {
     }
   }
 
-  // Which figures may be compared, in sentences.
-  relation(/** @type {Side[]} */ shown) {
+  // Says which figures can be compared.
+  comparability(/** @type {Side[]} */ shown) {
     const stages = shown.map((side) => side.stage);
-    const told = stages.map(({ repetition }, place) => (repetition ? `The ${SIDES[place]} text repeats itself from token ${repetition.token + 1} on; its τ and speed are those of the part before.` : ""));
-    return [this.comparable(shown), ...told].filter(Boolean).join(" ");
+    const repetitions = stages.map(({ repetition }, place) => (repetition ? `The ${SIDES[place]} text repeats itself from token ${repetition.token + 1} on; its τ and speed are those of the part before.` : ""));
+    return [this.comparableSpeeds(shown), ...repetitions].filter(Boolean).join(" ");
   }
 
-  comparable(/** @type {Side[]} */ shown) {
+  comparableSpeeds(/** @type {Side[]} */ shown) {
     const stages = shown.map((side) => side.stage);
-    const { prompt, machine } = inCommon(shown);
-    const known = stages.every((run) => Boolean(run.speedup) || stages.some((other) => isPlainOf(run, other)));
-    if (prompt && machine && known) return "The same prompt on the same machine: speeds can be compared.";
+    const { prompt, machine } = common(shown);
+    const measured = stages.every((run) => Boolean(run.speedup) || stages.some((other) => isPlainOf(run, other)));
+    if (prompt && machine && measured) return "The same prompt on the same machine: speeds can be compared.";
     if (prompt && machine) return "The same prompt on the same machine, but not all speeds were measured beside plain decoding: they are not compared.";
     if (machine) return "Different prompts on the same machine: τ depends on the text.";
     return `${prompt ? "The same prompt" : "Different prompts"} on different machines or precisions: do not compare tokens/s.`;
   }
 
-  go(/** @type {number} */ token) {
+  goToToken(/** @type {number} */ token) {
     this.slider.value = String(token);
     for (const { ends, stage } of this.sides) { // each shows the round that wrote its token there
       if (ends) stage.go(ends.findIndex((end, index) => token < end || index === ends.length - 1));
     }
-    write(this.placeLabel, `token ${token + 1} of ${Number(this.slider.max) + 1}`);
+    write(this.position, `token ${token + 1} of ${Number(this.slider.max) + 1}`);
   }
 }

@@ -2,9 +2,8 @@
 
 import { selectField } from "./forms.js";
 import { Plot } from "./plots.js";
-import { action, button, html, oneAtATime, pause, write } from "../shared/ink.js";
-
-const POLL_MS = 300;
+import { action, button, html, oneAtATime, write } from "../shared/ink.js";
+import { jobEnd } from "../shared/lines.js";
 
 // A tab with a toolbar. `redraw` is called when the tab is opened, and when new data arrive.
 export class Tool {
@@ -76,20 +75,17 @@ export class Begin {
     return { result: error || !("result" in job) ? null : /** @type {JobResults[Name] | null} */ (job.result), error };
   }
 
-  /** The job once it has ended. @param {keyof JobResults} name @param {object} wanted */
+  /** Starts a job and returns it once it has ended. @param {keyof JobResults} name @param {object} wanted */
   async waitForEnd(name, wanted) {
     const begun = await this.lab.ask(name, wanted);
     if ("error" in begun) return begun;
     this.job = begun.job;
-    for (;;) {
-      const job = await this.lab.ask("lab_job", { job: this.job });
-      if ("error" in job || ["error", "done", "stopped"].includes(job.state)) return job;
+    return jobEnd(() => this.lab.ask("lab_job", { job: this.job }), (job) => {
       write(this.status, job.message || (job.total ? `${job.done} of ${job.total} runs` : ""));
       this.cancel.hidden = false;
       this.bar.hidden = job.share === null;
       this.bar.value = job.share || 0;
-      await pause(POLL_MS);
-    }
+    });
   }
 
   /** @param {string} message @param {boolean} [wrong] */

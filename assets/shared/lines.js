@@ -8,6 +8,20 @@ const TRIES = 4; // to take up a run again whose connection was lost
 const BETWEEN_TRIES_MS = 400;
 const ENDED = ["stopped", "done", "error"];
 
+const POLL_MS = 400;
+
+/** Polls a job of the server until it ends. @template {{ state: string }} Job @param {() => Promise<Job | Failed>} poll
+ *  @param {(job: Job) => unknown} update called after each poll @param {AbortSignal} [signal] @returns {Promise<Job | Failed>} */
+export async function jobEnd(poll, update, signal) {
+  for (;;) {
+    const job = await poll();
+    if ("error" in job) return job;
+    update(job);
+    if (ENDED.includes(job.state) || signal?.aborted) return job;
+    await pause(POLL_MS);
+  }
+}
+
 export const site = { root: "" }; // root path behind a proxy, before Gradio is loaded
 
 // The URL of a path of this server.

@@ -2,7 +2,7 @@
 // here down to what is predicted of a GPU; the setting to use instead; and a recording that won.
 
 import { action, html, write } from "../shared/ink.js";
-import { decodedPlainly } from "./metrics.js";
+import { decodedPlainly } from "./slowdown.js";
 import { counted } from "../shared/round.js";
 
 const SNAP_DISTANCE = 0.025; // plain passes: this close to a known cost the slider snaps to it

@@ -2,11 +2,10 @@
 // Each prompt is run and timed beside plain decoding before the talk. If the machine is busy later, that run is shown,
 // with its date; if the server is gone, the recording that the page opened with.
 
-import { html, pause, write } from "../shared/ink.js";
-import { knownRun, newRun, stopRun } from "../shared/lines.js";
+import { html, write } from "../shared/ink.js";
+import { jobEnd, knownRun, newRun, stopRun } from "../shared/lines.js";
 
 const STORE = "canopy-timed"; // by prompt: the run that was timed, and when
-const POLL_MS = 500;
 
 /** @param {Parts} parts @param {string} opening @param {(rig: string) => VettedPrompt[]} vetted @param {(asked: VettedPrompt) => void} ask */
 export async function present(parts, opening, vetted, ask) {
@@ -68,12 +67,9 @@ export async function time({ server }, { label, ...options }, signal) {
   try {
     for await (const lines of newRun({ ...options })(signal)) for (const line of lines) if ("state" in line) run = line.run;
     const begun = await server?.compare({ run });
-    while (!signal.aborted) {
-      const job = begun && "job" in begun && await server?.compared({ job: begun.job });
-      if (!job || "error" in job || job.state === "error") return "";
-      if (["done", "stopped"].includes(job.state)) return job.result && !job.result.speed.withheld ? run : "";
-      await pause(POLL_MS);
-    }
+    if (!server || !begun || "error" in begun) return "";
+    const job = await jobEnd(() => server.compared({ job: begun.job }), () => undefined, signal);
+    if (!("error" in job) && job.state !== "error" && !signal.aborted && job.result && !job.result.speed.withheld) return run;
   } catch {
     if (run) stopRun(run).catch(() => undefined);
   }

@@ -128,7 +128,7 @@ def test_two_runs_have_an_arrow_only_beside_what_can_be_compared(onlooker: Watch
             Object.defineProperty(stage, "figuresBeforeRepetition", {{ value, configurable: true }});
             stage.comparison = {{ state: "ended", speed: records[place] }};
         }});
-        compare.changed();
+        compare.update();
         const marked = (figure) => figure.innerText.includes("▲");
         return compare.sides.map(({{ figures }}) => [...figures.children].slice(0, 3).map(marked));
     }}"""

@@ -64,7 +64,7 @@ def test_the_rig_that_takes_a_prompt_over_answers_at_its_own_setting(watched: Wa
 def test_two_recordings_stand_side_by_side_with_their_trees(watched: Watched, address: str) -> None:
     (page := watched.page).goto(f"{address}#trace=merged&mode=lab&tab=compare&round=1")
     page.wait_for_function("document.querySelectorAll('.lab-pair-tree svg').length === 2")
-    page.wait_for_function("Canopy.laboratory.compare.sides.every((side) => side.shown)")
+    page.wait_for_function("Canopy.laboratory.compare.sides.every((side) => side.ends)")
     runs = page.evaluate("Canopy.laboratory.compare.sides.map((side) => side.stage.value.run)")
     assert runs[0] == "merged" != runs[1]
     page.get_by_label("Place in the text").fill("40")
@@ -78,4 +78,4 @@ def test_two_recordings_stand_side_by_side_with_their_trees(watched: Watched, ad
                          "{ first: { run: first }, second: { run: second } })", runs)
     depths = max(len(side["depths"]) for side in held["sides"])
     page.wait_for_function(f"document.querySelectorAll('.lab-pair-depth').length === {depths}")
-    assert page.locator(".lab-pane-compare .lab-note").inner_text().startswith(held["said"])
+    assert page.locator(".lab-pane-compare .lab-note").inner_text().startswith(held["summary"])

@@ -8,7 +8,7 @@ from engine.trace import RunText, Trace, committed_ids, encode_line, loads
 from explorer.claims import recorded_comparison
 from explorer.endpoints import summary, trace_lines
 from explorer.runs import RunLog
-from explorer.two_runs import texts_part
+from explorer.two_runs import first_difference
 from tests.engine.test_detokenizer import recorded
 from tests.engine.tokenizer_kinds import kind
 
@@ -35,7 +35,7 @@ def test_programs_and_pages_read_the_text_with_its_spaces(trace: Trace) -> None:
 
 
 def test_texts_beside_each_other_have_their_spaces(trace: Trace) -> None:
-    assert texts_part(trace, trace) is None
+    assert first_difference(trace, trace) is None
     assert "".join(recorded_comparison(trace, trace).tracks.texts) == WORDS
 
 

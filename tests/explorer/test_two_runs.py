@@ -13,7 +13,7 @@ from engine.lab.against_plain import NEAR_TIE
 from engine.recorder import Recorder
 from engine.records import Sampling
 from engine.trace import Trace, load
-from explorer.two_runs import TwoRuns, texts_part, two_runs, two_runs_call
+from explorer.two_runs import TwoRuns, first_difference, two_runs, two_runs_call
 from tests.explorer.scripted import scripted_trace
 
 Chains = Sequence[tuple[Sequence[int], int]]  # drafted tokens and how many were accepted
@@ -31,8 +31,8 @@ def test_one_text_by_two_engines_that_number_their_tokens_otherwise(tmp_path: Pa
     ours = recorded(tmp_path / "a.jsonl", 1, [((2, 3), 2), ((2, 2), 0)], [1, 2])  # one two three | one
     theirs = recorded(tmp_path / "b.jsonl", 11, [((3, 13), 1), ((2,), 0)], [1, 3])  # "one two " three | one
     view: dict[str, Any] = {**two_runs(ours, theirs)}
-    assert re.findall(r"\d+", view.pop("said")) == ["1", "3", "2"], "a round, and what each side kept in it"
-    assert view == {"same_text": True, "texts_part": None, "same_prompt": True, "rule": "", "sides": [
+    assert re.findall(r"\d+", view.pop("summary")) == ["1", "3", "2"], "a round, and what each side kept in it"
+    assert view == {"same_text": True, "first_difference": None, "same_prompt": True, "rule": "", "sides": [
         {"rows": 3.0, "depths": [0.5, 0.5]}, {"rows": 2.5, "depths": [0.5, 0.0]}]}
 
 
@@ -43,19 +43,19 @@ def test_texts_differ_at_their_first_different_character(
         tmp_path: Path, tokens: Sequence[int], parted: list[int] | None) -> None:
     first = recorded(tmp_path / "a.jsonl", 1, [((2, 3), 2)], [1])
     second = recorded(tmp_path / "b.jsonl", tokens[0], [(tokens[1:], len(tokens) - 1)], [1])
-    assert texts_part(first, second) == parted
+    assert first_difference(first, second) == parted
     view = two_runs(first, second)
     assert view["same_text"] == (parted is None)
-    assert parted is None or re.findall(r"\d+", view["said"])[:2] == [str(place + 1) for place in parted]
+    assert parted is None or re.findall(r"\d+", view["summary"])[:2] == [str(place + 1) for place in parted]
 
 
 def test_two_methods_on_one_prompt() -> None:
     runs = {"tree": scripted_trace("ddtree", 24), "chain": scripted_trace("dflash", 10)}
     ask = two_runs_call(runs.__getitem__)
     view = ask({"first": {"run": "tree"}, "second": {"run": "tree"}})
-    assert view["same_text"] and not re.search(r"\d", view["said"]), "no round is named"
+    assert view["same_text"] and not re.search(r"\d", view["summary"]), "no round is named"
     view = ask({"first": {"run": "tree"}, "second": {"run": "chain"}})
-    assert view["same_text"] and re.search(r"\d", view["said"])
+    assert view["same_text"] and re.search(r"\d", view["summary"])
     assert view["sides"][0]["rows"] > view["sides"][1]["rows"]
     rounds = runs["chain"].rounds
     accepted = sum(len(round_.acceptance.keep) > 1 for round_ in rounds) / len(rounds)
@@ -91,10 +91,10 @@ def parted(gap: float, dtype: str = "float32", **sampling: Any) -> TwoRuns:
 
 def test_the_first_difference_of_two_texts_has_one_verdict() -> None:
     near, wide, drawn = parted(0.0005), parted(0.2), parted(0.2, temperature=0.7)
-    assert NEAR_TIE in near["said"] and "float32" in near["said"] and near["rule"]
-    assert NEAR_TIE in parted(0.2, "bfloat16")["said"]
+    assert NEAR_TIE in near["summary"] and "float32" in near["summary"] and near["rule"]
+    assert NEAR_TIE in parted(0.2, "bfloat16")["summary"]
     unknown, penalised = parted(float("nan")), parted(0.2, presence_penalty=1.0)  # chosen by other logits
-    assert not any(NEAR_TIE in view["said"] for view in (wide, drawn, unknown, penalised))
-    assert len({view["said"] for view in (near, wide, drawn, unknown)}) == 4
+    assert not any(NEAR_TIE in view["summary"] for view in (wide, drawn, unknown, penalised))
+    assert len({view["summary"] for view in (near, wide, drawn, unknown)}) == 4
     thinks = scripted_trace("ddtree", 8)
     assert not two_runs(thinks, replace(thinks, header=replace(thinks.header, thinking="off")))["same_prompt"]

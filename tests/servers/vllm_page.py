@@ -63,7 +63,7 @@ def test_its_texts_are_ours_and_its_rounds_as_reported(vllm: tuple[str, Path]) -
         expected = gather(ours.run(PromptRequest(
             prompt, method="dflash", budget=15, max_tokens=200, drafters=("math",))))
         comparison = two_runs(expected, theirs)
-        print(comparison["said"], [side["rows"] for side in comparison["sides"]], theirs.end.note)
+        print(comparison["summary"], [side["rows"] for side in comparison["sides"]], theirs.end.note)
         assert comparison["same_text"] and theirs.header.request.prompt_ids == expected.header.request.prompt_ids
         rounds += len(theirs.entries)
         accepted += int(re.search(r"(\d+) of \d+ drafted", theirs.end.note)[1])  # type: ignore[index]

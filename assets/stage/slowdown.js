@@ -1,0 +1,104 @@
+// The note under the figures: why the run was slower than plain decoding, and how much of its budget auto used. It also has the
+// comparison with plain decoding made after a run.
+
+import { action, html, write } from "../shared/ink.js";
+import { jobEnd } from "../shared/lines.js";
+import { usedOf } from "../shared/round.js";
+
+const ALWAYS_DRAFTING = 0.75; // fraction of rounds with a draft above which a run counts as always drafting
+const RARELY_DRAFTING = 0.25; // fraction of rounds up to which a run counts as decoding plainly
+
+// Returns why the run was slower than plain decoding, or why no speed-up is shown; "" if it was faster.
+export function slowdownReason(/** @type {Pick<Stage, "speedup" | "comparison" | "mode" | "rounds" | "figures" | "withheld">} */ stage) {
+  const { speedup, comparison, mode, rounds, figures, withheld } = stage;
+  if (!speedup) return mode === "story" ? "" : withheld;
+  if (speedup.outcome === "faster") return "";
+  if (speedup.outcome === "similar") return `No clear difference from plain decoding here: ${speedup.plain_speed} against ${speedup.speed} tokens/s, ${speedup.times}.`;
+  const rows = Math.round(rounds.reduce((sum, { n }) => sum + n, 0) / rounds.length);
+  return [`${rounds.length} passes instead of ${figures.tokens}. A round (${rows} rows, drafting included) takes ${speedup.cost} times a plain pass here. It pays from τ ${speedup.cost}; this run had τ ${speedup.tau}.`,
+    ...(comparison?.others ?? []).filter(decodedPlainly).slice(0, 1).map(() => "The budget auto would have decoded plainly.")].join(" ");
+}
+
+export function decodedPlainly(/** @type {import("../types.d.ts").OtherSetting} */ { pace, rounds, drafted }) {
+  return pace === "auto" && rounds > 0 && drafted <= RARELY_DRAFTING * rounds;
+}
+
+// Returns how much of its budget an auto run used, and how often it drafted.
+/** @param {Header | null} header @param {Round[]} rounds @param {boolean} busy */
+export function autoUsage(header, rounds, busy) {
+  if (!header || header.pace !== "auto" || !header.drafters.length || !rounds.length) return "";
+  const draftedRounds = rounds.filter((round) => round.n > 1).length;
+  if (!draftedRounds) return `auto ${busy ? "has decoded plainly so far" : "decoded plainly"}: a draft would have cost more than it brought.`;
+  const used = `auto used ${usedOf(header, rounds)} of up to ${(header.budget ?? 0).toLocaleString("en")} nodes`;
+  if (draftedRounds > ALWAYS_DRAFTING * rounds.length) return `${used}.`;
+  return `${used} and drafted in ${draftedRounds} of ${rounds.length} rounds${busy ? " so far" : ""}; in the others a draft would have cost more than it brought.`;
+}
+
+/** @param {Stage} stage @param {HTMLElement} parent */
+export function slowdownNote(stage, parent) {
+  const box = html("div", { class: "cs-plainly", role: "status" }, parent);
+  const words = html("span", "", box);
+  const again = action(box, "Measure again", "Time this run and plain decoding once more, interleaved", () => stage.emit("measure"), "cs-use");
+  const end = action(box, "", "", () => {
+    if (stage.live) document.querySelector("#canopy-stop").click();
+    else if (stage.header && stage.repetition) stage.emit("adopt", { ...stage.header.options, max_tokens: stage.repetition.token });
+  }, "cs-use");
+  const draw = () => {
+    const { rounds, header, live, repetition, recorded, server } = stage;
+    const note = [repetition?.words, slowdownReason(stage), autoUsage(header, rounds, live)].filter(Boolean).join(" ");
+    again.hidden = !canMeasureAgain(stage);
+    end.hidden = !repetition || recorded || !server;
+    box.hidden = !note && again.hidden;
+    write(words, note || "No speed-up is reported for this run.");
+    write(end, live ? "Stop here" : `End at token ${repetition?.token}`);
+    end.title = live ? "End the run: it only repeats itself" : "Set the bar to this run, ending before the repetition";
+  };
+  stage.on("value state round begin compared mode", draw);
+  draw();
+  return box;
+}
+
+// Returns whether measuring again may give a speed-up.
+export function canMeasureAgain(/** @type {Stage} */ stage) {
+  const { comparison, comparing, header, server, live, recorded, withheld, value } = stage;
+  if (!server || live || recorded || value.followed || !header || !header.drafters.length || stage.figures.shared) return false;
+  return withheld ? Boolean(comparison?.speed.again) : Boolean(comparing) && !comparing.endsWith("…");
+}
+
+// Compares each live run with plain decoding when it has ended, if the queue is empty. A run that shared rounds is not compared.
+export function compareRuns(/** @type {Stage} */ stage) {
+  const comparedRuns = /** @type {Set<string>} */ (new Set());
+  const report = (/** @type {string} */ run, /** @type {string} */ message) => {
+    if (stage.value.run !== run) return;
+    stage.comparing = message;
+    stage.emit("compared");
+  };
+  const compare = async (/** @type {string} */ run) => {
+    report(run, "being measured …");
+    report(run, await runComparison(stage, run));
+  };
+  stage.on("value state", () => {
+    const { header, rounds, recorded, server, value: { run, state, followed } } = stage;
+    const ended = ["done", "stopped"].includes(state) && rounds.length > 1;
+    if (!ended || recorded || followed || !header?.drafters.length || !server || comparedRuns.has(run)) return;
+    comparedRuns.add(run);
+    if (!stage.comparison && !stage.figures.shared) compare(run);
+  });
+  stage.on("measure", () => compare(stage.value.run));
+}
+
+/** Compares a run and shows the result as it grows. Returns "", or why there is none. @param {Stage} stage @param {string} run */
+async function runComparison(stage, run) {
+  const { server } = stage;
+  if (!server) return "";
+  try {
+    const begun = await server.compare({ run });
+    if ("error" in begun) return begun.error;
+    const job = await jobEnd(() => server.compared({ job: begun.job }), ({ result }) => result && stage.setComparison(run, result));
+    if ("error" in job) return job.error;
+    if (job.state === "error") return job.message;
+    return job.result ? "" : "Timing stopped because another run began.";
+  } catch {
+    return "The server cannot be reached, so it was not measured.";
+  }
+}
