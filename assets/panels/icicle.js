@@ -9,6 +9,7 @@ import { TreeMarks } from "./tree_marks.js";
 const MARGIN = { left: 34, top: 6, right: 10, bottom: 6 };
 const ROW = { min: 2, max: 44 }; // pixels
 const MIN_KEPT_WIDTH = 3; // pixels, so that an improbable accepted path is still seen
+const MIN_HOLLOW_WIDTH = 6; // pixels: the outline of a narrower cell would fill it
 const MIN_SPAN = 1e-7; // of the root's width
 const LABEL = { row: 9.5, room: 16 }; // pixels of a cell from which it is labelled
 const WORD_ROW = 14; // pixels of a row when zoomed in: high enough for words
@@ -137,7 +138,8 @@ export class Icicle extends TreeMarks {
     const lit = this.lit(node);
     const fade = lit ? 1 : (Math.round(opacityOf(this.panel.ink(node), 0.4) * 10) / 10).toFixed(1);
     const d = box(x.toFixed(1), y.toFixed(1), wide.toFixed(1), high.toFixed(1));
-    return path(`cp-node is-cell is-${lit ? "accepted" : "rejected"} o-${this.panel.round.origin(node)}`, d, { "stroke-opacity": fade });
+    const look = lit ? "is-accepted" : wide < MIN_HOLLOW_WIDTH ? "is-rejected is-thin" : "is-rejected";
+    return path(`cp-node is-cell ${look} o-${this.panel.round.origin(node)}`, d, { "stroke-opacity": fade });
   }
 
   axis() {

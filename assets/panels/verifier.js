@@ -147,7 +147,7 @@ class VerifierPanel extends Panel {
       const shown = offers.slice(0, Math.max(tried, this.offersPerLine));
       if (linked) shown.splice(Math.max(1, tried), 1, ...offers.filter((child) => child.node === linked));
       box.append(...shown.map((child) => this.card(child)));
-      if (offers.length > shown.length) html("span", "cp-more", box, `+${offers.length - shown.length} more`);
+      if (offers.length > shown.length) html("span", "cp-more", line, `+${offers.length - shown.length} more`);
     }
     if (step.others.length) this.addAlternatives(step, row);
     return row;

@@ -2,32 +2,33 @@
 // arithmetic: tokens per round ÷ the cost of a round = the speed-up.
 
 import { html, write } from "../shared/ink.js";
+import { counted } from "../shared/round.js";
 
-/** `text`: formats the figure from the run, its comparison with plain decoding and the shown round.
+/** `text`: formats the figure from the run, its comparison with plain decoding and the shown round; "" if it is unknown.
  *  @typedef {{ name: string, label: string, note: string, title: string, compared?: boolean,
  *    text: (run: RunFigures, speedup: PrintedSpeed | null, round: Round, stage: Stage) => string }} Figure */
 
 /** @type {Figure[]} */
 const FIGURES = [
-  { name: "tau", label: "tokens per round", note: "τ, root included",
+  { name: "tau", label: "tokens per round", note: "τ",
     title: "τ: tokens added per round, the root included. Plain decoding has τ = 1.",
     text: (run, speedup) => (speedup ? speedup.tau : run.tau.toFixed(2)) },
   { name: "cost", label: "a plain pass's time", note: "drafting included", compared: true,
     title: "Time of a round divided by that of a plain pass: more rows take longer, and drafting takes time. It is tokens per round divided by the speed-up.",
-    text: (run, speedup) => (speedup ? `${speedup.cost}×` : "–") },
+    text: (run, speedup) => (speedup ? `${speedup.cost}×` : "") },
   { name: "gain", label: "plain decoding's speed", note: "measured", compared: true,
     title: "Tokens per second divided by plain decoding's, measured after the run, interleaved, on the same prompt, machine and precision. One prompt; the lab measures over many.",
-    text: (run, speedup) => (speedup ? speedup.times : "–") },
+    text: (run, speedup) => (speedup ? speedup.times : "") },
   { name: "accepted", label: "accepted", note: "per round",
     title: "Drafted tokens that the target accepted, per round: τ without the root.",
     text: (run) => run.accepted.toFixed(2) },
-  { name: "speed", label: "tokens per second", note: "engine time",
+  { name: "speed", label: "tokens/s", note: "engine time",
     title: "Tokens per second of engine time; prompt and network excluded. After the comparison: the speed measured beside plain decoding. For shared rounds, time spent waiting counts.",
-    text: (run, speedup, round, stage) => stage.speed.text || "–" },
+    text: (run, speedup, round, stage) => stage.speed.text },
   { name: "rounds", label: "rounds", note: "",
     title: "Rounds so far. Each is one draft and one pass of the target.",
     text: (run, speedup, round, stage) => String(stage.rounds.length) },
-  { name: "first", label: "to the first token", note: "",
+  { name: "first", label: "to first token", note: "",
     title: "Time to the first token. Text of earlier turns is reused from the cache.",
     text: (run, speedup, round, stage) => `${(stage.run.end?.prefill_seconds ?? 0).toFixed(2)} s` },
   { name: "round", label: "kept this round", note: "",
@@ -52,7 +53,7 @@ const UNREPORTED = "Unknown: this server does not report its rounds.";
 function reportedFigure(name, { drafted, accepted, passes }) {
   if (drafted && name === "accepted") return { text: `${accepted} of ${drafted}`, note: "drafted tokens", title: "Accepted and drafted tokens of this text, as the server counted them." };
   if (drafted && name === "rounds") return { text: `≈ ${passes}`, note: "", title: "About how many passes wrote this text: its tokens less the accepted ones." };
-  return ["tau", "accepted", "rounds", "round"].includes(name) ? { text: "–", note: "not reported", title: UNREPORTED } : undefined;
+  return ["tau", "accepted", "rounds", "round"].includes(name) ? { text: "", note: "not reported", title: UNREPORTED } : undefined;
 }
 
 /** @param {Stage} stage @param {HTMLElement} parent */
@@ -60,7 +61,7 @@ export function metrics(stage, parent) {
   const box = html("dl", "cs-metrics", parent);
   const items = FIGURES.map((figure) => {
     const item = html("div", { class: `cs-metric cs-metric-${figure.name}`, title: figure.title, tabIndex: 0 }, box);
-    const number = html("dd", "cs-number", item, "–");
+    const number = html("dd", "cs-number", item);
     return { figure, item, number, note: html("small", "", html("dt", "", item, figure.label), figure.note) };
   });
   // The figures cover the whole run so far, whichever round is shown.
@@ -72,9 +73,10 @@ export function metrics(stage, parent) {
     for (const { figure, item, number, note } of items) {
       const { name, title, text } = figure;
       const shown = (sums && reportedFigure(name, sums))
-        || { title, text: stage.round ? text(run, speedup, stage.round, stage) : "–", note: notes[name] || figure.note };
+        || { title, text: stage.round ? text(run, speedup, stage.round, stage) : "", note: notes[name] || figure.note };
       item.hidden = (figure.compared && (hasNoSpeedup || (name === "cost" && !speedup))) || (name === "first" && !end?.prefill_seconds);
       item.title = shown.title;
+      number.hidden = !shown.text; // the note says why
       write(number, shown.text);
       write(note, shown.note);
       item.classList.toggle("is-slow", name === "gain" && speedup?.outcome === "slower");
@@ -94,7 +96,7 @@ function notesOf(stage) {
   const whyNoSpeedup = stage.withheld ? "withheld" : comparing.endsWith("…") ? comparing : run.shared ? "not compared" : "not measured"; // the story has the sentence
   return {
     tau: scope, accepted: scope, gain: speedup ? speedup.range : whyNoSpeedup,
-    round: round ? `of ${round.n} rows, ${duration}` : "",
+    round: round ? `of ${counted(round.n, "row")}, ${duration}` : "",
     first: `${Math.round((100 * (end?.cached ?? 0)) / (rounds[0]?.start || 1))} % of the prompt from the cache`,
     rounds: repetition ? `${repetition.round} before it repeats` : "",
     speed: header?.method === "served" ? "as it arrived here" : speedNote(stage),

@@ -76,6 +76,36 @@ def test_an_icicle_zooms_into_a_subtree_and_back(page: Any) -> None:
     low.evaluate("(style) => style.remove()")
 
 
+def test_a_narrow_refused_cell_of_an_icicle_is_not_filled_by_its_outline(page: Any) -> None:
+    page.locator("[data-panel=tree] button", has_text="icicle").click()
+    page.wait_for_function("document.querySelector('[data-panel=tree] .cp-node.is-cell')")
+    seen = page.locator("[data-panel=tree] .cp-node.is-rejected").evaluate_all("""(all) => all.flatMap((each) => (
+        Array.from(each.getAttribute("d").matchAll(/h([\\d.]+)v/g), ([, wide]) => (
+            [Number(wide), getComputedStyle(each).stroke, getComputedStyle(each).fill]))))""")
+    accepted = page.locator("[data-panel=tree] .cp-node.is-accepted").evaluate_all(
+        "(all) => all.map((each) => getComputedStyle(each).fill)")
+    narrow = [(stroke, fill) for wide, stroke, fill in seen if wide < 6]
+    assert narrow and all(stroke == "none" and fill not in accepted for stroke, fill in narrow)
+
+
+def test_a_round_is_drawn_a_panel_a_frame(page: Any) -> None:
+    page.wait_for_function("Canopy.parts.frames.settled")
+    page.evaluate("""() => {
+        window.drawn = [];
+        for (const [name, { panel }] of Canopy.parts.frames.entries) {
+            const draw = panel.draw.bind(panel);
+            panel.draw = (round) => {
+                drawn.push([name, document.timeline.currentTime]);
+                draw(round);
+            };
+        }
+        Canopy.parts.player.step(1);
+    }""")
+    page.wait_for_function("drawn.some(([name]) => name === 'cache') && Canopy.parts.frames.settled")
+    names, times = zip(*page.evaluate("drawn"), strict=True)
+    assert names[0] == "tree" and len(set(times)) == len(times) >= 6
+
+
 def test_rounds_in_quick_succession_are_whole_trees_and_one_round_in_all_panels(page: Any) -> None:
     page.emulate_media(reduced_motion="no-preference")
     partial, apart = page.evaluate("""async () => {
