@@ -81,8 +81,9 @@ export class DeferredDrawing {
       this.frame = 0;
       const due = Array.from(this.unfinished).find(({ timer }) => !timer);
       if (!due) return;
-      if (!due.act()) this.unfinished.delete(due);
-      this.later();
+      this.unfinished.delete(due);
+      this.later(); // first, so that one that fails stops no other
+      if (due.act()) this.unfinished.add(due);
     });
   }
 

@@ -1,7 +1,8 @@
-// Questions to the server, of which a newer one is asked once the older is answered.
+// What takes turns: questions to the server, and the details of drawings.
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
+import { DeferredDrawing } from "../../assets/panels/panel.js";
 import { oneAtATime, pause } from "../../assets/shared/ink.js";
 
 test("an older answer never overtakes a newer one, and a failure ends nothing", async () => {
@@ -18,4 +19,22 @@ test("an older answer never overtakes a newer one, and a failure ends nothing", 
   await assert.rejects(draw());
   await draw();
   assert.deepEqual(answered, [1, 2, 4]);
+});
+
+test("a deferred drawing that fails stops no other, and unfinished ones take turns", (t) => {
+  const frames = [];
+  globalThis.requestAnimationFrame = (act) => frames.push(act);
+  t.after(() => delete globalThis.requestAnimationFrame);
+  t.mock.timers.enable({ apis: ["setTimeout"] });
+  const drawn = [];
+  let left = 2;
+  const fail = () => { throw new Error("forged"); };
+  const long = () => drawn.push("long") && --left > 0;
+  const short = () => !drawn.push("short");
+  for (const act of [fail, long, short]) new DeferredDrawing(act).begin();
+  t.mock.timers.tick(1000);
+  assert.throws(() => frames.shift()(), /forged/);
+  while (frames.length) frames.shift()();
+  assert.deepEqual(drawn, ["long", "short", "long"]);
+  assert.equal(DeferredDrawing.unfinished.size, 0);
 });
