@@ -439,7 +439,7 @@ export interface Header {
   every: number;
   precision: string;
   chunked: boolean;
-  interleaved: boolean;
+  interleaved?: boolean;
   recurrent_layers: number;
   thinking: string;
   forced: number;

@@ -283,8 +283,8 @@ def _unpacked(package: Package, wheel: Path) -> Path:
     return unpacked
 
 
-def check_hash(file: Path, requirement: str) -> None:
+def check_hash(file: Path, expected: str) -> None:
     """Raise RigError if a file's hash is another."""
-    if (digest := sha256_of(file)) != requirement:
+    if (digest := sha256_of(file)) != expected:
         raise RigError(f"{file.name} is not the file that is meant: its SHA-256 begins with {digest[:16]}, and "
-                       f"{requirement[:16]} is expected, so it is not used.")
+                       f"{expected[:16]} is expected, so it is not used.")

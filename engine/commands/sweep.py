@@ -63,7 +63,7 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 def plan_of(args: argparse.Namespace) -> SweepPlan:
     compared_settings = settings(args.methods or DEFAULT_METHODS, args.budgets, args.split, tuple(args.drafters),
-                      flags.sampling_of(args), args.concurrency)
+                                 flags.sampling_of(args), args.concurrency)
     return SweepPlan(prompt_set(args.prompts, args.limit), compared_settings, args.repeats, args.max_tokens, args.seed,
                      args.rig, args.dtype, args.prompts)
 

@@ -35,8 +35,8 @@ def merged(trees: tuple[DraftTree, ...], budget: int) -> DraftTree:
     """Return the tree of all drafters' nodes below one shared root (paper 000, sections 3.1 and 4.1): those of drafter
     1, then those of drafter 2, and so on.
 
-    φ shifts a later drafter's nodes by the number of nodes before them and leaves the root where it is: φ(0) = 0, φ(i)
-    = n₁ + i, and π∪(φ(i)) = φ(π(i)). A prefix that two drafters propose is there twice; ``joint`` has it once.
+    φ shifts a later drafter's nodes by the number of nodes before them and leaves the root where it is: φ(0) = 0,
+    φ(i) = n₁ + i, and π∪(φ(i)) = φ(π(i)). A prefix that two drafters propose is there twice; ``joint`` has it once.
     """
     shifts = list(accumulate((len(tree) - 1 for tree in trees), initial=0))
     parents = [np.where(tree.parents > 0, tree.parents + np.int32(shift), np.int32(0))

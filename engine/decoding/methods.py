@@ -88,14 +88,14 @@ SERVED = "served"  # an attached server drafts as it was started; the other meth
 
 
 def method_named(name: str) -> Method:
-    """Return the row of that name; RigError with the existing names if there is none."""
+    """Return the row of that name; RequestError with the existing names if there is none."""
     if name not in METHODS:
         raise RequestError(f"There is no method {name[:40]!r}; choose one of {', '.join(METHODS)}.")
     return METHODS[name]
 
 
 def split_rule_of(method: Method, split: str) -> SplitRule:
-    """Return the rule that splits a budget between drafters; RigError for an unknown split."""
+    """Return the rule that splits a budget between drafters; RequestError for an unknown split."""
     if split not in method.split_rules:
         raise RequestError(f"There is no split {split[:40]!r}; choose one of {', '.join(method.split_rules)}.")
     return method.split_rules[split]

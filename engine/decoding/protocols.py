@@ -102,7 +102,7 @@ def trial_draws(seed: int) -> np.random.Generator:
 
 
 def check(request: Request, target: Target, drafter_count: int) -> Method:
-    """Return the request's method; RigError if its names are unknown or its numbers do not fit target and drafters."""
+    """Return the request's method; RequestError if a name is unknown or a number does not fit target or drafters."""
     check_options(request)
     method = method_named(request.method)
     if drafter_count < method.drafter_count:

@@ -121,7 +121,7 @@ def plan(folder: Path, target: kinds.TargetFacts) -> kinds.DrafterPlan:
     config = LlamaConfig(attn_implementation="canopy_grouped", **{
         key: value for key, value in values.items() if key not in ("auto_map", "eagle_config", "attn_implementation")})
     kinds.refuse_unknown(folder, {"num_hidden_layers": config.num_hidden_layers != 1 and config.num_hidden_layers,
-                            **kinds.unsteady_rope(config)})
+                                  **kinds.unsteady_rope(config)})
     taps = tuple(inside.get("eagle_aux_hidden_state_layer_ids") or (1, layers // 2 - 1, layers - 4))
     config.taps, config.turns_neighbours = len(taps), fields.turns_neighbours(unplaced)
     config.draft_vocab_size = values.get("draft_vocab_size") or config.vocab_size

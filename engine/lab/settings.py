@@ -93,8 +93,8 @@ class Task:
 
 @dataclass(frozen=True)
 class SweepPlan:
-    """What a sweep measures: every prompt × setting × repeat, in an order given by ``seed``. Repeat r samples with seed
-    + r."""
+    """What a sweep measures: every prompt × setting × repeat, in an order given by ``seed``. Repeat r samples with
+    seed + r."""
 
     prompts: tuple[Prompt, ...]
     settings: tuple[Setting, ...]

@@ -38,7 +38,7 @@ JSON, EVENTS, TEXT = "application/json", "text/event-stream", "text/plain"
 DONE_EVENT = "[DONE]"
 REFUSALS: Mapping[int, str] = MappingProxyType({
     401: f"requires a key (401); set {SERVER_KEY} in the environment and start the page again.",
-    403: f"refused the key (403); check {SERVER_KEY}.",
+    403: f"refuses access (403); check the key in {SERVER_KEY}.",
     404: "has no {} (404); check that it is an OpenAI-compatible server and that the address is complete.",
     429: "is overloaded (429); try again later."})
 

@@ -108,7 +108,7 @@ def by_depth(samples: Sequence[Counts]) -> list[float]:
 
 def no_drafts_warning(samples: Sequence[Counts]) -> str:
     """Say that the server drafts nothing although it writes; empty if it drafts, and if it wrote little or does not
-    count that. It samples back to the last draft."""
+    count that. It looks back to the last draft."""
     last = samples[-1]
     since = next(sample for sample in samples if sample.drafts == last.drafts)
     tokens = _grown(since.generated, last.generated)

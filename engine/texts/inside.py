@@ -1,6 +1,6 @@
 """The process in which checkpoints' tokenizers and chat templates run, within limits of memory and processor time.
 
-python -m engine.texts.inside DESCRIPTOR SECONDS
+    python -m engine.texts.inside DESCRIPTOR SECONDS
 
 It answers requests from the socket of that number, each within so many seconds of processor time, and ends when the
 socket is closed. Both ways go as JSON, because a stranger's template may have run in what answers.

@@ -34,7 +34,7 @@ class TextProcess:
             self._started()
 
     def ask(self, request: Sequence[Any]) -> dict[str, Any]:
-        """Return the reply to a request. If a limit is passed, ``broke`` says which, as a part of a sentence."""
+        """Return the reply to a request. If there is none, ``broke`` says why, as a part of a sentence."""
         with self._lock:
             connection = self._started()
             reason = ""

@@ -62,7 +62,7 @@ class Header:
     every: int = 1
     precision: str = ""
     chunked: bool = False
-    interleaved: bool = False
+    interleaved: bool = field(default=False, metadata=OPTIONAL)
     recurrent_layers: int = 0
     thinking: str = "auto"
     forced: int = 0

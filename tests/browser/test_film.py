@@ -31,6 +31,8 @@ def test_its_scenes_wait_for_a_key_if_motion_is_reduced_and_show_the_recordings_
         headlines.append(page.locator(".cs-headline").inner_text())
         height = page.evaluate("document.documentElement.scrollHeight")
         assert height <= (2000 if scene == "card" else 844), f"{scene} fits a phone's screen; the last frame scrolls"
+        picture = page.locator(".cs-duel" if page.locator(".cs-duel").is_visible() else ".cs-frame-tree").bounding_box()
+        assert picture and picture["height"] > 150, f"{scene} has room for its picture"
         if scene == "plain":
             before, beats = sum(lengths[:best]), page.locator(".is-beat").all_text_contents()
             assert beats == plain[before:before + 3], "the rest of the text is there already"

@@ -68,7 +68,7 @@ def test_another_rig_answers_and_a_name_that_is_none_changes_nothing(
         page.wait_for_function(BUDGET, arg=start)  # what the new rig starts with
         assert run(page) == ["done", "small"]
         page.evaluate(f"{STAGE}.setMode('lab')")
-        page.wait_for_function("Canopy.laboratory && Canopy.laboratory.given.rig === 'small'")
+        page.wait_for_function("Canopy.laboratory && Canopy.laboratory.setup.rig === 'small'")
         page.evaluate(f"{STAGE}.setMode('workbench')")
 
         load(page, "nonsense")
@@ -96,7 +96,7 @@ def test_a_run_waits_for_the_first_rig_and_the_page_takes_up_what_it_can_do(brow
         page.locator("#canopy-more .label-wrap").click()
         page.wait_for_function("document.querySelector('#canopy-drafters input')?.value.includes('own: all')")
         page.evaluate(f"{STAGE}.setMode('lab')")
-        page.wait_for_function("Canopy.laboratory && Canopy.laboratory.given.rig === 'demo rig'")
+        page.wait_for_function("Canopy.laboratory && Canopy.laboratory.setup.rig === 'demo rig'")
         assert page.locator(".lab-waiting").count() == 0
 
 

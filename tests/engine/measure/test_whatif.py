@@ -40,7 +40,9 @@ def test_forecast_lengths_are_those_of_real_runs(sampling: Sampling, budgets: tu
     result = what_if(demo_live(), text_of_run(finished("ddtree", 64, sampling)), budgets)
     assert result.departures == 0 and result.cost is None and result.best is None
     for method, split in POINTS:
-        for forecast in result.forecasts_for(Setting(method, split=split, temperature=sampling.temperature).curve):
+        forecasts = result.forecasts_for(Setting(method, split=split, temperature=sampling.temperature).curve)
+        assert forecasts
+        for forecast in forecasts:
             real = finished(method, forecast.setting.budget, sampling, split=split)
             assert forecast.lengths == lengths(real), (method, split, forecast.setting.budget)
             assert forecast.rows == tuple(len(entry.round.tree) for entry in real.entries)
