@@ -127,6 +127,14 @@ export class Frames {
     if (this.drawing || this.roundWaits) this.scheduleDraw();
   }
 
+  // Draws all that is shown and waits, for a picture of one round.
+  drawAll() {
+    do {
+      cancelAnimationFrame(this.planned);
+      this.draw();
+    } while (this.planned);
+  }
+
   /** One panel that fails says so in its place and leaves the others alone. @param {HTMLElement} frame @param {() => void} act */
   guard(frame, act) {
     try {

@@ -107,7 +107,8 @@ export class Save {
 
   /** @param {string} name @param {string} kind @param {() => string | null} draw */
   async savePicture(name, kind, draw) {
-    const { notices, stage } = this.parts;
+    const { notices, stage, frames } = this.parts;
+    frames.drawAll();
     const drawn = draw();
     const round = stage.current + 1;
     const file = `${name}-round-${round}.${kind}`;

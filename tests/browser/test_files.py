@@ -125,6 +125,16 @@ def test_tables_trees_and_pictures_leave_as_files(watched: Watched, address: str
     assert b"predicted: merged, 3 nodes" in saved(page, "Draft tree", "SVG")[1]
 
 
+def test_a_picture_saved_as_soon_as_a_round_is_chosen_is_of_that_round(watched: Watched, address: str) -> None:
+    page = opened(watched, address, "merged", 4)
+    entry = menu_item(page, "KV cache", "SVG")
+    with page.expect_download() as waiting:
+        entry.evaluate("(entry) => { Canopy.parts.stage.go(5); entry.click(); }")
+    name, drawn = waiting.value.suggested_filename, Path(waiting.value.path()).read_bytes()
+    page.wait_for_function("Canopy.parts.frames.settled")
+    assert name.endswith("-round-6.svg") and (name, drawn) == saved(page, "KV cache", "SVG")
+
+
 def test_a_panel_with_nothing_to_draw_says_so(watched: Watched, address: str) -> None:
     page = opened(watched, address, "plain", 2)
     menu_item(page, "Marginals", "SVG").click()  # nobody drafts there
