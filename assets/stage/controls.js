@@ -217,15 +217,15 @@ export const controls = {
 export function nextSetting(stage, rigs) {
   const box = html("p", { class: "cs-next", role: "status" });
   const draw = () => {
-    const { settings: { method = "", budget = 0 }, header, busy } = stage;
+    const { settings: { method = "", budget = 0 }, header, busy, scene } = stage;
     const next = METHODS[method]?.drafts ? `${method}, ${counted(budget, "node")}` : method;
     const usual = rigs.state?.usual;
     const fastest = usual?.method === method && usual.budget === budget;
-    document.getElementById("canopy-ask")?.append(box);
-    box.hidden = busy || !header || !METHODS[method] || next === settingOf(header);
-    write(box, `Run uses ${next}${fastest ? ": the fastest measured" : ""}`);
+    if (!box.isConnected) document.getElementById("canopy-ask")?.append(box); // once: what is put in again is read out again
+    box.hidden = busy || !["", "card"].includes(scene) || !header || !METHODS[method] || next === settingOf(header);
+    write(box, `Run uses ${next}${fastest ? ": fastest in the lab's measurement" : ""}`);
   };
-  stage.on("settings state begin rigs", draw);
+  stage.on("settings state begin rigs scene", draw);
 }
 
 // The way out if a proxy serves the page below a path and the page's calls go past it; empty if they do not.
