@@ -71,7 +71,7 @@ export class Live {
   words(header, otherRig) {
     const { rounds, recorded, value, figuresBeforeRepetition: { tau }, speed: { text }, slowed } = this.stage;
     const name = header.pace === "auto" ? `${header.method}, auto up to ${header.budget} nodes` : settingOf(header);
-    const speed = `${text && `${text} tokens/s`}${slowed ? " on a busy machine" : ""}`;
+    const speed = text && `${text} tokens/s${slowed ? " on a busy machine" : ""}`;
     return [otherRig, `${name}: τ ${tau.toFixed(2)}`, speed, `${rounds.length} rounds`, recorded ? "a recording" : STATE_WORDS[value.state]].filter(Boolean).join(", ");
   }
 

@@ -18,7 +18,7 @@ export class Load extends Tool {
     super(lab, pane);
     this.line = this.addSelect("Method", "The method whose budgets are drawn");
     showField(this.line, false);
-    this.again = action(this.bar, "Measure again", "Measures this method at these budgets and numbers of requests once more", () => this.measureAgain());
+    this.again = action(this.bar, "Measure again", "Measures this method at these budgets and numbers of requests once more, with the form's prompts and other settings", () => this.measureAgain());
     this.words = html("ul", { class: "lab-card lab-words", "aria-label": "What the figures show" }, pane);
     this.plots = this.plotsIn("lab-one", {
       heat: ["All requests together", "Total {tokens/s} by {node budget} and requests at once; a frame marks the best budget of each row, ▸ the number that curves and table show."],
@@ -63,10 +63,7 @@ export class Load extends Tool {
       this.lab.table ? "Measured for one request at a time so far" : `Nothing measured with ${this.lab.setup.rig} yet`,
       "error" in answer ? answer.error : "How many requests can share a pass before drafting stops paying?",
       this.lab.table ? this.lab.sweep.severalAction : this.lab.sweep.measureAction]);
-    if (!drawn) {
-      this.table.fill([]);
-      return;
-    }
+    if (!drawn) return this.table.fill([]);
     const sentences = drawn.recorded ? [...drawn.words, recordedOn(drawn.recorded)] : drawn.words;
     this.words.replaceChildren(...sentences.map((sentence) => html("li", "", null, sentence)));
     this.fillTable(drawn);

@@ -78,7 +78,7 @@ export class Verdict {
     } else write(this.eyebrow, partial ? `Fastest so far, ${done} of ${total} runs${kind}` : `${heading}${kind}`);
     write(this.note, [recorded && recordedOn(recorded), remark].filter(Boolean).join(" "));
     if (rivals.length) this.note.append(" ", html("abbr", { class: "lab-word", title: rivals.join("\n") }, null, "Which?"));
-    this.note.append(" ", advice);
+    if (advice) this.note.append(" ", advice);
   }
 
   drawFigures(/** @type {TableRow} */ { total, speedup, record, tau, concurrency }) {

@@ -76,12 +76,12 @@ function build(stage, header, host, { recordings: listed, shares }) {
   parts.help = helpSheet(parts.keys.table);
   bar(stage, header, parts);
   parts.address = new Address(stage, recordings, frames);
-  trackModeAndHeight(stage, root);
+  trackMode(stage, root);
   return parts;
 }
 
 /** The mode and the state as attributes, for the style sheet. @param {Stage} stage @param {HTMLElement} root */
-function trackModeAndHeight(stage, root) {
+function trackMode(stage, root) {
   const mark = () => {
     document.body.dataset.canopyMode = root.dataset.mode = stage.mode;
     document.body.dataset.canopyState = root.dataset.state = stage.state;

@@ -27,9 +27,9 @@ def test_it_ends_on_figures_that_divide_and_says_of_the_text_only_what_was_compa
     assert not re.search("word for word|÷", more.inner_text())
     show_as(page, "another", about={"comparison": {
         "state": "ended", "tracks": {}, "others": [], "speed": {"withheld": "Forged."},
-        "text": {"words": "The text parts from plain decoding’s at word 7."}}})
+        "text": {"words": "The text first differs from plain decoding's at word 7."}}})
     page.keyboard.press("End")
-    assert more.inner_text().strip() == "Forged. The text parts from plain decoding’s at word 7."
+    assert more.inner_text().strip() == "Forged. The text first differs from plain decoding's at word 7."
     gain = page.locator(".cs-metric-gain")
     assert gain.locator(".cs-number").is_hidden() and "withheld" in gain.inner_text()
     assert page.get_by_role("button", name="Watch both").is_hidden()
