@@ -59,6 +59,7 @@ class Side {
     new TextPanel(this.stage, this.text);
     const host = html("div", "lab-pair-tree", this.box);
     this.tree = /** @type {PanelDefinition} */ (panels.get("tree")).create(host, this.stage);
+    host.before(...host.querySelectorAll(".cp-tools")); // off the drawing
     this.stage.on("round", () => this.tree.draw(this.stage.round));
     this.stage.on("select", (selection) => this.tree.select(selection));
     new ResizeObserver(() => {

@@ -94,7 +94,7 @@ class CachePanel extends DrawnPanel {
     const slot = (/** @type {number} */ node) => {
       const wide = edges[node + 1] - edges[node];
       const inset = wide >= 4 ? 0.5 : 0;
-      return path(`cp-slot ${round.kept.has(node) ? "is-kept" : "is-dropped"} o-${round.origin(node)}`,
+      return path(`cp-slot ${round.kept.has(node) ? "is-kept" : wide < 2 ? "is-dropped is-thin" : "is-dropped"} o-${round.origin(node)}`,
         box((FIRST + edges[node] + inset).toFixed(2), TOP.y, Math.max(wide - 2 * inset, 0.3).toFixed(2), TOP.height));
     };
     const [kept, dropped] = [true, false].map((is) => Array.from(round.tokens.keys()).filter((node) => round.kept.has(node) === is));

@@ -18,7 +18,7 @@ const REST_OF_WORD = /^[\p{Ll}'’]/u; // one that goes on with a word
 const MAX_FORKS = 4; // of the path: more make a round no better to show
 const FIELD = "#canopy-prompt textarea, .cs-opening textarea";
 
-// Of a recording: the round whose kept path has many words, and many rejected words beside it.
+// The round whose kept path has many words, and many rejected words beside it.
 export function bestRound(/** @type {Round[]} */ rounds) {
   const worth = rounds.map(({ keep, children, tokens, text }) => {
     const matches = (/** @type {RegExp} */ form, /** @type {number} */ node) => form.test(text(tokens[node]));
@@ -26,16 +26,6 @@ export function bestRound(/** @type {Round[]} */ rounds) {
     const words = (/** @type {number[]} */ nodes) => nodes.filter(isWord).length + nodes.length / 10;
     const forks = keep.flatMap((node, place) => children[node].filter((child) => child !== keep[place + 1]).slice(place + 1 < keep.length ? 0 : 1));
     return words(keep) * (1 + Math.min(MAX_FORKS, words(forks)));
-  });
-  return worth.indexOf(Math.max(...worth));
-}
-
-// Of a live run: of the rounds with the longest kept path, or one token less, that with most branches.
-export function longestPathRound(/** @type {Round[]} */ rounds) {
-  const longest = Math.max(...rounds.map(({ keep }) => keep.length));
-  const worth = rounds.map(({ keep, children }) => {
-    const branches = keep.reduce((sum, node) => sum + children[node].length, 1 - keep.length);
-    return keep.length < longest - 1 ? 0 : branches + keep.length;
   });
   return worth.indexOf(Math.max(...worth));
 }
@@ -86,8 +76,7 @@ export class Film {
   }
 
   get shownRound() {
-    const { recorded, roundsBeforeRepetition } = this.stage;
-    return recorded ? bestRound(roundsBeforeRepetition) : longestPathRound(roundsBeforeRepetition);
+    return bestRound(this.stage.roundsBeforeRepetition);
   }
 
   get scenes() {

@@ -98,7 +98,7 @@ function outcome(/** @type {Stage} */ stage) {
   const { speedup, comparison, repetition, figuresBeforeRepetition: run } = stage;
   const cut = repetition ? null : cutOf(stage);
   /** @type {Sentence} */
-  const total = [[`${cut?.lead ?? ""}${run.tokens} tokens in ${run.rounds} passes${repetition ? " before it repeats itself" : ""}`]];
+  const total = [[`${repetition ? "Before it repeats itself: " : cut?.lead ?? ""}${run.tokens} tokens in ${run.rounds} passes`]];
   if (!stage.header?.drafters.length) {
     total.push([": one at a time."]);
     return { headline: total, more: "Nothing was guessed ahead: this is plain decoding, the baseline of every speed-up." };

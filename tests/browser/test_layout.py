@@ -80,7 +80,7 @@ def test_the_figures_of_a_run_stand_on_one_line(onlooker: Watched, size: tuple[i
     page.wait_for_function(f"{RUN} === 'merged' && {STAGE}.run.end")
     page.evaluate(f"""() => {{
         const speed = {{ tau: "13.10", cost: "2.26", times: "1.52×", range: "1.22 to 1.91", speed: "473",
-            plain_speed: "101" }};
+            plain_speed: "101", outcome: "faster" }};
         {STAGE}.run.end.prefill_seconds = 0.12;
         {STAGE}.comparison = {{ state: "ended", speed, text: {{ words: "" }}, tracks: {{}}, others: [] }};
         {STAGE}.emit("compared");

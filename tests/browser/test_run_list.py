@@ -57,6 +57,9 @@ def test_ticked_runs_lie_over_the_one_that_is_shown_also_after_a_reload(watched:
     page.get_by_role("button", name="Compare (2)").click()
     page.wait_for_function("window.Canopy.laboratory?.compare?.sides.every((side) => side.ends)")
     assert page.evaluate("Canopy.laboratory.compare.sides.map((side) => side.run)") == ["merged", "routed"]
+    assert page.evaluate("""[...document.querySelectorAll(".lab-side-run")].every((side) =>
+        side.querySelector(".cp-tools").getBoundingClientRect().bottom
+            <= side.querySelector(".lab-pair-tree").getBoundingClientRect().top + 1)"""), "no button lies on a tree"
     third = row(page, "Scripted: autoregressive").get_by_role("checkbox")
     third.check()
     page.wait_for_function("document.querySelector('.lab-pair-depth')?.querySelectorAll('i').length === 3")

@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { bestRound, longestPathRound, scenesOf } from "../../assets/stage/film.js";
+import { bestRound, scenesOf } from "../../assets/stage/film.js";
 import { Stage } from "../../assets/stage/stage.js";
 import { header, line, round } from "./rounds.js";
 
@@ -166,10 +166,6 @@ test("the film shows the round with most words in path and branches, and is sile
   const pieces = new Map([[0, " to"], [1, " check"], [2, " list"], [3, "ing"], [4, "'s"]]);
   const cut = round({ parents: [-1, 0, 0, 1, 2], keep: [0, 1, 3], pieces });
   assert.equal(bestRound([cut, saying(" word", [-1, 0, 0, 1], [0, 1])]), 1, "and more than pieces of words");
-  const own = [saying(" word", [-1, 0, 0, 1], [0, 1]), chain(4, 3), saying(" word", [-1, 0, 1, 1, 0], [0, 1, 2]), chain(4, 3)];
-  assert.equal(longestPathRound(own), 2, "of a person's own run the longest kept path, and of these the one with most branches");
-  assert.equal(longestPathRound([...own, chain(5, 4)]), 2, "also of those with one token less");
-  assert.equal(longestPathRound([...own, chain(6, 5)]), 4, "but not of shorter ones");
   const film = (verdict, more) => scenesOf({ roundsBeforeRepetition: rounds, comparison: { state: "ended", tracks: { texts: ["a"] }, text: { verdict }, ...more } });
   assert.deepEqual(film("same"), ["plain", "guess", "verify", "race", "same", "card"]);
   assert.deepEqual(film("parted"), ["guess", "verify", "race", "card"]);
