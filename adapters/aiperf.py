@@ -36,7 +36,7 @@ def _read(line: Mapping[str, Any]) -> tuple[Mapping[str, Any], list[tuple[int, i
 
 
 def _steps(record: Mapping[str, Any]) -> list[tuple[int, int]]:
-    """The numbers of drafted and accepted tokens of each step."""
+    """Return the numbers of drafted and accepted tokens of each step."""
     accepted = record.get("per_step_accepted")
     if accepted is None:
         counts = {int(kept): int(count) for kept, count in record["acceptance_histogram"].items()}

@@ -13,7 +13,7 @@ Convert = Callable[[Path, Path], list[Path]]  # (a file, the folder for its runs
 
 
 def lines_of(source: Path, kind: str, read: Callable[[Any], Read]) -> Iterator[tuple[int, Read]]:
-    """The result of ``read`` for each line, with the line's number from 1. ValueError names the first line that
+    """Yield the result of ``read`` for each line, with the line's number from 1. ValueError names the first line that
     ``read`` cannot use; ``kind`` is what the file should be."""
     for number, line in enumerate(source.read_text("utf8").splitlines(), start=1):
         try:
@@ -24,7 +24,7 @@ def lines_of(source: Path, kind: str, read: Callable[[Any], Read]) -> Iterator[t
 
 
 def fitting(accepted: int, drafted: int) -> tuple[int, int]:
-    """Both counts of a step; ValueError if it accepted more than it drafted."""
+    """Return both counts of a step; ValueError if it accepted more than it drafted."""
     if not 0 <= accepted <= drafted:
         raise ValueError("a step that accepted more than it drafted")
     return drafted, accepted

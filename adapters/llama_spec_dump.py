@@ -48,7 +48,7 @@ def _write(path: Path, steps: Sequence[Step]) -> None:
 
 
 def _lattice(drafted: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """The lattice of the likeliest tokens at each depth, as many as every depth has."""
+    """Return the lattice of the likeliest tokens at each depth, as many as every depth has."""
     ranks = min((len(token.get("top", ())) for token in drafted), default=0)
     if not ranks:
         return []

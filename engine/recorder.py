@@ -393,8 +393,8 @@ class Detokenizer:
         return bytes(map(BYTE_SYMBOLS.__getitem__, symbols)) if symbols and set(symbols) <= set(BYTE_SYMBOLS) else added
 
     def is_anchor(self, token: int, shown: str | bytes) -> bool:
-        """Whether decoding may start at this token: its text has a letter or digit, so that a decoder strips nothing
-        behind it, and it is not a byte token."""
+        """Return whether decoding may start at this token: its text has a letter or digit, so that a decoder strips
+        nothing behind it, and it is not a byte token."""
         return (isinstance(shown, str) and any(map(str.isalnum, shown))
                 and not BYTE_TOKEN.fullmatch(self._tokenizer.convert_ids_to_tokens(token) or ""))
 

@@ -32,7 +32,7 @@ class OwnAnswers:
         self._group, self._pools = -1, list[list[Conversation]]()
 
     def batch(self, step: int) -> Batch:
-        """The batch of this step."""
+        """Return the batch of this step."""
         group, place = step // (TOGETHER * READINGS), step % TOGETHER
         if group != self._group:
             self._pools, self._group = self._answered(group), group
@@ -49,7 +49,7 @@ class OwnAnswers:
 @torch.no_grad()
 def answer_greedily(target: Any, tokenizer: PreTrainedTokenizerBase, talks: Sequence[Conversation],
              longest: int) -> list[Conversation | None]:
-    """Each conversation with the target's greedy answer; None if it does not end within ``longest`` tokens."""
+    """Return each conversation with the target's greedy answer; None if it does not end within ``longest`` tokens."""
     width = max(len(talk.prompt) for talk in talks)
     prompts = torch.zeros(len(talks), width, dtype=torch.long)
     seen = torch.zeros_like(prompts)

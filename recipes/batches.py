@@ -50,7 +50,7 @@ class Conversation:
 
 
 def conversation(item: Item, tokenizer: PreTrainedTokenizerBase) -> Conversation:
-    """The item in the chat template."""
+    """Return the item in the chat template."""
     prompt = f"<|im_start|>user\n{item.prompt}<|im_end|>\n<|im_start|>assistant\n"
     response = f"{item.response}<|im_end|>\n"
     return Conversation(
@@ -59,13 +59,13 @@ def conversation(item: Item, tokenizer: PreTrainedTokenizerBase) -> Conversation
 
 
 def make_batch(shares: Shares, tokenizer: PreTrainedTokenizerBase, shape: RowShape, seed: str) -> Batch:
-    """A batch of fresh training items."""
+    """Return a batch of fresh training items."""
     return pack_rows(draw_conversations(shares, tokenizer, shape, seed), shape)
 
 
 def draw_conversations(shares: Shares, tokenizer: PreTrainedTokenizerBase, shape: RowShape,
                        seed: str) -> list[Conversation]:
-    """Training items that together fill a batch, none longer than a row."""
+    """Draw training items that together fill a batch, none longer than a row."""
     wanted, drawn = shape.rows * shape.length, 0
     pool: list[Conversation] = []
     for item in training_items(shares, seed):
@@ -124,7 +124,7 @@ class Blocks:
 
 
 def lay_blocks(batch: Batch, anchors: int, seed: int, shape: BlockShape) -> Blocks:
-    """Random anchors inside the answers. A label outside the anchor's own answer has weight 0."""
+    """Draw random anchors inside the answers. A label outside the anchor's own answer has weight 0."""
     generator = np.random.Generator(np.random.Philox(seed))
     rows, length = batch.tokens.shape
     reach = np.arange(1, shape.slots)
@@ -143,7 +143,8 @@ def lay_blocks(batch: Batch, anchors: int, seed: int, shape: BlockShape) -> Bloc
 
 
 def block_mask(anchors: Tensor, length: int, slots: int) -> Tensor:
-    """What each slot sees, (rows, 1, m × slots, length + m × slots) bool: features before its anchor, and its block."""
+    """Return what each slot sees, (rows, 1, m × slots, length + m × slots) bool: features before its anchor, and its
+    block."""
     rows, count = anchors.shape
     before = torch.arange(length, device=anchors.device) < anchors[:, :, None]
     before = before.repeat_interleave(slots, 1)

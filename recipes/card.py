@@ -26,7 +26,7 @@ FAMILIAR = 0.995  # share of test prompts that the page treats as familiar
 
 
 def familiar_nats(rig_name: str) -> float:
-    """The mean surprise, in nats per token, that hardly any of 60 test prompts per domain exceeds."""
+    """Return the mean surprise, in nats per token, that hardly any of 60 test prompts per domain exceeds."""
     live = load_rig(rig_name, "bfloat16")
     surprises = [live.mean_nll(live.prompt_ids(item.prompt))
                  for domain in MAKERS for item in unseen_items(domain, 60, "card")]
@@ -34,7 +34,7 @@ def familiar_nats(rig_name: str) -> float:
 
 
 def training_table(rig: Path) -> str:
-    """The table of models, one row each."""
+    """Return the table of models, one row each."""
     rows = ["| model | parameters | tokens seen | domains (share of items) | minutes | last loss (nats) |",
             "|---|---|---|---|---|---|"]
     for name in ("target", "math", "code", "all", "all2", "small"):
@@ -50,12 +50,12 @@ def training_table(rig: Path) -> str:
 
 
 def share_list(shares: dict[str, float]) -> str:
-    """Domains and their shares of the items."""
+    """List domains and their shares of the items."""
     return ", ".join(f"{domain} {share:.0%}" for domain, share in shares.items())
 
 
 def score_table(scores: dict[str, Any]) -> str:
-    """The table of scores, one row per measure, one column per domain."""
+    """Return the table of scores, one row per measure, one column per domain."""
     domains = [name for name, value in scores.items() if isinstance(value, dict)]
     rows = ["| | " + " | ".join(domains) + " |", "|---" * (len(domains) + 1) + "|"]
     names = {name: None for domain in domains for name in scores[domain]}
@@ -108,13 +108,13 @@ give fluent nonsense. The page says so when a prompt surprises the target more t
 
 
 def evaluated(*words: str) -> str:
-    """The result of an evaluation in a process of its own."""
+    """Return the result of an evaluation in a process of its own."""
     return subprocess.run([sys.executable, "-m", "recipes.evaluate", "--json", *words],
                           stdout=subprocess.PIPE, text=True, check=True).stdout
 
 
 def last_line(output: str) -> dict[str, Any]:
-    """The JSON object that it ends with."""
+    """Return the JSON object that it ends with."""
     record: dict[str, Any] = json.loads(output.strip().split("\n")[-1])
     return record
 

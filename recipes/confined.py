@@ -46,7 +46,7 @@ except BaseException:
 
 
 def runs_to_its_end(code: str, seconds: int = SECONDS_TO_RUN) -> bool:
-    """Whether the code runs to its end within the bounds."""
+    """Return whether the code runs to its end within the bounds."""
     words = [*_without_network(), sys.executable, "-I", "-S", "-c", INSIDE.replace("SECONDS", str(seconds))]
     with tempfile.TemporaryDirectory() as empty, subprocess.Popen(
             words, cwd=empty, env={}, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
@@ -62,7 +62,7 @@ def runs_to_its_end(code: str, seconds: int = SECONDS_TO_RUN) -> bool:
 
 @cache
 def _without_network() -> tuple[str, ...]:
-    """The command prefix for a process without network interfaces; empty if the kernel does not allow it."""
+    """Return the command prefix for a process without network interfaces; empty if the kernel does not allow it."""
     words = ("unshare", "--user", "--net", "--")
     if shutil.which(words[0]) is None:
         return ()

@@ -76,7 +76,7 @@ class DrafterRecipe(Schedule):
         return RowShape(self.tokens_per_step // self.row_length, self.row_length)
 
     def shares_at(self, step: int) -> Shares:
-        """The domains of a step's items."""
+        """Return the domains of a step's items."""
         return DRAFTER_SHARES[self.drafter] if step < self.main_steps else self.finish_shares
 
     @property
@@ -87,16 +87,16 @@ class DrafterRecipe(Schedule):
 
 
 def guess_loss(logits: Tensor, labels: NDArray[np.int64], weights: NDArray[np.float32]) -> Tensor:
-    """Weighted mean cross entropy in nats, () float32; logits (labels, vocabulary), labels and weights of any one
-    shape."""
+    """Return the weighted mean cross entropy in nats, () float32; logits (labels, vocabulary), labels and weights of
+    any one shape."""
     loss: Tensor = CrossEntropies.apply(  # type: ignore[no-untyped-call]  # torch's
         logits, torch.from_numpy(labels).to(logits.device).flatten()[:, None], _shares(weights, logits.device))
     return loss
 
 
 def transition_loss(selector: CandidateSelector, logits: Tensor, states: Tensor, blocks: Blocks) -> Tensor:
-    """Weighted mean cross entropy in nats, () float32, of the selector's choice after the right predecessor, for logits
-    (labels, vocabulary) and states (labels, hidden size) of all blocks' slots.
+    """Return the weighted mean cross entropy in nats, () float32, of the selector's choice after the right predecessor,
+    for logits (labels, vocabulary) and states (labels, hidden size) of all blocks' slots.
 
     A label that is not among the candidates takes the place of the last, as in speculators' training of DFlash 2.
     """
@@ -114,7 +114,7 @@ def transition_loss(selector: CandidateSelector, logits: Tensor, states: Tensor,
 
 
 def _shares(weights: NDArray[np.float32], device: torch.device) -> Tensor:
-    """Each weight's share of their sum, (labels,) float32."""
+    """Return each weight's share of their sum, (labels,) float32."""
     flat = torch.from_numpy(weights).to(device).flatten()
     return flat / flat.sum().clamp_min(MIN_MASS)
 
@@ -125,7 +125,7 @@ class CrossEntropies(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, logits: Tensor, labels: Tensor, weights: Tensor) -> Tensor:
-        """The weighted sum, () float32."""
+        """Return the weighted sum, () float32."""
         whole = logits.float()
         norms = whole.logsumexp(-1)
         losses = norms - whole.gather(-1, labels)[:, 0]
@@ -136,7 +136,7 @@ class CrossEntropies(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *given: Tensor) -> tuple[Tensor | None, ...]:
-        """The gradient of the logits, scaled by the incoming one; labels and weights have none."""
+        """Return the gradient of the logits, scaled by the incoming one; labels and weights have none."""
         (slope,) = ctx.saved_tensors
         return (slope * given[0], None, None)
 
@@ -152,15 +152,15 @@ class Trainee(nn.Module):
         self.register_buffer("embedding", embedding.clone())
 
     def forward(self, features: Tensor, blocks: Blocks) -> Tensor:
-        """The weighted mean cross entropy over all blocks, in nats, () float32, with that of a selector beside it;
-        features (rows, length, taps × hidden size)."""
+        """Return the weighted mean cross entropy over all blocks, in nats, () float32, with that of a selector beside
+        it; features (rows, length, taps × hidden size)."""
         states, selector = self.denoise(features, blocks), self.drafter.candidate_selector
         logits = nn.functional.linear(states, self.embedding)
         loss = guess_loss(logits, blocks.labels, blocks.weights)
         return loss if selector is None else loss + transition_loss(selector, logits, states, blocks)
 
     def denoise(self, features: Tensor, blocks: Blocks) -> Tensor:
-        """Normed hidden states of all masked slots, (rows × m × (slots − 1), hidden size)."""
+        """Return the normed hidden states of all masked slots, (rows × m × (slots − 1), hidden size)."""
         place = features.device
         roots, anchors = torch.from_numpy(blocks.roots).to(place), torch.from_numpy(blocks.anchors).to(place)
         (rows, length), count, slots = features.shape[:2], anchors.shape[1], blocks.slots
@@ -179,7 +179,7 @@ class Trainee(nn.Module):
 
 
 def drafter_config(target: Qwen3Config, mask_id: int, layout: str = "dflash") -> Qwen3Config:
-    """Three layers in a published layout: block size, taps and mask token are in the config."""
+    """Configure three layers in a published layout: block size, taps and mask token are in the config."""
     config = Qwen3Config(
         vocab_size=target.vocab_size, hidden_size=target.hidden_size, intermediate_size=896, num_hidden_layers=3,
         num_attention_heads=6, num_key_value_heads=2, head_dim=64, rope_theta=10_000.0,
@@ -200,13 +200,13 @@ class Teacher:
 
     @torch.no_grad()
     def features(self, tokens: Tensor) -> Tensor:
-        """The tapped features of tokens (rows, length): (rows, length, taps × hidden)."""
+        """Return the tapped features of tokens (rows, length): (rows, length, taps × hidden)."""
         states = self.model.model(input_ids=tokens, use_cache=False, output_hidden_states=True).hidden_states
         return torch.cat([states[layer + 1] for layer in TAPS], -1)  # state 0 is the embedding
 
 
 def batches(recipe: DrafterRecipe, teacher: Teacher, tokenizer: PreTrainedTokenizerBase) -> Callable[[int], Batch]:
-    """The batch of each step."""
+    """Return a function that makes the batch of a step."""
     if recipe.answers == "target":
         return OwnAnswers(teacher.model, tokenizer, recipe.finish_shares, recipe.shape, f"{recipe.drafter}-own").batch
     return lambda step: make_batch(recipe.shares_at(step), tokenizer, recipe.shape, f"{recipe.drafter}-{step}")
@@ -214,7 +214,7 @@ def batches(recipe: DrafterRecipe, teacher: Teacher, tokenizer: PreTrainedTokeni
 
 def losses(model: DFlashModel, recipe: DrafterRecipe, teacher: Teacher,
            tokenizer: PreTrainedTokenizerBase) -> Callable[[int], Tensor]:
-    """The loss of each step: fresh items, read by the target on the spot."""
+    """Return a function that computes the loss of a step: fresh items, read by the target on the spot."""
     batch_of, device = batches(recipe, teacher, tokenizer), teacher.model.device
     trainee = Trainee(model, teacher.model.model.embed_tokens.weight.detach(), tokenizer.mask_token_id)
 

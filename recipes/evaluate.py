@@ -58,13 +58,14 @@ SETTINGS: Mapping[str, tuple[Drafting, ...]] = MappingProxyType({
 
 
 def exact_answer(text: str, check: str) -> bool:
-    """Whether the number after the last ``Answer: `` is the right one."""
+    """Return whether the number after the last ``Answer: `` is the right one."""
     numbers = re.findall(r"Answer: (-?\d+)", text)
     return bool(numbers) and numbers[-1] == check
 
 
 def function_runs(text: str, check: str) -> bool:
-    """Whether the fenced function in ``text`` runs and passes its assertions, in a process that can do nothing else."""
+    """Return whether the fenced function in ``text`` runs and passes its assertions, in a process that can do nothing
+    else."""
     fenced = re.search(r"```python\n(.*?)```", text, re.DOTALL)
     return fenced is not None and runs_to_its_end(f"{fenced[1]}\n{check}")
 
@@ -83,24 +84,25 @@ def answer(rig: Rig, item: Item, setting: Drafting, args: argparse.Namespace) ->
 
 
 def routed_drafters(rounds: Sequence[Round]) -> list[int]:
-    """The drafter (1, 2) that each round of a routed run verified; rounds without a drafted node are left out."""
+    """Return the drafter (1, 2) that each round of a routed run verified; rounds without a drafted node are left
+    out."""
     return [int(round_.tree.drafters[1]) for round_ in rounds if len(round_.tree) > 1]
 
 
 def mean_accepted(runs: Sequence[Sequence[Round]]) -> float:
-    """τ over all rounds of all runs."""
+    """Return τ over all rounds of all runs."""
     return tau([round_ for run in runs for round_ in run])
 
 
 def reworded_items(domain: str) -> list[Item]:
-    """The prompts of a domain that a person worded; they are not in any training data."""
+    """Return the prompts of a domain that a person worded; they are not in any training data."""
     rows = [json.loads(row) for row in REWORDED.read_text(encoding="utf8").splitlines()]
     return [Item(domain, row["prompt"], "", row.get("answer", row.get("check", "")))
             for row in rows if row["category"] == domain]
 
 
 def domain_scores(rig: Rig, domain: str, args: argparse.Namespace) -> dict[str, float]:
-    """Right answers under autoregressive-equal text, τ per setting, and the drafters that routing picked."""
+    """Count right answers under autoregressive-equal text, τ per setting, and the drafters that routing picked."""
     items = reworded_items(domain) if args.reworded else unseen_items(domain, args.prompts)
     scores: dict[str, float] = {}
     for setting in SETTINGS[domain]:

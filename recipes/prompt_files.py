@@ -21,7 +21,7 @@ def write(path: Path, items: Sequence[Item]) -> None:
 
 
 def interleave(domains: Sequence[str], count: int, seed: str) -> list[Item]:
-    """Items of the domains in turn, so that the first lines of the file, however many, are a fair sample."""
+    """Return items of the domains in turn, so that the first lines of the file, however many, are a fair sample."""
     return [item for together in zip(*(unseen_items(domain, count, seed) for domain in domains), strict=True)
             for item in together]
 

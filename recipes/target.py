@@ -52,13 +52,13 @@ class Recipe(Schedule):
     seed: str = "target"
 
     def shape_at(self, step: int) -> RowShape:
-        """Rows just longer than an item, and in the finish now and then rows of the whole context."""
+        """Return rows just longer than an item; in the finish sometimes rows of the whole context."""
         long = step >= self.main_steps and step % LONG_EVERY == 0
         length = CONTEXT if long else self.row_length
         return RowShape(self.tokens_per_step // length, length)
 
     def shares_at(self, step: int) -> Shares:
-        """The domains of a step's items."""
+        """Return the domains of a step's items."""
         return TARGET_SHARES if step < self.main_steps else FINISH_SHARES
 
 
@@ -67,25 +67,25 @@ SMALL = Recipe(tokens=2_400_000, finish_tokens=600_000, tokens_per_step=3072, ma
 
 
 def target_config(tokenizer: PreTrainedTokenizerBase) -> Qwen3Config:
-    """11 million parameters, tied embedding."""
+    """Return a config of 11 million parameters, tied embedding."""
     return Qwen3Config(**SHARED, **tokens_of(tokenizer), hidden_size=320, intermediate_size=1024, num_hidden_layers=8,
                        head_dim=64)
 
 
 def small_config(tokenizer: PreTrainedTokenizerBase) -> Qwen3Config:
-    """0.9 million parameters, tied embedding."""
+    """Return a config of 0.9 million parameters, tied embedding."""
     return Qwen3Config(**SHARED, **tokens_of(tokenizer), hidden_size=160, intermediate_size=512, num_hidden_layers=2,
                        head_dim=32)
 
 
 def tokens_of(tokenizer: PreTrainedTokenizerBase) -> dict[str, Any]:
-    """What a config says of the tokenizer."""
+    """Return what a config says of the tokenizer."""
     return {"vocab_size": len(tokenizer), "eos_token_id": tokenizer.eos_token_id, "bos_token_id": None,
             "pad_token_id": tokenizer.pad_token_id}
 
 
 def weighted_loss(logits: Tensor, tokens: Tensor, weights: Tensor) -> Tensor:
-    """The weighted mean cross entropy, in nats, of predicting tokens[:, 1:]: () float32. logits (rows, length,
+    """Return the weighted mean cross entropy, in nats, of predicting tokens[:, 1:]: () float32. logits (rows, length,
     vocabulary), tokens and weights (rows, length)."""
     losses = nn.functional.cross_entropy(logits[:, :-1].flatten(0, 1).float(), tokens[:, 1:].flatten(),
                                          reduction="none")
@@ -94,7 +94,7 @@ def weighted_loss(logits: Tensor, tokens: Tensor, weights: Tensor) -> Tensor:
 
 
 def losses(run: Run[Qwen3ForCausalLM], recipe: Recipe, tokenizer: PreTrainedTokenizerBase) -> Callable[[int], Tensor]:
-    """The loss of each step, on fresh items."""
+    """Return the loss of each step, on fresh items."""
     compiled, device = torch.compile(run.model, dynamic=False), run.model.device
 
     def loss(step: int) -> Tensor:
@@ -108,8 +108,8 @@ def losses(run: Run[Qwen3ForCausalLM], recipe: Recipe, tokenizer: PreTrainedToke
 
 def export(run: Run[Qwen3ForCausalLM], recipe: Recipe, out: Path, loss: float,
            before: dict[str, Any] | None = None) -> None:
-    """The weights in bfloat16 safetensors shards, and what the model card needs to know; ``before`` is what it was told
-    of the weights that the run began with."""
+    """Write the weights as bfloat16 safetensors, and the facts for the model card; ``before``: the facts of the
+    weights that the run began with."""
     run.model.to(torch.bfloat16).save_pretrained(out, max_shard_size="14MB")
     write_facts(out, run, recipe, loss, before, torch=torch.__version__, shares=dict(TARGET_SHARES),
                 finish_shares=dict(FINISH_SHARES))

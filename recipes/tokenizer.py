@@ -26,7 +26,7 @@ CHAT_TEMPLATE = (
 
 
 def train_tokenizer(items: int, seed: str) -> PreTrainedTokenizerFast:
-    """A tokenizer trained on ``items`` corpus items."""
+    """Return a tokenizer trained on ``items`` corpus items."""
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence([
         pre_tokenizers.Split(Regex(WORDS), "isolated"),

@@ -47,7 +47,8 @@ class Schedule:
         return self.main_steps + self.finish_tokens // self.tokens_per_step
 
     def rate_at(self, step: int) -> float:
-        """Share of the full rate: warm up, hold, and fall linearly to nothing; the finish again, from lower."""
+        """Return the share of the full rate: warm up, hold, and fall linearly to nothing; the finish again, from
+        lower."""
         if step < self.main_steps:
             left = (self.main_steps - step) / (self.main_steps * self.cooldown_share)
             return min(1.0, (step + 1) / self.warmup_steps, left)
@@ -56,7 +57,8 @@ class Schedule:
 
 
 def optimizers(model: nn.Module, schedule: Schedule) -> list[torch.optim.Optimizer]:
-    """Muon for the matrices of the layers, AdamW for tables of tokens (embedding, codebooks), norms and kernels."""
+    """Return Muon for the matrices of the layers, AdamW for tables of tokens (embedding, codebooks), norms and
+    kernels."""
     matrices, others = list[nn.Parameter](), list[nn.Parameter]()
     for name, value in model.named_parameters():
         table = "embed" in name or "codebook" in name
@@ -76,7 +78,8 @@ def set_rates(optimizer: torch.optim.Optimizer, share: float) -> None:
 
 @cache
 def fast_dtype(device: str | torch.device = "cpu") -> torch.dtype:
-    """The dtype that a training machine multiplies large matrices fastest in: bfloat16 on a GPU, measured on a CPU.
+    """Return the dtype that a training machine multiplies large matrices fastest in: bfloat16 on a GPU, measured on a
+    CPU.
 
     Instructions do not tell: on processors with bfloat16 dot products but no tiles, 86 GFLOP/s a core against 150 of
     float32 were measured once, and 202 against 80 another time. Figures: ``LOG.md``."""
@@ -86,7 +89,7 @@ def fast_dtype(device: str | torch.device = "cpu") -> torch.dtype:
 
 
 def product_seconds(dtype: torch.dtype) -> float:
-    """Seconds of one product in the dtype on this CPU, the least of five."""
+    """Return the seconds of one product in the dtype on this CPU, the least of five."""
     rows, columns = torch.ones(128, 512, dtype=dtype), torch.ones(512, 1024, dtype=dtype)
     return min(timeit.repeat(lambda: rows @ columns, number=1, repeat=5))
 
@@ -166,8 +169,8 @@ def train(run: Run[Model], schedule: Schedule, loss_of: Callable[[int], Tensor],
 
 def write_facts(out: Path, run: Run[Any], recipe: Schedule, loss: float, before: dict[str, Any] | None,
                 **more: Any) -> None:
-    """What a run tells the model card; ``before`` is what the run told whose weights this one began with, and is kept
-    beside it."""
+    """Write what a run tells the model card; ``before``: the facts of the run whose weights this one began with, which
+    are kept beside it."""
     facts = {"recipe": asdict(recipe), "parameters": sum(value.numel() for value in run.model.parameters()),
              "tokens_seen": run.step * recipe.tokens_per_step, "training_seconds": round(run.seconds),
              "final_loss_nats": round(loss, 4), **more}
@@ -178,6 +181,6 @@ def write_facts(out: Path, run: Run[Any], recipe: Schedule, loss: float, before:
 
 
 def read_facts(folder: Path) -> dict[str, Any]:
-    """The facts that a training run has written about itself."""
+    """Return the facts that a training run has written about itself."""
     record: dict[str, Any] = json.loads((folder / FACTS).read_text(encoding="utf8"))
     return record

@@ -77,7 +77,7 @@ def check_memory(count: int, text: Any, storage: Storage, device: torch.device, 
 
 
 def fits(count: int, text: Any, storage: Storage, device: torch.device, opening: Opening) -> bool:
-    """Whether ``check_memory`` raises nothing."""
+    """Return whether ``check_memory`` raises nothing."""
     try:
         check_memory(count, text, storage, device, opening)
     except RigError:

@@ -37,7 +37,8 @@ DRAFTING = {name: row for name, row in METHODS.items() if row.lossless and row.d
 
 
 def equal_text(row: Method, temperature: float) -> bool:
-    """Whether a lossless method writes the text of plain decoding with the same seed, not only its distribution."""
+    """Return whether a lossless method writes the text of plain decoding with the same seed, not only its
+    distribution."""
     return temperature == 0 or row.follows_text
 
 

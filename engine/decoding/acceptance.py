@@ -87,8 +87,8 @@ def sequential(
 
 
 def ratio(tree: DraftTree, verification: Verification, redraw: Redraw, random: np.random.Generator) -> Acceptance:
-    """BIASED, for study: every drafted node passes with probability min(1, p/q), and the longest passed path is kept
-    (paper 003, "Accept/Reject: Walking the Tree").
+    """BIASED, for study: accept each drafted node with probability min(1, p/q), and keep the longest passed path (paper
+    003, "Accept/Reject: Walking the Tree").
 
     p is the target's probability of the node's token, q the drafter's, both given its path. The ratio is exact if
     children are drawn from q. Here they are the most likely tokens, so they are accepted too often, and among siblings

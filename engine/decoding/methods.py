@@ -63,7 +63,8 @@ class Method:
         return self.follows_text and self.family == BLOCK
 
     def takes(self, drafter_count: int) -> bool:
-        """Whether a request may name this many drafters; for methods of other families the rig chooses the drafter."""
+        """Return whether a request may name this many drafters; for methods of other families the rig chooses the
+        drafter."""
         return self.family == BLOCK and self.drafter_count == drafter_count > 0
 
 

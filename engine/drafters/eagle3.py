@@ -108,7 +108,7 @@ class Eagle3Drafter(FeatureDrafter):
 
 
 def recognises(values: Mapping[str, Any]) -> bool:
-    """Whether a config.json says that it is an EAGLE-3 drafter, or has a draft vocabulary."""
+    """Return whether a config.json says that it is an EAGLE-3 drafter, or has a draft vocabulary."""
     return "eagle3" in kinds.architectures(values) or "draft_vocab_size" in values
 
 

@@ -57,7 +57,7 @@ def ignored_note(folder: Path, fields: Mapping[str, Any]) -> str:
 
 
 def turns_neighbours(fields: Mapping[str, Any]) -> bool:
-    """Whether the rotary embedding turns neighbouring numbers of a head together."""
+    """Return whether the rotary embedding turns neighbouring numbers of a head together."""
     return any(fields[name] is value for name, value in NEIGHBOURS.items() if name in fields)
 
 

@@ -158,7 +158,7 @@ def unsteady_rope(config: PreTrainedConfig) -> dict[str, object]:
 
 
 def off(value: object) -> bool:
-    """Whether an option's value switches it off."""
+    """Return whether an option's value switches it off."""
     return value is None or value is False or value == 0 or value in ("", "none", [], {})
 
 

@@ -69,7 +69,7 @@ class MtpDrafter(FeatureDrafter):
 
 
 def recognises(values: Mapping[str, Any]) -> bool:
-    """Whether a config.json is that of a family whose checkpoints carry such a layer."""
+    """Return whether a config.json is that of a family whose checkpoints carry such a layer."""
     return str(values.get("model_type")).removesuffix("_text") in FAMILIES
 
 

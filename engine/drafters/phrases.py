@@ -140,7 +140,7 @@ def _check(order: PhraseOrder, number: int, vocabulary: int) -> None:
 
 
 def recognises(values: Mapping[str, Any]) -> bool:
-    """Whether a config.json says that it is a table of phrases."""
+    """Return whether a config.json says that it is a table of phrases."""
     return "phrasetable" in architectures(values)
 
 

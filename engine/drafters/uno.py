@@ -106,7 +106,7 @@ def noise_tokens(start: int, count: int, vocabulary: int) -> Integers:
 
 
 def recognises(values: Mapping[str, Any]) -> bool:
-    """Whether a config is that of a low-rank adapter."""
+    """Return whether a config is that of a low-rank adapter."""
     return values.get("peft_type") == "LORA"
 
 

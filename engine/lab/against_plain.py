@@ -149,8 +149,8 @@ MAX_STEADY_SPREAD = 0.35  # fraction of the median; plain decoding's speeds hard
 
 
 def unsteady(plain: Estimate) -> bool:
-    """Whether plain decoding's speeds show a busy machine. With 6 to 8 prompts one slow prompt shows it; with many,
-    about a third have to be slow (28 of 72 show it, 3 of 13)."""
+    """Return whether plain decoding's speeds show a busy machine. With 6 to 8 prompts one slow prompt shows it; with
+    many, about a third have to be slow (28 of 72 show it, 3 of 13)."""
     low, high = plain.span
     return high - low > MAX_STEADY_SPREAD * plain.median
 

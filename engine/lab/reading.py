@@ -203,7 +203,7 @@ def expected_length(tree: DraftTree) -> float:
 
 
 def ended_by_text(round_: Round) -> bool:
-    """Whether the end of the text cut the walk short: the bonus token is then a drafted child."""
+    """Return whether the end of the text cut the walk short: the bonus token is then a drafted child."""
     *_, last = continuations(round_)
     return bool((round_.tree.tokens[last] == round_.acceptance.bonus).any())
 

@@ -158,7 +158,7 @@ class Redrafting:
         return np.asarray([[len(keep) for _, keep in trees], [len(tree) for tree, _ in trees]], np.float64)
 
     def is_replayable(self, round_: Round) -> bool:
-        """Whether the acceptance of other trees is known: the round drafted, and enough text follows it."""
+        """Return whether the acceptance of other trees is known: the round drafted, and enough text follows it."""
         deepest = max((draft.depth for draft in round_.drafts), default=0)
         unfinished = round_.start - self._known.start + deepest < len(self._known.token_ids)
         return deepest > 0 and (unfinished or self.trace.end.reason == "stop")

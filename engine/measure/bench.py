@@ -104,7 +104,7 @@ def requests_of(plan: BenchPlan, point: BenchPoint, prompt: int) -> list[PromptR
 
 
 def can_run(rig: Rig, point: BenchPoint) -> bool:
-    """Whether the rig serves the point's method and, for the published loop, has a drafter for it."""
+    """Return whether the rig serves the point's method and, for the published loop, has a drafter for it."""
     if point.method not in rig.methods:
         return False
     drafters = rig.drafters_for(point.method, point.drafters).values()

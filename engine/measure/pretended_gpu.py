@@ -116,7 +116,7 @@ class DeviceTensor(Tensor):
 
 
 def on_gpu(value: object) -> bool:
-    """Whether something is a tensor of the pretended device, or the device."""
+    """Return whether something is a tensor of the pretended device, or the device."""
     if isinstance(value, (str, torch.device)):
         return torch.device(value).type == "cuda"
     return isinstance(value, DeviceTensor)

@@ -50,6 +50,6 @@ AttentionMaskInterface.register(EAGER, tree_mask_or(eager_mask))
 
 
 def takes_windows(model: type[PreTrainedModel]) -> bool:
-    """Whether a class lets transformers' registry build its masks, a tree's included."""
+    """Return whether a class lets transformers' registry build its masks, a tree's included."""
     source = getsource(sys.modules[model.__module__])
     return bool(model._supports_attention_backend) and "attention_mask.view(batch_size, -1)" not in source

@@ -116,12 +116,12 @@ class PackedHead(PackedLinear):
 
 
 def is_cpu_float32(weight: Tensor) -> bool:
-    """Whether the weight is in float32 on a CPU."""
+    """Return whether the weight is in float32 on a CPU."""
     return weight.device.type == "cpu" and weight.dtype == torch.float32
 
 
 def has_bfloat16_kernels(weight: Tensor) -> bool:
-    """Whether the weight is in bfloat16 on a CPU for which oneDNN has bfloat16 kernels."""
+    """Return whether the weight is in bfloat16 on a CPU for which oneDNN has bfloat16 kernels."""
     kernels = torch.ops.mkldnn
     return (weight.device.type == "cpu" and weight.dtype == torch.bfloat16
             and hasattr(kernels, "_is_mkldnn_bf16_supported") and bool(kernels._is_mkldnn_bf16_supported()))
@@ -220,7 +220,7 @@ def levels_of(weight: Tensor) -> Levels | None:
 
 
 def has_int4_kernel(weight: Tensor) -> bool:
-    """Whether a 4-bit kernel serves a weight of this shape and device."""
+    """Return whether a 4-bit kernel serves a weight of this shape and device."""
     return weight.device.type == "cpu" and not weight.shape[1] % GROUP and not weight.shape[0] % LANES
 
 

@@ -238,14 +238,14 @@ def length_of_switch(config: Any) -> int | None:
 
 
 def is_steady(config: Any) -> bool:
-    """Whether a position's rotary angles are the same in every text."""
+    """Return whether a position's rotary angles are the same in every text."""
     rope = getattr(config, "rope_parameters", None) or {}
     kinds = {part.get("rope_type", "default") for part in (rope, *rope.values()) if isinstance(part, Mapping)}
     return kinds <= STEADY_ROPES or kinds <= STEADY_ROPES | {"longrope"} and length_of_switch(config) is None
 
 
 def fused_pass_serves(model: PreTrainedModel) -> bool:
-    """Whether the fused pass computes the same as this model."""
+    """Return whether the fused pass computes the same as this model."""
     config = model.config.get_text_config()
     if config.model_type not in KNOWN or getattr(config, "per_layer_attributes", None):
         return False

@@ -171,13 +171,13 @@ def copy_states(layer: Any, rows: Tensor) -> Any:
 
 
 def takes_states(model: type[nn.Module]) -> bool:
-    """Whether a class of models writes its recurrent states into transformers' cache."""
+    """Return whether a class of models writes its recurrent states into transformers' cache."""
     return any(step in getsource(sys.modules[model.__module__]) for step in STEPS)
 
 
 @cache
 def keeps_state(layer: Any) -> bool:
-    """Whether a class of layers writes a recurrent state into transformers' cache."""
+    """Return whether a class of layers writes a recurrent state into transformers' cache."""
     return any(step in getsource(layer) for step in STEPS)
 
 

@@ -109,7 +109,7 @@ def turns_from(value: Any) -> tuple[Turn, ...]:
 
 
 def familiar(prompt: str, kinds: Sequence[str]) -> bool:
-    """Whether one of these regular expressions matches at the start of the prompt, ignoring case."""
+    """Return whether one of these regular expressions matches at the start of the prompt, ignoring case."""
     return any(compiled(kind).search(prompt[:MAX_MATCHED_LENGTH]) for kind in kinds)
 
 

@@ -131,7 +131,7 @@ def pair_of(rig: str) -> RigPair:
 
 
 def is_address(rig: str) -> bool:
-    """Whether a rig's name is the address of a server that runs already."""
+    """Return whether a rig's name is the address of a server that runs already."""
     return rig.strip().lower().startswith(tuple(f"{scheme}://" for scheme in SCHEMES))
 
 
@@ -156,7 +156,7 @@ def server_address(rig: str) -> str:
 
 
 def is_folder(name: str) -> bool:
-    """Whether there is a folder of that name; False for a name that no folder can have."""
+    """Return whether there is a folder of that name; False for a name that no folder can have."""
     try:
         return Path(name).expanduser().is_dir()
     except (OSError, RuntimeError, ValueError):

@@ -91,7 +91,7 @@ class Server:
         return self.client.stream(CHAT, body, seconds)
 
     def body(self, request: PromptRequest) -> dict[str, Any]:
-        """The body of a request to the server, in the fields that all kinds know."""
+        """Return the body of a request to the server, in the fields that all kinds know."""
         sampling = request.sampling
         turns = [*request.turns, ("user", request.prompt)]
         body = {"model": self.model, "messages": [{"role": role, "content": text} for role, text in turns],

@@ -80,7 +80,7 @@ class RigCard(BaseModel):
 
 
 def has_card(folder: Path) -> bool:
-    """Whether this folder holds a rig; False for a name that no folder can have."""
+    """Return whether this folder holds a rig; False for a name that no folder can have."""
     try:
         return (folder / CARD).is_file()
     except (OSError, ValueError):

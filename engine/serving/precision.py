@@ -132,7 +132,7 @@ def enable_int4(target: TorchTarget, name: str, folder: Path) -> str:
 
 
 def in_four_bits(folder: Path) -> bool:
-    """Whether the target in a folder seems to have 4-bit weights, judged by one of them."""
+    """Return whether the target in a folder seems to have 4-bit weights, judged by one of them."""
     for file in weight_files(folder):
         with suppress(OSError, SafetensorError), safe_open(file, framework="pt") as weights:
             name = next((name for name in weights.keys() if name.endswith(SAMPLE_WEIGHT)), None)  # noqa: SIM118

@@ -377,8 +377,8 @@ class RigRun(DecodeRun):
             drafter_kinds=tuple(rig.kinds.get(name, "") for name in self.drafter_names))
 
     def _is_unfamiliar(self) -> bool:
-        """Whether the prompt is unlike the rig's training: no pattern of the card matches it, and its mean NLL is above
-        ``familiar_nats``."""
+        """Return whether the prompt is unlike the rig's training: no pattern of the card matches it, and its mean NLL
+        is above ``familiar_nats``."""
         rig, prompt, limit = self.rig, self.options.prompt, self.rig.card.familiar_nats
         if math.isinf(limit) or rig.tokenizer.is_familiar(prompt, rig.card.familiar):
             return False

@@ -98,7 +98,7 @@ class LocalTokenizer:
 
 
 def adds_alike(tokenizer: PreTrainedTokenizerBase) -> bool:
-    """Whether each token adds the same bytes in any context."""
+    """Return whether each token adds the same bytes in any context."""
     backend = getattr(tokenizer, "backend_tokenizer", None)
     return (backend is not None and isinstance(backend.decoder, ByteLevel) and isinstance(backend.model, BPE)
             and not getattr(tokenizer, "clean_up_tokenization_spaces_for_bpe_even_though_it_will_corrupt_output", 0))

@@ -120,7 +120,7 @@ class TraceTail:
         return [line for line in map(self._reading.line, self._rows.step()) if line is not None]
 
     def replaced(self) -> bool:
-        """Whether the file was replaced by another one, or truncated."""
+        """Return whether the file was replaced by another one, or truncated."""
         try:
             there = self.path.stat()
         except OSError:

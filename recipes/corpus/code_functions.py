@@ -136,7 +136,7 @@ FAMILIES = rows("code_families", lambda family, **fields: Family(
 
 
 def make_code(random: random.Random) -> Item:
-    """One item of the code domain; its check is three assertions on fresh arguments."""
+    """Make one item of the code domain; its check is three assertions on fresh arguments."""
     while True:
         composed = random.random() < PIPELINE_SHARE
         task = make_pipeline(random) if composed else make_task(random.choice(FAMILIES), random)

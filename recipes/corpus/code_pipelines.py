@@ -93,7 +93,7 @@ HINTS = {
 
 
 def fill(text: str, **slots: object) -> str:
-    """The template text with its slots filled; slots it does not know stay."""
+    """Return the template text with its slots filled; slots it does not know stay."""
     return Template(text).safe_substitute(slots)
 
 
@@ -148,7 +148,7 @@ class ValueSource:
 
 def source_of(keeps: Iterable[Mapping[str, Any]], changes: Iterable[Mapping[str, Any]],
               gathers: Iterable[Mapping[str, Any]], **fields: Any) -> ValueSource:
-    """A row of the table."""
+    """Return a row of the table."""
     return ValueSource(keeps=tuple(Keep(**row) for row in keeps), changes=tuple(Change(**row) for row in changes),
                        gathers=tuple(Gather(**row) for row in gathers), **fields)
 
@@ -173,7 +173,7 @@ class Pipeline:
 
 
 def _body(pipeline: Pipeline, style: str) -> str:
-    """The function's unindented body in one of ``STYLES``."""
+    """Return the function's unindented body in one of ``STYLES``."""
     test, item, gather = pipeline.keep.test, pipeline.item, pipeline.gather
     value = fill(pipeline.change.expression, x=item)
     if style in ("line", "steps"):
@@ -194,7 +194,7 @@ def _body(pipeline: Pipeline, style: str) -> str:
 
 
 def _behaviour(pipeline: Pipeline, wording: int) -> str:
-    """What the function does, in the third person."""
+    """Describe what the function does, in the third person."""
     things = fill(pipeline.keep.phrases[wording % len(pipeline.keep.phrases)], arg=pipeline.argument)
     if pipeline.change.phrases:
         things = fill(pipeline.change.phrases[wording % len(pipeline.change.phrases)], things=things)
@@ -203,7 +203,7 @@ def _behaviour(pipeline: Pipeline, wording: int) -> str:
 
 
 def _name(pipeline: Pipeline, random: random.Random) -> str:
-    """A name from the stems of the parts, in one of a few orders."""
+    """Return a name from the stems of the parts, in one of a few orders."""
     stems = [pipeline.gather.stem, pipeline.change.stem, pipeline.keep.stem]
     if random.random() < 0.25:
         stems = [random.choice(("get", "compute", "find", "make", "build")), *stems]
@@ -213,7 +213,7 @@ def _name(pipeline: Pipeline, random: random.Random) -> str:
 
 
 def _draw_parts(random: random.Random) -> Pipeline:
-    """A source and its parts, at least one of keep and change being there."""
+    """Return a source and its parts, at least one of keep and change being there."""
     source = random.choice(SOURCES)
     kept_by = random.choice(source.constants)
     gather = random.choice(source.gathers)
@@ -241,7 +241,7 @@ def _draw_parts(random: random.Random) -> Pipeline:
 
 
 def make_pipeline(random: random.Random) -> FunctionTask:
-    """One composed function with its example and check cases."""
+    """Make one composed function with its example and check cases."""
     pipeline = _draw_parts(random)
     styles = [style for style in STYLES if style != "skip" or pipeline.keep.test]
     style = random.choice(styles)

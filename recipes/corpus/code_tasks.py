@@ -47,7 +47,7 @@ KINDS = {
 
 
 def _scalar(kind: str, random: random.Random) -> object:
-    """A value of one of the kinds that are no collection."""
+    """Return a value of one of the kinds that are no collection."""
     if kind == "size":
         return random.randint(2, 12)
     if kind == "small":
@@ -62,7 +62,7 @@ def _scalar(kind: str, random: random.Random) -> object:
 
 
 def sample_value(kind: str, random: random.Random) -> object:
-    """A fresh value of the named kind (a key of ``KINDS``), small enough to work out by hand."""
+    """Return a fresh value of the named kind (a key of ``KINDS``), small enough to work out by hand."""
     length = random.randint(3, 5)
     if kind in ("numbers", "others"):
         return [random.randint(1, 15) for _ in range(length)]
@@ -81,7 +81,7 @@ def sample_value(kind: str, random: random.Random) -> object:
 
 
 def literal(value: object) -> str:
-    """Python source of a value, strings in double quotes."""
+    """Return the Python source of a value, strings in double quotes."""
     text = repr(value)
     return text if '"' in text else text.replace("'", '"')
 
@@ -131,7 +131,7 @@ class FunctionTask:
 
 
 def source_of(task: FunctionTask, typed: bool) -> str:
-    """The function's source, with type hints where ``typed``."""
+    """Return the function's source, with type hints where ``typed``."""
     if typed:
         arguments = ", ".join(f"{name}: {kind}" for name, kind in task.parameters)
         head = f"def {task.name}({arguments}) -> {task.returns}:"
@@ -142,19 +142,19 @@ def source_of(task: FunctionTask, typed: bool) -> str:
 
 
 def compile_function(source: str, name: str) -> Callable[..., object]:
-    """The function of that name which the source defines."""
+    """Return the function of that name which the source defines."""
     namespace: dict[str, Callable[..., object]] = {}
     exec(compile(source, "<corpus>", "exec"), namespace)
     return namespace[name]
 
 
 def call_of(task: FunctionTask, case: int) -> str:
-    """Source of a call of the function with the arguments of one case."""
+    """Return the source of a call of the function with the arguments of one case."""
     return f"{task.name}({', '.join(literal(argument) for argument in task.cases[case])})"
 
 
 def request_of(task: FunctionTask, typed: bool, random: random.Random) -> str:
-    """A request for the function in natural wording, always with its signature."""
+    """Return a request for the function in natural wording, always with its signature."""
     signature = f"{task.name}({', '.join(name for name, _ in task.parameters)})"
     verb, _, rest = task.behaviour.partition(" ")
     behaviour = task.behaviour
@@ -175,7 +175,7 @@ def request_of(task: FunctionTask, typed: bool, random: random.Random) -> str:
 
 
 def response_of(task: FunctionTask, typed: bool, closing: str) -> str:
-    """The fenced function with its example call, then the sentence with the value it prints.
+    """Return the fenced function with its example call, then the sentence with the value it prints.
 
     Raises ``AssertionError`` if the function and the separate evaluation disagree on any case.
     """
@@ -190,7 +190,7 @@ def response_of(task: FunctionTask, typed: bool, closing: str) -> str:
 
 
 def assertions_of(task: FunctionTask) -> str:
-    """One assertion per case after the example."""
+    """Return one assertion per case after the example."""
     lines = (
         f"assert {call_of(task, case)} == {literal(task.expected[case])}" for case in range(1,
                                                                                             len(task.cases))
@@ -235,7 +235,7 @@ class Family:
 
 
 def _argument_names(family: Family, random: random.Random) -> dict[str, str]:
-    """A distinct name for each argument slot."""
+    """Return a distinct name for each argument slot."""
     chosen: dict[str, str] = {}
     for slot, kind in family.arguments:
         free = [name for name in KINDS[kind].names if name not in chosen.values()]
@@ -244,7 +244,7 @@ def _argument_names(family: Family, random: random.Random) -> dict[str, str]:
 
 
 def _local_names(taken: set[str], random: random.Random) -> dict[str, str]:
-    """A distinct name for each local, none of which is an argument's."""
+    """Return a distinct name for each local, none of which is an argument's."""
     chosen: dict[str, str] = {}
     for role, names in LOCAL_NAMES.items():
         free = [name for name in names if name not in taken]
@@ -256,7 +256,7 @@ def _local_names(taken: set[str], random: random.Random) -> dict[str, str]:
 def sample_cases(
     kinds: tuple[str, ...], evaluate: Callable[..., object], random: random.Random
 ) -> tuple[tuple[tuple[object, ...], ...], tuple[object, ...]]:
-    """Four argument tuples and their values, the first with a short printed value that says something."""
+    """Draw four argument tuples and their values, the first with a short printed value that says something."""
     cases: list[tuple[object, ...]] = []
     values: list[object] = []
     for attempt in range(ATTEMPTS):
@@ -272,7 +272,7 @@ def sample_cases(
 
 
 def make_task(family: Family, random: random.Random) -> FunctionTask:
-    """One task of the family, all choices drawn from ``random``."""
+    """Make one task of the family, all choices drawn from ``random``."""
     slots: dict[str, object] = dict(_argument_names(family, random))
     argument_names = [str(slots[slot]) for slot, _ in family.arguments]
     constants = {slot: random.choice(choices) for slot, choices in family.constants}
@@ -298,7 +298,7 @@ def make_task(family: Family, random: random.Random) -> FunctionTask:
 
 
 def docstring_of(behaviour: str) -> str:
-    """The behaviour as a docstring: its verb in the imperative, a capital letter and a full stop."""
+    """Return the behaviour as a docstring: its verb in the imperative, a capital letter and a full stop."""
     verb, _, rest = behaviour.partition(" ")
     verb = verb.removesuffix("s")
     return f"{verb[0].upper()}{verb[1:]} {rest}."

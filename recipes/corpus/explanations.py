@@ -76,7 +76,7 @@ SYMBOLS: tuple[tuple[str, str], ...] = (("tau", "τ"), ("mu", "μ"), ("phi", "φ
 
 
 def make_explain(random: random.Random) -> Item:
-    """One question of the explain domain with its answer; equal prompts always have equal answers."""
+    """Make one question of the explain domain with its answer; equal prompts always have equal answers."""
     maker = random.choices((_notion, _pair, _reason, _chat), KIND_WEIGHTS)[0]
     prompt, response = maker(random)
     return Item("explain", prompt, response)
@@ -119,7 +119,7 @@ def _chat(random: random.Random) -> tuple[str, str]:
 
 
 def _dress(random: random.Random, question: str) -> str:
-    """The question as different people type it: with a greeting, with thanks, with symbols, in lower case."""
+    """Return the question as different people type it: with a greeting, with thanks, with symbols, in lower case."""
     question = question[0].upper() + question[1:]
     if random.random() < OPENER_SHARE:
         question = _opened(random.choice(QUESTIONS["openers"]), question)

@@ -35,7 +35,7 @@ ItemMaker = Callable[[random.Random], Item]
 
 
 def is_test(item: Item) -> bool:
-    """Whether the item belongs to the test split: decided by its prompt alone, so that no prompt is in both."""
+    """Return whether the item belongs to the test split: decided by its prompt alone, so that no prompt is in both."""
     digest = hashlib.sha256(item.prompt.encode("utf8")).digest()
     return digest[0] % TEST_SHARE == 0
 
@@ -45,12 +45,12 @@ Row = TypeVar("Row")
 
 
 def rows(name: str, make: Callable[..., Row]) -> tuple[Row, ...]:
-    """The rows of a .jsonl file, in its order; lists are read as tuples."""
+    """Return the rows of a .jsonl file, in its order; lists are read as tuples."""
     return tuple(make(**_fields(line)) for line in _lines(FOLDER / f"{name}.jsonl"))
 
 
 def lists(name: str) -> Mapping[str, Any]:
-    """The lists of a .json file by name, as tuples."""
+    """Return the lists of a .json file by name, as tuples."""
     return _fields((FOLDER / f"{name}.json").read_text(encoding="utf8"))
 
 

@@ -25,12 +25,12 @@ FIRST, THEN, SO = WORDS["first"], WORDS["then"], WORDS["so"]
 
 
 def plural(singular: str) -> str:
-    """The plural of a thing of the tables."""
+    """Return the plural of a thing of the tables."""
     return IRREGULAR.get(singular, singular + "s")
 
 
 def with_article(singular: str) -> str:
-    """The thing with its indefinite article: "an apple", "a pear"."""
+    """Return the thing with its indefinite article: "an apple", "a pear"."""
     return ("an " if singular[0] in "aeiou" else "a ") + singular
 
 
@@ -46,7 +46,7 @@ class Equation:
 
 
 def add(left: int, right: int) -> Equation:
-    """The sum; tens and ones are added apart when both operands have both."""
+    """Return the sum; tens and ones are added apart when both operands have both."""
     total = left + right
     left_ones, right_ones = left % 10, right % 10
     if min(left, right) < 10 or not left_ones or not right_ones:
@@ -58,7 +58,7 @@ def add(left: int, right: int) -> Equation:
 
 
 def subtract(left: int, right: int) -> Equation | None:
-    """The difference, the tens taken off before the ones; None if it would be negative."""
+    """Return the difference, the tens taken off before the ones; None if it would be negative."""
     if right > left:
         return None
     ones = right % 10
@@ -71,7 +71,7 @@ def subtract(left: int, right: int) -> Equation | None:
 
 
 def multiply(left: int, right: int) -> Equation | None:
-    """The product with a one-digit number; above 12 the other is split into tens and ones; else None."""
+    """Return the product with a one-digit number; above 12 the other is split into tens and ones; else None."""
     small, large = min(left, right), max(left, right)
     if small > 9 or large > 99:
         return None
@@ -86,14 +86,14 @@ def multiply(left: int, right: int) -> Equation | None:
 
 
 def divide(left: int, right: int) -> Equation | None:
-    """The quotient inside the multiplication tables up to 12; None if it is not exact or outside them."""
+    """Return the quotient inside the multiplication tables up to 12; None if it is not exact or outside them."""
     if not 0 < right <= 12 or left % right or left // right > 12:
         return None
     return Equation(f"{left} / {right} = {left // right}", left // right)
 
 
 def work_out(left: int, sign: str, right: int) -> Equation | None:
-    """The equation of ``left sign right``, or None if it is not one of the easy ones below ``MAX_RESULT``."""
+    """Return the equation of ``left sign right``, or None if it is not one of the easy ones below ``MAX_RESULT``."""
     equation = {"+": add, "-": subtract, "*": multiply, "/": divide}[sign](left, right)
     return equation if equation is not None and equation.value < MAX_RESULT else None
 
@@ -133,7 +133,7 @@ def fill(template: Template, generator: random.Random) -> Item:
 
 
 def draw_numbers(template: Template, generator: random.Random) -> tuple[dict[str, int], dict[str, Equation]]:
-    """Prompt numbers and shown equations, redrawn until every step is easy; raises ValueError if none is."""
+    """Draw prompt numbers and shown equations, redrawn until every step is easy; raises ValueError if none is."""
     ranges = [_parse_range(part) for part in template.numbers.split(",")]
     for _ in range(TRIES):
         numbers = {name: generator.randint(low, high) for name, low, high in ranges}
@@ -170,7 +170,7 @@ def _value(word: str, numbers: dict[str, int]) -> int:
 
 
 def draw_words(things: str, generator: random.Random) -> dict[str, str]:
-    """The word slots: people, pronouns, two objects (``a``, ``b``; ``a1`` singular, ``aa`` with article)."""
+    """Return the word slots: people, pronouns, two objects (``a``, ``b``; ``a1`` singular, ``aa`` with article)."""
     (name, pronoun), (other, _) = generator.sample(NAMES, 2)
     first, second = generator.sample(THINGS[things], 2)
     town, far_town = generator.sample(TOWNS, 2)
@@ -189,5 +189,5 @@ TEMPLATES = rows("math_problems", Template)
 
 
 def make_math(random: random.Random) -> Item:
-    """One math problem drawn with the given generator; ``check`` is the final answer as a string."""
+    """Make one math problem, drawn with the given generator; ``check`` is the final answer as a string."""
     return fill(random.choice(TEMPLATES), random)

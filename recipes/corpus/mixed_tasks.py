@@ -43,7 +43,7 @@ class Problem:
 
 
 def problem_of(steps: tuple[Mapping[str, Any], ...], **fields: Any) -> Problem:
-    """A row of the table."""
+    """Return a row of the table."""
     return Problem(steps=tuple(TaskStep(**step) for step in steps), **fields)
 
 
@@ -63,14 +63,14 @@ REQUESTS = (
 
 
 def equation(left: int, sign: str, right: int) -> str:
-    """The equation in full; unlike in word problems, only products are split into tens and ones."""
+    """Return the equation in full; unlike in word problems, only products are split into tens and ones."""
     worked = work_out(left, sign, right)
     assert worked is not None, "no other numbers are drawn"
     return worked.text if sign == "*" else f"{left} {sign} {right} = {worked.value}"
 
 
 def worked_values(problem: Problem, arguments: dict[str, int]) -> dict[str, int]:
-    """The arguments and the result of every step by name; empty if a step is not easy."""
+    """Return the arguments and the result of every step by name; empty if a step is not easy."""
     values = dict(arguments)
     for step in problem.steps:
         worked = work_out(values[step.left], step.operator, values[step.right])
@@ -81,7 +81,7 @@ def worked_values(problem: Problem, arguments: dict[str, int]) -> dict[str, int]
 
 
 def _sample(problem: Problem, random: random.Random) -> dict[str, int]:
-    """Numbers for the story with which every step is easy."""
+    """Draw numbers for the story with which every step is easy."""
     while True:
         arguments = {name: random.randint(low, high) for name, low, high in problem.parameters}
         values = worked_values(problem, arguments)
@@ -90,7 +90,7 @@ def _sample(problem: Problem, random: random.Random) -> dict[str, int]:
 
 
 def _expression(problem: Problem) -> str:
-    """All steps nested into one Python expression."""
+    """Return all steps nested into one Python expression."""
     written = {name: name for name, _, _ in problem.parameters}
     for step in problem.steps:
         sign = step.operator.replace("/", "//")
@@ -103,7 +103,7 @@ def _expression(problem: Problem) -> str:
 
 
 def _body(problem: Problem, style: str) -> str:
-    """The function's body: one expression, or a line per step with or without a name for the last."""
+    """Return the function's body: one expression, or a line per step with or without a name for the last."""
     if style == "line":
         return f"return {_expression(problem)}"
     signs = [step.operator.replace("/", "//") for step in problem.steps]
@@ -119,7 +119,7 @@ def _body(problem: Problem, style: str) -> str:
 def _worked(
     problem: Problem, values: dict[str, int], words: dict[str, object], random: random.Random
 ) -> str:
-    """The solution in sentences with an equation each, and the line with the answer."""
+    """Return the solution in sentences with an equation each, and the line with the answer."""
     sentences = []
     for step in problem.steps:
         text = equation(values[step.left], step.operator, values[step.right])
@@ -130,7 +130,7 @@ def _worked(
 def _task(
     problem: Problem, cases: list[dict[str, int]], words: dict[str, object], random: random.Random
 ) -> FunctionTask:
-    """The function to write, its parameters in any order."""
+    """Return the function to write, its parameters in any order."""
     style, hint = random.choice((("line", "in one line"), ("named", "step by step"), ("direct", "")))
     parameters = [name for name, _, _ in problem.parameters]
     if random.random() < 0.5:
@@ -151,7 +151,7 @@ def _task(
 
 
 def make_mixed(random: random.Random) -> Item:
-    """One item of the mixed domain; its check is three assertions on fresh numbers."""
+    """Make one item of the mixed domain; its check is three assertions on fresh numbers."""
     problem = random.choice(PROBLEMS)
     cases = [_sample(problem, random) for _ in range(CASE_COUNT)]
     first, second = random.sample(NAMES, 2)

@@ -39,7 +39,7 @@ DRAFTER_OWN_SHARES: Mapping[str, Shares] = MappingProxyType({
 
 
 def training_items(shares: Shares, seed: str) -> Iterator[Item]:
-    """Endless training items, domains drawn by their shares of the items."""
+    """Yield training items without end, domains drawn by their shares of the items."""
     generator = random.Random(seed)
     names, weights = list(shares), list(shares.values())
     while True:
@@ -49,7 +49,7 @@ def training_items(shares: Shares, seed: str) -> Iterator[Item]:
 
 
 def unseen_items(domain: str, count: int, seed: str = "test") -> list[Item]:
-    """``count`` different items of the test split."""
+    """Return ``count`` different items of the test split."""
     generator = random.Random(f"{seed}-{domain}")
     items: dict[str, Item] = {}
     while len(items) < count:

@@ -58,19 +58,19 @@ It is a small model: it gets facts wrong, cannot calculate reliably, and on long
 
 
 def counted_row(name: str, what: str, fact: Mapping[str, Any]) -> str:
-    """A line of the table of drafters."""
+    """Return a line of the table of drafters."""
     return f"| {name} | {what} | {fact['answer_tokens']:,} | {', '.join(f'{count:,}' for count in fact['contexts'])} |"
 
 
 def score_row(drafter: str, prompts: str, by_nodes: Sequence[Scores]) -> str:
-    """A line of the table of scores: the chain and the tree of the last, and the trees before it."""
+    """Return a line of the table of scores: the chain and the tree of the last, and the trees before it."""
     last = by_nodes[-1]
     trees = " | ".join(f"{score.tree:.2f}" for score in by_nodes)
     return f"| {drafter} | {prompts} | {last.chain:.2f} | {trees} | {last.tree / last.chain:.2f} |"
 
 
 def score_rows(rig: str, folder: Path) -> list[str]:
-    """The table of scores: every drafter over all prompts, and the first one over each kind of prompt."""
+    """Return the table of scores: every drafter over all prompts, and the first one over each kind of prompt."""
     shard = open_shard(work_folder(rig) / HELD_OUT)
     domains = [prompt.category for prompt in read_prompts(held_out_files()[0])]
     rows: list[str] = []
@@ -85,7 +85,7 @@ def score_rows(rig: str, folder: Path) -> list[str]:
 
 
 def card(rig: str, folder: Path) -> str:
-    """The model card."""
+    """Return the model card."""
     rig_card = json.loads((folder / "rig.json").read_text())
     target = json.loads((target_folder(rig) / "config.json").read_text())
     origin = json.loads((target_folder(rig) / "gguf.json").read_text())

@@ -84,8 +84,8 @@ class BatchDecoder:
         self.cosines, self.sines = cosines[0].to(self.table.dtype), sines[0].to(self.table.dtype)
 
     def read(self, tokens: Tensor, lengths: Tensor, cache: Cache, first: int) -> Tensor:
-        """Logits after prompts (rows, longest), padded at their ends; their keys and values go to the cache's rows
-        from ``first``."""
+        """Return the logits after prompts (rows, longest), padded at their ends; their keys and values go to the
+        cache's rows from ``first``."""
         rows, longest = tokens.shape
         places = slice(first, first + rows)
         cosines, sines = (table[:longest].repeat(rows, 1)[:, None] for table in (self.cosines, self.sines))
@@ -100,7 +100,7 @@ class BatchDecoder:
         return self._logits(last)
 
     def step(self, tokens: Tensor, positions: Tensor, cache: Cache) -> Tensor:
-        """The logits (rows, vocabulary) after one more token in each row; tokens and positions (rows,) int64."""
+        """Return the logits (rows, vocabulary) after one more token in each row; tokens and positions (rows,) int64."""
         rows, everyone = len(tokens), torch.arange(len(tokens))
         cosines, sines = self.cosines[positions][:, None], self.sines[positions][:, None]
         far = torch.arange(cache.room) > positions[:, None]
@@ -115,7 +115,7 @@ class BatchDecoder:
         return self._logits(states)
 
     def _projected(self, layer: _Layer, states: Tensor, cosines: Tensor, sines: Tensor) -> tuple[Tensor, ...]:
-        """Queries, keys and values (rows, heads, size), the first two turned by their positions."""
+        """Return queries, keys and values (rows, heads, size), the first two turned by their positions."""
         parts = layer.inputs(layer.first(states)).unflatten(-1, (-1, self.size))
         both, half = parts[:, :self.heads + self.kv_heads], self.size // 2
         swapped = torch.cat([-both[..., half:], both[..., :half]], -1)
@@ -141,7 +141,7 @@ class _Layer:
         return apply_norm(states, self.norms[0])
 
     def ended(self, states: Tensor, mixed: Tensor) -> Tensor:
-        """The layer's output (rows, hidden size), from its input states and its attention's output."""
+        """Return the layer's output (rows, hidden size), from its input states and its attention's output."""
         states = states + self.out(mixed)
         gate, up = self.gate_up(apply_norm(states, self.norms[1])).chunk(2, -1)
         return states + self.down(silu(gate).mul_(up))
@@ -152,7 +152,7 @@ def _side_by_side(*projections: Any) -> PackedLinear:
 
 
 def apply_norm(states: Tensor, norm: Any) -> Tensor:
-    """The root mean square norm of states (…, size), in float32 as in the model, then in their dtype."""
+    """Return the root mean square norm of states (…, size), in float32 as in the model, then in their dtype."""
     scaled = rms_norm(states.float(), states.shape[-1:], None, norm.variance_epsilon)
     weighted: Tensor = scaled.to(states.dtype) * norm.weight.detach()
     return weighted
@@ -169,8 +169,8 @@ def draw_tokens(logits: Tensor, choice: AnswerSampling, generator: torch.Generat
 
 
 def loop_length(tokens: Sequence[int]) -> int:
-    """How many tokens at the end of a text only repeat what precedes them: all after the first occurrence of a sequence
-    that occurs three times in a row, or of a short one that occurs four times; 0 without repetition."""
+    """Return how many tokens at the end of a text only repeat what precedes them: all after the first occurrence of a
+    sequence that occurs three times in a row, or of a short one that occurs four times; 0 without repetition."""
     for period in range(1, 49):
         span = max((4 if period < 8 else 3) * period, 24)
         if len(tokens) >= span and tokens[-span:-period] == tokens[period - span:]:
@@ -181,7 +181,7 @@ def loop_length(tokens: Sequence[int]) -> int:
 @torch.inference_mode()
 def write_answers(decoder: BatchDecoder, prompts: Sequence[Sequence[int]], longest: int, end_id: int,
             choice: AnswerSampling = GREEDY) -> list[AnswerText]:
-    """The answers to the prompts, each up to its end, a loop, or ``longest`` tokens."""
+    """Return the answers to the prompts, each up to its end, a loop, or ``longest`` tokens."""
     batch = _Batch(decoder, prompts)
     generator = torch.Generator().manual_seed(choice.seed)
     tokens = draw_tokens(batch.logits, choice, generator)
@@ -222,7 +222,8 @@ class _Batch:
                 self.working[place] = False
 
     def next(self, tokens: Tensor) -> Tensor:
-        """The logits (rows, vocabulary) after these tokens (rows,); ended rows are removed first if there are many."""
+        """Return the logits (rows, vocabulary) after these tokens (rows,); ended rows are removed first if there are
+        many."""
         if self.working.sum() <= FEWER * len(self.working):
             kept = self.working.nonzero()[:, 0]
             self.cache.keep(kept)

@@ -36,7 +36,7 @@ class Scores:
 
 
 def proposals(drafter: PhraseDrafter, prompt: Integers, text: Integers, nodes: int) -> list[Lattice]:
-    """What a drafter proposes for so many nodes after each token of the text, having read up to there."""
+    """Return what a drafter proposes for so many nodes after each token of the text, having read up to there."""
     drafter.begin(len(prompt) + len(text))
     drafter.observe(prompt, None)
     lattices = []
@@ -62,12 +62,12 @@ def scores(drafter: PhraseDrafter, shard: FeatureShard, talks: NDArray[np.int64]
 
 
 def end_of(rig: str) -> int:
-    """The token that ends an answer of a rig's target."""
+    """Return the token that ends an answer of a rig's target."""
     return int(read_config(target_folder(rig))["eos_token_id"])
 
 
 def phrase_drafter(folder: Path) -> PhraseDrafter:
-    """The drafter of a folder."""
+    """Return the drafter of a folder."""
     vocabulary = int(read_config(folder)["vocab_size"])
     return PhraseDrafter(vocabulary, read_table(folder, vocabulary))
 

@@ -41,13 +41,13 @@ Wanted = Callable[[FeatureShard, NDArray[np.int64]], bool]
 
 
 def is_code(shard: FeatureShard, talk: NDArray[np.int64]) -> bool:
-    """Whether an answer holds a fenced block."""
+    """Return whether an answer holds a fenced block."""
     start, prompt, whole = talk
     return bool((shard.tokens[start + prompt:start + whole] == FENCE).any())
 
 
 def is_prose(shard: FeatureShard, talk: NDArray[np.int64]) -> bool:
-    """Whether it holds none."""
+    """Return whether it holds none."""
     return not is_code(shard, talk)
 
 
@@ -63,7 +63,7 @@ class PhraseCounts:
     weights: NDArray[np.float64]
 
     def summed(self) -> PhraseCounts:
-        """Each pair of context and token once, by context and then by token."""
+        """Return each pair of context and token once, by context and then by token."""
         if not len(self.keys):
             return self
         order = np.lexsort((self.tokens, self.keys))
@@ -73,14 +73,14 @@ class PhraseCounts:
         return PhraseCounts(keys[fresh], tokens[fresh], np.add.reduceat(self.weights[order], fresh))
 
     def totals(self) -> tuple[Keys, NDArray[Any], NDArray[Any]]:
-        """The distinct contexts (m,), the place among them of each observation's context (n,), and the sum of weights
-        of each context (m,). Keys have to ascend."""
+        """Return the distinct contexts (m,), the place among them of each observation's context (n,), and the sum of
+        weights of each context (m,). Keys have to ascend."""
         keys, place = np.unique(self.keys, return_inverse=True)
         return keys, place, np.bincount(place, self.weights)
 
 
 def looks(shard: FeatureShard, order: int, wanted: Wanted | None) -> Iterator[PhraseCounts]:
-    """The observations of contexts of ``order`` tokens in each wanted conversation of a shard."""
+    """Yield the observations of contexts of ``order`` tokens in each selected conversation of a shard."""
     for talk in shard.talks:
         if wanted is not None and not wanted(shard, talk):
             continue
@@ -100,14 +100,15 @@ def looks(shard: FeatureShard, order: int, wanted: Wanted | None) -> Iterator[Ph
 
 
 def concatenate(parts: Sequence[PhraseCounts]) -> PhraseCounts:
-    """All these observations as one; empty for none."""
+    """Return all these observations as one; empty for none."""
     return PhraseCounts(*(
         np.concatenate([np.zeros(0, dtype), *(getattr(part, name) for part in parts)])
         for name, dtype in (("keys", np.uint64), ("tokens", np.uint64), ("weights", np.float64))))
 
 
 def law(seen: PhraseCounts, shorter: PhraseCounts | None, order: int) -> PhraseCounts:
-    """The probabilities of contexts of ``order`` tokens, given those of the contexts that are one token shorter."""
+    """Return the probabilities of contexts of ``order`` tokens, given those of the contexts that are one token
+    shorter."""
     prior = PRIOR[order - 1]
     keys, place, totals = seen.totals()
     known = totals + prior
@@ -118,7 +119,7 @@ def law(seen: PhraseCounts, shorter: PhraseCounts | None, order: int) -> PhraseC
 
 
 def _backed_off(short: Keys, keys: Keys, shorter: PhraseCounts, shares: NDArray[np.float64]) -> PhraseCounts:
-    """The weights that each context gets from the one without its first token, whose key is ``short``."""
+    """Return the weights that each context gets from the one without its first token, whose key is ``short``."""
     first = np.searchsorted(shorter.keys, short)
     counts = np.searchsorted(shorter.keys, short, side="right") - first
     owner = np.repeat(np.arange(len(keys)), counts)
@@ -127,7 +128,7 @@ def _backed_off(short: Keys, keys: Keys, shorter: PhraseCounts, shares: NDArray[
 
 
 def cut_to_likeliest(seen: PhraseCounts, cells: int) -> PhraseCounts:
-    """The best cells of each context, likeliest first, the lower token first among equals."""
+    """Return the best cells of each context, likeliest first, the lower token first among equals."""
     order = np.lexsort((seen.tokens, -seen.weights, seen.keys))
     keys, tokens, weights = seen.keys[order], seen.tokens[order], seen.weights[order]
     begins = np.flatnonzero(np.concatenate([[True], keys[1:] != keys[:-1]]))
@@ -137,7 +138,7 @@ def cut_to_likeliest(seen: PhraseCounts, cells: int) -> PhraseCounts:
 
 
 def pack_order(seen: PhraseCounts) -> PhraseOrder:
-    """The cells in the table's format."""
+    """Return the cells in the table's format."""
     keys, counts = np.unique(seen.keys, return_counts=True)
     codes = np.clip(np.rint(-STEPS_PER_NAT * np.log(seen.weights)), 0, 255).astype(np.uint8)
     kind = np.uint16 if int(seen.tokens.max()) < 2**16 else np.uint32
@@ -145,7 +146,7 @@ def pack_order(seen: PhraseCounts) -> PhraseOrder:
 
 
 def orders_of(shards: Sequence[FeatureShard], wanted: Wanted | None = None) -> list[PhraseOrder]:
-    """The table's orders."""
+    """Return the table's orders."""
     orders: list[PhraseOrder] = []
     shorter: PhraseCounts | None = None
     for order in range(1, MAX_CONTEXT + 1):
@@ -158,7 +159,7 @@ def orders_of(shards: Sequence[FeatureShard], wanted: Wanted | None = None) -> l
 
 
 def answer_tokens(shards: Sequence[FeatureShard], wanted: Wanted | None = None) -> int:
-    """Tokens of the wanted answers."""
+    """Count the tokens of the selected answers."""
     return sum(int(talk[2] - talk[1]) for shard in shards for talk in shard.talks
                if wanted is None or wanted(shard, talk))
 

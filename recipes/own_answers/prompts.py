@@ -37,19 +37,19 @@ CODE = ("code_tasks", "snippets")
 
 @cache
 def lines(name: str) -> tuple[str, ...]:
-    """The items of a list; a line break inside an item is written as in Python."""
+    """Return the items of a list; a line break inside an item is written as in Python."""
     text = (FOLDER / f"{name}.txt").read_text(encoding="utf8")
     return tuple(line.replace("\\n", "\n") for line in text.splitlines())
 
 
 def seed_prompt(draw: random.Random, kinds: tuple[str, ...] = tuple(KINDS)) -> str:
-    """A prompt of one of these kinds."""
+    """Return a prompt of one of these kinds."""
     kind = draw.choices(kinds, [KINDS[kind] for kind in kinds])[0]
     return fill_task(draw.choice(lines(kind)), draw)
 
 
 def fill_task(task: str, draw: random.Random) -> str:
-    """The task with an item in each of its braces."""
+    """Return the task with an item in each of its braces."""
     named = re.findall(r"{(\w+)}", task)
     values = {field: str(draw.randint(*NUMBERS[field])) for field in named if field in NUMBERS}
     for field in named:
@@ -61,7 +61,7 @@ def fill_task(task: str, draw: random.Random) -> str:
 
 
 def follow_up(draw: random.Random) -> str:
-    """A follow-up turn that fits any answer."""
+    """Return a follow-up turn that fits any answer."""
     return draw.choice(lines("follow_ups"))
 
 
@@ -88,13 +88,13 @@ class HeldOut:
         self._words = [words(prompt.text) for file in files for prompt in read_prompts(file)]
 
     def near(self, text: str) -> bool:
-        """Whether a text is a held-out prompt, or a rewording of one."""
+        """Return whether a text is a held-out prompt, or a rewording of one."""
         these = words(text)
         return any(len(these & other) > SIMILAR * len(these | other) for other in self._words)
 
 
 def words(text: str) -> frozenset[str]:
-    """The words of a text, in lower case."""
+    """Return the words of a text, in lower case."""
     return frozenset(re.findall(r"\w+", text.lower()))
 
 
@@ -106,19 +106,19 @@ def write_prompts(path: Path, talks: Sequence[Sequence[Message]]) -> None:
 
 
 def read_talks(path: Path) -> list[list[Message]]:
-    """The conversations of a prompt file, each ending with a user's turn."""
+    """Return the conversations of a prompt file, each ending with a user's turn."""
     return [json.loads(line)["messages"] for line in path.read_text(encoding="utf8").splitlines()]
 
 
 def one_turn(text: str) -> list[Message]:
-    """A conversation of one user's turn."""
+    """Return a conversation of one user's turn."""
     return [{"role": "user", "content": text}]
 
 
 def write_prompts_itself(decoder: BatchDecoder, tokenizer: Any, number: int,
                  known: set[str]) -> list[list[Message]]:
-    """User turns that the target writes: not empty, not looping, in plain letters, and without repeats; fewer than a
-    file holds where it writes nothing new any more."""
+    """Let the target write user turns: not empty, not looping, in plain letters, and without repeats; fewer than a
+    file holds if it writes nothing new any more."""
     mark = "@@"
     before = tokenizer.apply_chat_template(one_turn(mark), tokenize=False).split(mark)[0]
     prompt = tokenizer.encode(before, add_special_tokens=False)
@@ -138,7 +138,7 @@ def write_prompts_itself(decoder: BatchDecoder, tokenizer: Any, number: int,
 
 
 def is_plain(text: str) -> bool:
-    """Whether a text reads like something that a person types in English."""
+    """Return whether a text reads like something that a person types in English."""
     plain = sum(letter.isascii() for letter in text)
     return (text == text.strip() and len(text) >= MIN_LETTERS and plain > PLAIN * len(text)
             and "<|" not in text and text.replace("\n", " ").isprintable())
@@ -146,7 +146,8 @@ def is_plain(text: str) -> bool:
 
 def draw_seeded(number: int, known: set[str], before: Sequence[Path], talk_of: Callable[[AnswerRow], list[Message]],
            kinds: tuple[str, ...]) -> list[list[Message]]:
-    """Seed prompts of these kinds, some of them after a conversation from one of the answered shards ``before``."""
+    """Draw seed prompts of these kinds, some of them after a conversation from one of the answered shards
+    ``before``."""
     draw = random.Random(f"{number} {' '.join(kinds)}")
     earlier = [row for row in read_shard(draw.choice(before)) if row.ended and len(row.talk) < MAX_BEFORE_LENGTH
                ] if before else []

@@ -55,7 +55,7 @@ def write_shard(path: Path, answers: Sequence[AnswerRow]) -> None:
 
 
 def read_shard(path: Path) -> Iterator[AnswerRow]:
-    """The answers of a shard."""
+    """Yield the answers of a shard."""
     with np.load(path, allow_pickle=False) as shard:
         kept = {name: shard[name] for name in ("tokens", "prompt", "answer", "ended", "row")}
     ends = np.cumsum(kept["prompt"] + kept["answer"])
@@ -68,7 +68,7 @@ def read_shard(path: Path) -> Iterator[AnswerRow]:
 
 
 def in_circles(tokens: Sequence[int]) -> bool:
-    """Whether an answer repeats itself over and over."""
+    """Return whether an answer repeats itself over and over."""
     runs = [tuple(tokens[place:place + 4]) for place in range(len(tokens) - 3)]
     return len(set(runs)) < VARIED * len(runs)
 
@@ -89,7 +89,7 @@ class FeatureShard:
 
 
 def open_shard(folder: Path) -> FeatureShard:
-    """The shard of a folder, memory-mapped."""
+    """Return the shard of a folder, memory-mapped."""
     return FeatureShard(*(np.load(folder / f"{name}.npy", mmap_mode="r") for name in FILES))
 
 
@@ -118,7 +118,7 @@ def write_features(target: Any, talks: Sequence[Conversation], folder: Path) -> 
 
 
 def _write_pass(target: Any, talks: Sequence[Conversation], starts: NDArray[np.int64], files: dict[str, Any]) -> None:
-    """One pass over conversations of about one length."""
+    """Write in one pass over conversations of about one length."""
     rows = [torch.tensor(talk.prompt + talk.response) for talk in talks]
     tokens = torch.nn.utils.rnn.pad_sequence(rows, batch_first=True)
     read = target.model(input_ids=tokens, use_cache=False)
@@ -135,26 +135,26 @@ HELD_OUT = "held-out"  # the folder of features of the conversations that drafte
 
 
 def target_folder(rig: str) -> Path:
-    """The converted target of a rig."""
+    """Return the converted target of a rig."""
     return kept_files() / "rigs" / rig / "target"
 
 
 def answers_folder(rig: str) -> Path:
-    """The folder of the target's own answers."""
+    """Return the folder of the target's own answers."""
     return RIGS_FOLDER / rig / "answers"
 
 
 def work_folder(rig: str) -> Path:
-    """The folder of a rig's prompts, features and unfinished drafters, each in a folder of its own."""
+    """Return the folder of a rig's prompts, features and unfinished drafters, each in a folder of its own."""
     return kept_files() / "training" / rig
 
 
 def enough(rig: str) -> Path:
-    """The file whose existence says that enough answers are written."""
+    """Return the file whose existence says that enough answers are written."""
     return work_folder(rig) / "enough"
 
 
 def held_out_files() -> list[Path]:
-    """The file of hand-written prompts that drafters are measured on."""
+    """Return the file of hand-written prompts that drafters are measured on."""
     prompts = RIGS_FOLDER / "prompts"
     return [prompts / "people.jsonl", *sorted(prompts.glob("reworded.jsonl"))]

@@ -86,12 +86,12 @@ class Writer:
         return path.stem
 
     def shard(self, name: str) -> Path:
-        """The file of the answers to a prompt file."""
+        """Return the file of the answers to a prompt file."""
         return self.answers / f"{name}.npz"
 
     def more_prompts(self) -> Path:
-        """A new prompt file, of the kind that there are fewest of among those that have new prompts; RequestError if
-        none has."""
+        """Return a new prompt file, of the kind that there are fewest of among those that have new prompts;
+        RequestError if none has."""
         shards = sorted(self.answers.glob("*.npz"))
         known = {self.turns_of(row)[0] for shard in shards for row in read_shard(shard)}
         counts = {kind: sum(shard.stem.startswith(kind) for shard in shards) for kind in KINDS}
@@ -106,23 +106,23 @@ class Writer:
         raise RequestError(USED_UP)
 
     def new_talks(self, kind: str, number: int, known: set[str], shards: Sequence[Path]) -> list[list[Message]]:
-        """Conversations of a kind that nobody has begun yet, if there are any."""
+        """Return conversations of a kind that nobody has begun yet, if there are any."""
         if kind == "self":
             return write_prompts_itself(self.decoder, self.tokenizer, number, known)
         return draw_seeded(number, known, shards, self.talk_of, CODE if kind == "code" else tuple(SEEDS))
 
     def talk_of(self, answered: AnswerRow) -> list[Message]:
-        """The last exchange of an answered conversation, as messages."""
+        """Return the last exchange of an answered conversation, as messages."""
         answer = self.tokenizer.decode(answered.talk.response[:-1])
         return [{"role": "user", "content": self.turns_of(answered)[-1]}, {"role": "assistant", "content": answer}]
 
     def turns_of(self, answered: AnswerRow) -> list[str]:
-        """The user's turns of an answered conversation."""
+        """Return the user's turns of an answered conversation."""
         parts = self.tokenizer.decode(answered.talk.prompt).split("<|im_start|>user\n")[1:]
         return [part.split("<|im_end|>")[0] for part in parts]
 
     def answered(self, talks: Sequence[Sequence[Message]]) -> list[AnswerRow]:
-        """The target's greedy answers, cut where they loop; prompts of similar length are answered together."""
+        """Return the target's greedy answers, cut where they loop; prompts of similar length are answered together."""
         prompts = [self.tokenizer.apply_chat_template(talk, add_generation_prompt=True)["input_ids"] for talk in talks]
         order = np.argsort([len(prompt) for prompt in prompts], kind="stable").tolist()
         rows_kept: list[AnswerRow] = []
@@ -154,7 +154,7 @@ class Writer:
             write_features(self.model, talks, self.features / name)
 
     def tokens(self) -> int:
-        """Tokens of all answers so far."""
+        """Count the tokens of all answers so far."""
         return sum(len(row.talk.response) for path in self.answers.glob("*.npz") for row in read_shard(path))
 
 
@@ -176,7 +176,7 @@ def main() -> None:
 
 
 def write(writer: Writer, tokens: int) -> None:
-    """Shard after shard, until all answers have so many tokens; RequestError if no more are to be had."""
+    """Write shard after shard until all answers have so many tokens; RequestError if no more are to be had."""
     have, barren = writer.tokens(), 0
     while have < tokens:
         began = time.perf_counter()

@@ -98,7 +98,7 @@ SILENT = frozenset({"block_size", "dflash_config", "num_target_layers", "quantiz
 
 
 def recognises(values: Mapping[str, Any]) -> bool:
-    """Whether a config.json has a block-diffusion drafter's own options, or says that it is one."""
+    """Return whether a config.json has a block-diffusion drafter's own options, or says that it is one."""
     named = kinds.architectures(values)
     return (any(part in named for part in ("dflash", "dspark", "treeflash")) or "dflash_config" in values
             or values.get("speculators_model_type") in ("dflash", "dflash2", "dspark"))

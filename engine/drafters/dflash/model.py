@@ -64,8 +64,8 @@ class DFlashAttention(Qwen3Attention):  # type: ignore[misc]  # transformers' ty
         return rotate(self.k_norm(keys).transpose(-2, -3), rotation), values.transpose(-2, -3)
 
     def forward(self, hidden: Tensor, rotation: Rotation, keys: Tensor, values: Tensor, mask: Tensor | None) -> Tensor:
-        """The attention output (batch, slots, hidden) of a block's states (batch, slots, hidden), over its own keys and
-        values and those of the context (batch, kv heads, context, head size); ``mask`` as in torch."""
+        """Return the attention output (batch, slots, hidden) of a block's states (batch, slots, hidden), over its own
+        keys and values and those of the context (batch, kv heads, context, head size); ``mask`` as in torch."""
         block_keys, block_values = self.keys_values(hidden, rotation)
         keys, values = torch.cat([keys, block_keys], -2), torch.cat([values, block_values], -2)
         queries = self.q_norm(self.q_proj(hidden).unflatten(-1, (-1, self.head_dim))).transpose(-2, -3)
