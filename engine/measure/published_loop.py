@@ -3,7 +3,7 @@ baseline.
 
 It has a cache that grows by concatenation, every layer's hidden states, the whole vocabulary's log-softmax on the host,
 a Python heap, a dense mask made anew each round, acceptance over Python lists, and a clock that waits for the device
-after each stage. It writes the same text at another speed; ``bench`` calls it ``plain``.
+after each stage. It writes the same text at another speed; ``bench`` calls it ``published``.
 """
 
 import heapq

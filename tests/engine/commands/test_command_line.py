@@ -64,16 +64,16 @@ def test_generate_reads_standard_input_prints_one_json_object_last_and_writes_th
 
 
 def test_bench_has_auto_and_the_published_loop_beside_numbers_and_plain_decoding(typed: Typed) -> None:
-    text, result = typed("bench", *DEMO, "--methods", "autoregressive", "ddtree", "plain", "--budgets", "16", "auto",
-                         "--prompts", "assets/prompts/bench.jsonl", "--limit", "1", "--max-tokens", "24",
+    text, result = typed("bench", *DEMO, "--methods", "autoregressive", "ddtree", "published", "--budgets", "16",
+                         "auto", "--prompts", "assets/prompts/bench.jsonl", "--limit", "1", "--max-tokens", "24",
                          "--repeats", "1")
     plain, tree, auto, published = result["points"]
     assert [(row["method"], row["budget"]) for row in result["points"]] == [
-        ("autoregressive", 0), ("ddtree", 16), ("ddtree", "auto"), ("plain", 16)]
+        ("autoregressive", 0), ("ddtree", 16), ("ddtree", "auto"), ("published", 16)]
     assert plain["tau"] == 1.0 and auto["tokens"] == tree["tokens"] == published["tokens"] == plain["tokens"]
     assert tree["times_plain"] == pytest.approx(tree["tokens_per_second"] / plain["tokens_per_second"], abs=0.001)
     assert set(tree["ms"]) == {"draft", "build", "pack", "verify", "accept", "keep", "other"}
-    assert 0 < tree["overhead_share"] < 1 and text.splitlines()[-1].startswith("plain")
+    assert 0 < tree["overhead_share"] < 1 and text.splitlines()[-1].startswith("published")
 
 
 @pytest.mark.parametrize(("words", "texts", "expected"), [
