@@ -296,53 +296,46 @@ interface Parts {
 type DetailOf<Events, Names> = Names extends keyof Events ? Events[Names]
   : Names extends `${infer First} ${infer Rest}` ? DetailOf<Events, First> | DetailOf<Events, Rest> : never;
 
-/** The events of the stage, each with its detail. `stage.on("begin value", …)` listens to several. */
+/** The events of the stage, each with its detail; README.md says what they mean and who sends them.
+ *  `stage.on("run lines", …)` listens to both. */
 interface StageEvents {
-  // Server and runs.
-  asked: void; // a run was requested
-  refused: string; // a request was refused, with the reason
-  withdrawn: void; // a run was cancelled before its first round
-  broken: void; // the lines of the run stopped arriving
-  lost: void; // the server is gone
-  rig: void; // the rig is loaded, so the bar asks what it can do
-  rigs: void; // the server said which rigs there are
-  // The shown run.
-  opened: { push?: boolean }; // a run or recording was opened
-  begin: void; // another run is shown
-  value: { other: boolean }; // it has more lines
-  state: void; // it is queued, running, ended
-  listed: void; // the list of recordings has arrived
-  ticks: void; // other runs were ticked, to overlay and compare
-  // Its comparison with plain decoding.
-  measure: void; // requested again
-  compared: void; // there is more of it
-  // The shown round.
-  round: { moved: boolean; push: boolean }; // another round is shown
-  arrived: void; // a new round is there, to be shown at reading speed
-  finale: void; // the player showed the last round
-  play: void; // playing started or stopped
-  // The view.
-  select: NodeSelection; // another node
-  pin: number | null; // a node's details stay open
-  mode: { moved?: boolean; push: boolean }; // story, workbench or lab
-  tab: string; // of the lab
-  full: string | null; // a panel fills the window
-  camera: void; // another part of the tree
-  scene: void; // of the film
-  hand: void; // the person takes over from the film
-  sought: void; // the search has other hits
-  // The bar.
-  settings: void; // another setting
-  budget: number; // a budget chosen in its panel
-  adopt: Setting; // a setting to fill the bar with
-  again: Setting; // the same, of a run that the server no longer has
-  // The conversation.
-  edit: { turns: Turns; prompt: string }; // a prompt goes back into the bar
-  answer: { point: RunPoint; options: Setting | null }; // a turn is answered again
-  open: RunPoint; // an answer is opened as its run
-  beside: void; // another answer is shown beside this one
-  // Branches.
-  branch: number; // a run starts at this node
-  alternative: { node: number, token: number }; // a run starts with another token after this node
-  unbranch: void; // back to the run that this one branched off
+  requested: void;
+  refused: string; // why
+  cancelled: void;
+  disconnected: void;
+  serverLost: void;
+  rigLoaded: void;
+  rigs: void;
+  opened: { push?: boolean };
+  run: void;
+  lines: { other: boolean };
+  state: void;
+  recordings: void;
+  ticked: void;
+  remeasure: void;
+  compared: void;
+  round: { moved: boolean; push: boolean };
+  arrived: void;
+  playEnded: void;
+  play: void;
+  select: NodeSelection;
+  pin: number | null; // the node
+  mode: { moved?: boolean; push: boolean };
+  tab: string;
+  fullscreen: string | null; // the panel
+  camera: void;
+  scene: void;
+  takeover: void;
+  hits: void;
+  options: void;
+  budget: number;
+  fillBar: Setting;
+  offerRerun: Setting;
+  editPrompt: { turns: Turns; prompt: string };
+  answerAgain: { point: RunPoint; options: Setting | null };
+  openRun: RunPoint;
+  otherAnswer: void;
+  branch: number; // the node
+  alternative: { node: number, token: number };
+  unbranch: void;
 }

@@ -137,7 +137,7 @@ export class Compare {
     this.common = html("p", "lab-caption", parent); // the machine and prompt that all runs share
     this.grid = html("div", "lab-grid lab-runs", parent);
     this.depths = html("div", { class: "lab-pair-depths", role: "img" }, parent);
-    lab.stage.on("ticks", () => lab.stage.mode === "lab" && this.draw());
+    lab.stage.on("ticked", () => lab.stage.mode === "lab" && this.draw());
   }
 
   // Shows the ticked runs, at most four; if fewer than two are ticked, the shown run and the first of the others.

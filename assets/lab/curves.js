@@ -48,7 +48,7 @@ export class Live {
     this.headline = html("p", "lab-live-headline");
     this.plot.body.before(this.notice, this.headline);
     // A run reports every update; a plot is drawn a few times a second, and only while it is on the screen.
-    this.stage.on("value state begin", throttled(() => lab.shown && this.draw(), BETWEEN_DRAWS_MS));
+    this.stage.on("lines state run", throttled(() => lab.shown && this.draw(), BETWEEN_DRAWS_MS));
   }
 
   draw() {
@@ -104,7 +104,7 @@ export class Curves {
     this.plot.onPoint = ({ customdata: [budget, method, , pace] = [] }) => { // its setting goes into the page's controls
       if (Number.isInteger(budget) && !lab.progress.other_rig) lab.apply({ method, budget, pace });
     };
-    this.stage.on("value settings begin", throttled(() => lab.shown && this.draw(), 250));
+    this.stage.on("lines options run", throttled(() => lab.shown && this.draw(), 250));
   }
 
   draw() {

@@ -138,9 +138,9 @@ class BudgetPanel extends DrawnPanel {
     });
     this.refreshForecast = oneAtATime(() => this.fetchForecast());
     const later = throttled(() => this.refreshForecast(), REFRESH_MS);
-    stage.on("value compared state", later);
-    stage.on("ticks", () => this.draw(stage.round));
-    stage.on("settings", () => {
+    stage.on("lines compared state", later);
+    stage.on("ticked", () => this.draw(stage.round));
+    stage.on("options", () => {
       if (stage.trial.budget !== null && stage.settings.budget !== stage.trial.budget) stage.tryBudget(stage.settings.budget ?? null);
       this.draw(stage.round);
     });

@@ -111,7 +111,7 @@ export class Camera {
     this.left = LEFT.flat;
     this.top = TOP.flat;
     this.held = false; // true once a person has zoomed or panned: then a new round leaves the view alone
-    stage.on("begin", () => { this.held = false; }); // and a new run does not
+    stage.on("run", () => { this.held = false; }); // and a new run does not
   }
 
   get band() {

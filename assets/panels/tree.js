@@ -60,7 +60,7 @@ export class TreePanel extends DrawnPanel {
     this.branchButton = button(this.sheet.box, "go on from here", "Force the text up to the pinned node, and let the target go on from there: a new run",
       () => this.stage.pinned !== null && this.stage.emit("branch", this.stage.pinned));
     this.listen();
-    stage.on("sought", () => this.select(stage.selection));
+    stage.on("hits", () => this.select(stage.selection));
     stage.on("pin", (node) => node !== null && this.reveal(node));
   }
 

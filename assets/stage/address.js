@@ -42,8 +42,8 @@ export class Address {
     this.recordings = recordings;
     this.defaultMode = stage.mode; // the mode of an address that names none
     stage.on("round mode opened", ({ push = false }) => this.write(push));
-    stage.on("full", (name) => this.write(Boolean(name))); // Back leaves the full screen, not the page
-    stage.on("pin settings tab camera state", () => this.write(false));
+    stage.on("fullscreen", (name) => this.write(Boolean(name))); // Back leaves the full screen, not the page
+    stage.on("pin options tab camera state", () => this.write(false));
     window.addEventListener("popstate", () => this.restore());
   }
 

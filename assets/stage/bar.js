@@ -89,7 +89,7 @@ export function bar(stage, parent, parts) {
     title.title = [made, `${asked}, temperature ${header.temperature}, seed ${header.seed}`,
       header.drafters.length && `drafted by ${header.drafters.join(" and ")}`, header.note].filter(Boolean).join("\n");
   };
-  stage.on("state value mode", draw);
+  stage.on("state lines mode", draw);
   draw();
 }
 

@@ -31,7 +31,7 @@ export function cheaper(stage, parent, recordings) {
   const label = html("label", "", box, "What if a pass cost less? ");
   const slider = html("input", { type: "range", step: 0.01 }, label);
   const prediction = html("output", "", box);
-  const useButton = action(box, "", "", () => stage.header && stage.emit("adopt", { ...stage.header.options, ...setting }), "cs-use");
+  const useButton = action(box, "", "", () => stage.header && stage.emit("fillBar", { ...stage.header.options, ...setting }), "cs-use");
   const winnerButton = action(box, "", "", () => winner && recordings.open(winner.name, { push: true }), "cs-use");
 
   // The speed-up of this run's τ if a pass costs what the slider says.
@@ -69,6 +69,6 @@ export function cheaper(stage, parent, recordings) {
     drawPrediction();
   };
   slider.addEventListener("input", drawPrediction);
-  stage.on("value round begin compared mode", draw);
+  stage.on("lines round run compared mode", draw);
   draw();
 }

@@ -79,7 +79,7 @@ export const controls = {
     stage.settings = { method, budget, pace };
     const { drafts = false, splits = false } = METHODS[method] ?? {}; // an attached server drafts as it was started
     for (const name of BUDGET_CONTROLS) document.getElementById(`canopy-${name}`)?.toggleAttribute("hidden", name === "split" ? !splits : !drafts);
-    stage.emit("settings");
+    stage.emit("options");
   },
 
   // The values that method, budget, prompt and step have to take when the page opens.
@@ -137,7 +137,7 @@ export const controls = {
     const from = { ...point, title: `${point.title}, from the fork`, lengths: point.lengths?.slice(current), spent: point.spent?.slice(current) };
     stage.overlaidRuns = [from, ...stage.overlaidRuns.filter(({ run }) => run !== value.run)];
     stage.branch = { run: value.run, prompt_ids: [...header.prompt_ids, ...before, ...path] };
-    stage.emit("ticks");
+    stage.emit("ticked");
     controls.start({ ...header.options, forced });
   },
 
@@ -225,7 +225,7 @@ export function nextSetting(stage, rigs) {
     box.hidden = busy || !["", "card"].includes(scene) || !header || !METHODS[method] || next === settingOf(header);
     write(box, `Run uses ${next}${fastest ? ": fastest in the lab's measurement" : ""}`);
   };
-  stage.on("settings state begin rigs scene", draw);
+  stage.on("options state run rigs scene", draw);
 }
 
 // The way out if a proxy serves the page below a path and the page's calls go past it; empty if they do not.

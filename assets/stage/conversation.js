@@ -25,12 +25,12 @@ export class Conversation {
       this.setTurns([]);
       promptField().focus();
     });
-    stage.on("asked", () => {
+    stage.on("requested", () => {
       this.awaitsAnswer = true;
       this.setOtherAnswer(this.nextBeside);
       this.nextBeside = null;
     });
-    stage.on("opened refused withdrawn lost", () => {
+    stage.on("opened refused cancelled serverLost", () => {
       this.awaitsAnswer = false;
       this.setOtherAnswer(null);
     });
@@ -40,8 +40,8 @@ export class Conversation {
       if (stage.mode === "story" && !controls.presetWaits) this.advance();
     });
     stage.on("state mode", () => this.draw());
-    stage.on("edit", ({ turns, prompt }) => this.editTurn(turns, prompt));
-    stage.on("answer", ({ point, options }) => this.answer(point, options));
+    stage.on("editPrompt", ({ turns, prompt }) => this.editTurn(turns, prompt));
+    stage.on("answerAgain", ({ point, options }) => this.answer(point, options));
     this.draw();
   }
 
@@ -61,7 +61,7 @@ export class Conversation {
 
   setOtherAnswer(/** @type {RunPoint | null} */ beside) {
     this.stage.otherAnswer = beside;
-    this.stage.emit("beside");
+    this.stage.emit("otherAnswer");
   }
 
   // Only after a run that has ended.

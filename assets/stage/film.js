@@ -65,9 +65,9 @@ export class Film {
     this.replayButton = action(bar, "↻ Replay", "All of it again, from the first word", () => this.go(this.scenes[0]));
     this.endBars = html("div", { class: "cs-ends", role: "img" }, story);
     this.draw();
-    stage.on("asked begin hand", () => this.stop());
+    stage.on("requested run takeover", () => this.stop());
     stage.on("mode", ({ moved }) => moved && this.stop());
-    stage.on("finale", () => { // all rounds were watched
+    stage.on("playEnded", () => { // all rounds were watched
       this.watched = "";
       this.showLastFrame();
     });

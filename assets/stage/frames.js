@@ -182,7 +182,7 @@ export class Frames {
     this.area.style.setProperty("--cs-below", `${document.querySelector(".cs-timeline")?.offsetHeight ?? 0}px`);
     document.body.classList.toggle("cs-has-full", Boolean(next));
     this.requestDraw();
-    this.stage.emit("full", this.filledPanel);
+    this.stage.emit("fullscreen", this.filledPanel);
     return Boolean(open);
   }
 
@@ -236,7 +236,7 @@ function legend(stage, frame, entries) {
     html("span", { class: "cs-glyph", style: entry.color ? `color: var(${entry.color})` : "" }, item, entry.glyph);
     return { entry, item, words: html("span", "", item, entry.label) };
   });
-  stage.on("value begin", () => {
+  stage.on("lines run", () => {
     const { run: { present }, header } = stage;
     for (const { entry: { origin, rejectedTree, lattice, label }, item, words } of items) {
       item.hidden = Boolean((origin && !present.origins.has(origin)) || (rejectedTree && !present.rejectedTrees) || (lattice && !present.lattice));

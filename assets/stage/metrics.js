@@ -84,7 +84,7 @@ export function metrics(stage, parent) {
       item.classList.toggle("is-noted", name === "speed" && (run.shared > 0 || stage.slowed));
     }
   };
-  stage.on("value round mode begin compared", draw);
+  stage.on("lines round mode run compared", draw);
   draw();
 }
 

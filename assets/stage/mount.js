@@ -105,7 +105,7 @@ async function begin(parts, opening, name) {
   const restored = await address.restore();
   if (asked.trace === name) stage.emit("opened", {});
   const missing = asked.trace && asked.trace !== stage.value.run;
-  if (missing && asked.ask) stage.emit("again", asked.ask);
+  if (missing && asked.ask) stage.emit("offerRerun", asked.ask);
   if (!stage.rounds.length && name) {
     const gone = notices.error.message; // the linked run: what stands in for it does not answer the wish
     await stage.follow(opening);
@@ -178,7 +178,7 @@ function open(element, props, server, tell) {
   stage.on("unbranch", () => recordings.open(stage.parentRun));
   stage.on("rigs", () => { stage.loadedRig = rigs?.state?.rig ?? ""; });
   compareRuns(stage);
-  stage.on("adopt", (asked) => {
+  stage.on("fillBar", (asked) => {
     tell.adopt(asked);
     notices.brief("The setting is in the bar: press Run.");
   });
@@ -195,11 +195,11 @@ function open(element, props, server, tell) {
   modelLine(stage, parts.frames.area.querySelector(".cs-frame-text"), rigs, vetted("demo"), ask);
   const { goesOn, prompt, left, opening = props.opening } = controls.handed;
   if (document.body.classList.contains("cs-presenting")) present(parts, opening, vetted, ask);
-  stage.on("open", (point) => runs?.open(point));
-  stage.on("again", (asked) => controls.offerAgain(asked, tell.adopt));
+  stage.on("openRun", (point) => runs?.open(point));
+  stage.on("offerRerun", (asked) => controls.offerAgain(asked, tell.adopt));
   controls.askAgain(tell.adopt);
   if (goesOn === "runs") controls.runWhen(prompt);
-  stage.on("rig", tell.rig); // the page's first rig is loaded: its methods, presets and drafters
+  stage.on("rigLoaded", tell.rig); // the page's first rig is loaded: its methods, presets and drafters
   begin(parts, knownRun(opening), opening).then(() => {
     if (left) notices.news.say("Another rig answers now; the run that you looked at is in the list of runs.", "Show the list", () => runs?.toggle(true));
   });

@@ -51,14 +51,14 @@ export class Notices {
     this.toast = html("div", { class: "cs-toast", role: "status", hidden: true }, document.body);
     stage.on("state", () => this.drawWaiting());
     stage.on("round", throttled(() => this.announceRound(), SPOKEN_EVERY_MS));
-    stage.on("asked begin", () => { // what was said of an earlier request is past
+    stage.on("requested run", () => { // what was said of an earlier request is past
       this.error.say("");
       this.news.say("");
     });
-    stage.on("asked", () => stage.recorded || this.hiddenNotes.add(this.note.message));
+    stage.on("requested", () => stage.recorded || this.hiddenNotes.add(this.note.message));
     stage.on("refused", (message) => this.fail(message));
-    stage.on("withdrawn", () => this.runAgain("Stopped before its first token; what is shown is the run before."));
-    stage.on("value mode", () => this.drawNote());
+    stage.on("cancelled", () => this.runAgain("Stopped before its first token; what is shown is the run before."));
+    stage.on("lines mode", () => this.drawNote());
   }
 
   drawWaiting() {
@@ -126,7 +126,7 @@ export class Lost {
     this.notices = notices;
     this.gone = false;
     this.goesOn = ""; // what the page does by itself once the server is back
-    stage.on("broken", () => this.waitForServer());
+    stage.on("disconnected", () => this.waitForServer());
     // Gradio passes nothing on once a call of its own has failed, so what is asked of a server that is gone is heard here too.
     document.addEventListener("click", ({ target }) => target instanceof Element && target.closest("#canopy-run") && this.checkServer());
     document.addEventListener("keydown", ({ key, shiftKey, target }) => key === "Enter" && !shiftKey && target === promptField() && this.checkServer());

@@ -14,7 +14,7 @@ export class Player {
 
   constructor(/** @type {Stage} */ stage) {
     this.stage = stage;
-    stage.on("asked begin", () => this.pause());
+    stage.on("requested run", () => this.pause());
     stage.on("arrived", () => this.playLive());
     stage.on("mode", ({ moved }) => moved && this.playing && stage.following && this.skip());
   }
@@ -75,7 +75,7 @@ export class Player {
 
   finish() {
     this.pause();
-    this.stage.emit("finale");
+    this.stage.emit("playEnded");
   }
 
   // A step by hand ends playback.
@@ -86,7 +86,7 @@ export class Player {
   /** @param {number} index @param {Parameters<Stage["go"]>[1]} how */
   go(index, how) {
     this.pause();
-    this.stage.emit("hand");
+    this.stage.emit("takeover");
     this.stage.go(index, how);
   }
 

@@ -40,7 +40,7 @@ export async function present(parts, opening, vetted, ask) {
   if (opening) {
     const recording = /** @type {import("../types.d.ts").StreamLine[]} */ ([]);
     for await (const lines of knownRun(opening)(new AbortController().signal)) recording.push(...lines);
-    stage.on("lost", () => {
+    stage.on("serverLost", () => {
       stage.read(recording);
       film.open(null);
     });

@@ -53,7 +53,7 @@ export class Recordings {
     } catch {
       if (signal.aborted) return;
     }
-    stage.emit("broken");
+    stage.emit("disconnected");
   }
 
   receive(/** @type {StreamLine[]} */ lines) {
@@ -61,7 +61,7 @@ export class Recordings {
     for (const line of lines) {
       if ("listed" in line) {
         this.followedRuns = /** @type {string[]} */ (line.listed);
-        stage.emit("listed");
+        stage.emit("recordings");
       }
       if ("state" in line) this.newest = line.run;
     }

@@ -119,7 +119,7 @@ export class Rigs {
     if (before.coming && !state.coming) {
       // The page's first rig is loaded, or has failed to load: the page offers what the rig that answers can do.
       this.changes = state.changes;
-      this.stage.emit("rig");
+      this.stage.emit("rigLoaded");
       if (state.failure) this.fail(state);
     } else if (state.changes !== this.changes) {
       // Another rig answers. The first one counts as loading while the state names it as coming, even if it answers already.
@@ -190,14 +190,14 @@ export function modelLine(stage, frame, rigs, vetted, ask) {
     write(words, limit);
     tries.hidden = !vetted.length || rigs?.state?.opened !== EMBEDDED;
   };
-  stage.on("value begin rig rigs", draw);
+  stage.on("lines run rigLoaded rigs", draw);
   draw();
 }
 
 /** The way out of a prompt that the embedded rig was not trained for: the same prompt, answered by a larger rig.
  *  @param {Stage} stage @param {Notices} notices @param {Rigs} rigs */
 export function suggestRig(stage, notices, rigs) {
-  stage.on("value begin rigs", () => {
+  stage.on("lines run rigs", () => {
     const { about, header, recorded } = stage;
     const { state } = rigs;
     const open = state && !state.closed && state.opened === EMBEDDED && state.named.some(({ name }) => name === LARGER);

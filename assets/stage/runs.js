@@ -81,7 +81,7 @@ export class RunList {
     this.list = html("div", "cs-runs-list", this.box);
     this.toggle(localStorage.getItem(OPEN) === "yes");
     stage.on("state compared", () => this.keepShown()); // its speed is known only then
-    stage.on("begin ticks listed", () => this.draw());
+    stage.on("run ticked recordings", () => this.draw());
     window.addEventListener("storage", ({ key }) => {
       if (key !== STORE) return;
       stage.ownRuns = stored().runs;
@@ -157,7 +157,7 @@ export class RunList {
     }
     stage.overlaidRuns = [...stage.overlaidRuns.filter((one) => one.run !== run), ...(point ? [point] : [])];
     this.store();
-    stage.emit("ticks");
+    stage.emit("ticked");
   }
 
   async star(/** @type {RunPoint} */ point) {
@@ -185,7 +185,7 @@ export class RunList {
     else if (!await recordings.open(run, { push: true })) {
       const { name, data } = JSON.parse(localStorage.getItem(FILE + run) ?? "{}");
       if (data) await recordings.read(new File([bytesOf(data)], name));
-      else if (options) stage.emit("again", options);
+      else if (options) stage.emit("offerRerun", options);
     }
   }
 

@@ -19,7 +19,7 @@ export class Search {
     this.count = html("span", { role: "status" }, parent);
     this.field.addEventListener("input", () => this.find());
     this.field.addEventListener("keydown", ({ key, shiftKey }) => key === "Enter" && this.step(shiftKey ? -1 : 1));
-    stage.on("value", ({ other }) => this.field.value && (other ? this.find() : this.findMore()));
+    stage.on("lines", ({ other }) => this.field.value && (other ? this.find() : this.findMore()));
   }
 
   find() {
@@ -43,7 +43,7 @@ export class Search {
     }
     this.searched = { rounds: rounds.length, pieces: pieces.size };
     this.showCount();
-    stage.emit("sought");
+    stage.emit("hits");
   }
 
   showCount() {

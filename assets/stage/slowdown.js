@@ -38,10 +38,10 @@ export function autoUsage(header, rounds, busy) {
 export function slowdownNote(stage, parent) {
   const box = html("div", { class: "cs-plainly", role: "status" }, parent);
   const words = html("span", "", box);
-  const again = action(box, "Measure again", "Time this run and plain decoding once more, interleaved", () => stage.emit("measure"), "cs-use");
+  const again = action(box, "Measure again", "Time this run and plain decoding once more, interleaved", () => stage.emit("remeasure"), "cs-use");
   const end = action(box, "", "", () => {
     if (stage.live) document.querySelector("#canopy-stop").click();
-    else if (stage.header && stage.repetition) stage.emit("adopt", { ...stage.header.options, max_tokens: stage.repetition.token });
+    else if (stage.header && stage.repetition) stage.emit("fillBar", { ...stage.header.options, max_tokens: stage.repetition.token });
   }, "cs-use");
   const draw = () => {
     const { rounds, header, live, repetition, recorded, server } = stage;
@@ -53,7 +53,7 @@ export function slowdownNote(stage, parent) {
     write(end, live ? "Stop here" : `End at token ${repetition?.token}`);
     end.title = live ? "End the run: it only repeats itself" : "Set the bar to this run, ending before the repetition";
   };
-  stage.on("value state round begin compared mode", draw);
+  stage.on("lines state round run compared mode", draw);
   draw();
   return box;
 }
@@ -77,14 +77,14 @@ export function compareRuns(/** @type {Stage} */ stage) {
     report(run, "being measured …");
     report(run, await runComparison(stage, run));
   };
-  stage.on("value state", () => {
+  stage.on("lines state", () => {
     const { header, rounds, recorded, server, value: { run, state, followed } } = stage;
     const ended = ["done", "stopped"].includes(state) && rounds.length > 1;
     if (!ended || recorded || followed || !header?.drafters.length || !server || comparedRuns.has(run)) return;
     comparedRuns.add(run);
     if (!stage.comparison && !stage.figures.shared) compare(run);
   });
-  stage.on("measure", () => compare(stage.value.run));
+  stage.on("remeasure", () => compare(stage.value.run));
 }
 
 /** Compares a run and shows the result as it grows. Returns "", or why there is none. @param {Stage} stage @param {string} run */

@@ -95,7 +95,7 @@ export class Stage extends EventEmitter {
   showRequested(prompt, turns) {
     this.refusal = "";
     this.pending = { run: "", prompt, turns, state: "running", message: "Waiting for the server …" };
-    this.emit("asked");
+    this.emit("requested");
     this.emit("state");
   }
 
@@ -113,7 +113,7 @@ export class Stage extends EventEmitter {
     this.pending = null;
     this.refusal = message;
     this.setState(this.live ? "lost" : this.value.state, this.live ? "" : this.value.message);
-    this.emit("lost");
+    this.emit("serverLost");
   }
 
   /** Sets the state and the message of the run that is shown, without an update of the server.
@@ -211,7 +211,7 @@ export class Stage extends EventEmitter {
         if (this.live && this.incoming.run === this.run) shown(true);
       }
     } catch {
-      if (!signal.aborted) this.emit("broken");
+      if (!signal.aborted) this.emit("disconnected");
       return false;
     }
     if (this.incoming.run === this.run && !this.pending) return true;
@@ -242,7 +242,7 @@ export class Stage extends EventEmitter {
       }
     }
     if (incoming.run !== this.run) return this.showPending();
-    this.emit("value", { other: begun });
+    this.emit("lines", { other: begun });
     this.emit("state");
     this.showNewest(begun);
   }
@@ -273,7 +273,7 @@ export class Stage extends EventEmitter {
     this.setComments(this.incoming.about);
     this.incoming.about = {};
     this.following = this.live;
-    this.emit("begin");
+    this.emit("run");
   }
 
   /** Stores the server's comparison, if its run is still shown.
@@ -388,7 +388,7 @@ export class Stage extends EventEmitter {
     if (pending) {
       this.reader?.abort();
       this.pending = null;
-      this.emit("withdrawn");
+      this.emit("cancelled");
       this.emit("state");
       return pending.run;
     }

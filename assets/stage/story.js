@@ -121,7 +121,7 @@ export function story(stage, parent) {
     write(words, said.more);
     words.title = said.title ?? "";
   };
-  stage.on("round value begin mode state compared scene", draw);
+  stage.on("round lines run mode state compared scene", draw);
   draw();
   return box;
 }

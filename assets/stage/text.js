@@ -59,7 +59,7 @@ export class TextPanel {
     this.turns = html("ol", { class: "cs-turns", "aria-label": "Earlier turns" }, host);
     this.prompt = html("div", "cs-prompt", host);
     this.question = html("p", "", this.prompt);
-    this.edit = editButton(this.prompt, () => stage.emit("edit", stage.header ?? { turns: [], prompt: "" }));
+    this.edit = editButton(this.prompt, () => stage.emit("editPrompt", stage.header ?? { turns: [], prompt: "" }));
     this.answers = html("div", "cs-answers", host);
     this.besideBox = html("article", { class: "cs-beside", "aria-label": "The same turn before" }, this.answers);
     const own = html("article", "", this.answers);
@@ -75,12 +75,12 @@ export class TextPanel {
     });
     if (this.switch) tools?.prepend(this.switch);
     this.reader = new TokenReader(stage.run);
-    stage.on("begin", () => this.clear());
-    stage.on("value", () => this.append());
+    stage.on("run", () => this.clear());
+    stage.on("lines", () => this.append());
     stage.on("round", () => this.markParts());
     stage.on("mode", () => this.turns.childElementCount && this.markParts()); // earlier turns may fill the view
     stage.on("select", (selection) => this.highlight(selection));
-    stage.on("state compared beside", () => this.drawState());
+    stage.on("state compared otherAnswer", () => this.drawState());
     stage.on("round mode scene", () => this.drawAnswer());
     new ResizeObserver(() => this.reveal()).observe(host);
     for (const box of [this.body, this.rendered]) {
@@ -88,7 +88,7 @@ export class TextPanel {
         const at = this.tokenAt(event);
         if (!at) return;
         host.blur(); // the page's own keys go on working
-        stage.emit("hand");
+        stage.emit("takeover");
         if (at.round !== stage.current) stage.go(at.round, { animate: true, push: true });
         stage.pin(at.node);
       });
@@ -135,7 +135,7 @@ export class TextPanel {
       const words = html("div", "cs-turn-text", turn);
       if (role !== "assistant") words.textContent = text;
       else plainMarkdown(text, words);
-      if (role === "user" && stage.server) editButton(turn, () => stage.emit("edit", { turns: turns.slice(0, place), prompt: text }));
+      if (role === "user" && stage.server) editButton(turn, () => stage.emit("editPrompt", { turns: turns.slice(0, place), prompt: text }));
       const point = points[place];
       if (point) this.showFigures(html("div", "cs-figures", words), point);
       return turn;
@@ -147,9 +147,9 @@ export class TextPanel {
     const { stage } = this;
     parent.replaceChildren(`${figuresText(point)} `);
     if (!stage.server) return;
-    if (point.run !== stage.value.run) action(parent, "Open", "Show this answer as its run", () => stage.emit("open", point));
+    if (point.run !== stage.value.run) action(parent, "Open", "Show this answer as its run", () => stage.emit("openRun", point));
     new Menu(parent, "Again with …", "Answer the same turn with other settings, beside this answer", () => otherSettings(point).map(({ label, options }) => (
-      { label, act: () => stage.emit("answer", { point, options }) })));
+      { label, act: () => stage.emit("answerAgain", { point, options }) })));
   }
 
   // The answer of the run that is shown: as its tokens, or rendered once it has ended and no single round is looked at.

@@ -76,7 +76,7 @@ export class Timeline {
     const key = html("div", { class: "cs-stage-key", title: "The parts of each bar: the share of the round's engine time that each stage took." }, row);
     for (const name of STAGES.slice(0, -2)) html("i", { style: `background: var(--stage-${name})` }, html("span", "", key, name));
     this.drawTransport();
-    stage.on("value round begin ticks sought", this.scheduleDraw);
+    stage.on("lines round run ticked hits", this.scheduleDraw);
     stage.on("play state round", () => this.drawTransport());
     new ResizeObserver(([{ contentRect }]) => {
       this.size = contentRect;

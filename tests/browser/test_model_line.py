@@ -13,7 +13,7 @@ SHOWN = f"""([note, about]) => {{
     rigs.update({{ ...rigs.state, opened: "demo", coming: "", closed: "", named: [{{ name: "smollm2", note: "" }}] }});
     Object.assign({STAGE}.header, {{ recorded: "", note }});
     {STAGE}.setComments({{ ...{STAGE}.about, ...about }});
-    {STAGE}.emit("value", {{}});
+    {STAGE}.emit("lines", {{}});
 }}"""
 
 

@@ -135,7 +135,7 @@ def test_a_preset_that_is_chosen_during_a_run_waits_for_its_end(watched: Watched
 
 def test_a_preset_that_is_clicked_runs_once_and_the_same_one_again(watched: Watched, address: str) -> None:
     page = watched.open(f"{address}#mode=story")
-    page.evaluate(f"window.asked = 0; {STAGE}.on('asked', () => {{ window.asked += 1; }})")
+    page.evaluate(f"window.asked = 0; {STAGE}.on('requested', () => {{ window.asked += 1; }})")
     for times in (1, 2):
         choose(page, "canopy-preset", "Explain: why is the sky blue?")
         page.wait_for_function(f"window.asked === {times} && !{STAGE}.busy && {STAGE}.value.state === 'done'")

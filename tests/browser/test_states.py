@@ -50,7 +50,7 @@ def test_what_a_rig_says_of_its_runs_is_said_with_the_first_of_them(onlooker: Wa
     said = """(note) => {
         const { stage, notices } = Canopy.parts;
         stage.run.header = { ...stage.header, recorded: "", note };
-        stage.emit("value", {});
+        stage.emit("lines", {});
         return notices.note.message;
     }"""
     page.evaluate("Canopy.parts.notices.hiddenNotes.clear()")  # of a first try

@@ -78,7 +78,7 @@ test("a run that is read ends as its last line says, and is passed by once anoth
 test("a run without a round is refused with its sentence, and so is one that the server does not take", async () => {
   const stage = shown(0, 1);
   const refused = [];
-  stage.on("refused broken", (message) => refused.push(message));
+  stage.on("refused disconnected", (message) => refused.push(message));
   stage.showRequested("Why?", []);
   assert.equal(await stage.follow(answer(state("running", "b"), state("error", "b", "No."))), false);
   assert.deepEqual([refused, stage.refusal, stage.value.run, stage.busy], [["No."], "No.", "a", false]);
@@ -104,10 +104,10 @@ test("a part of the page that fails is not taken for a server that is gone", asy
   const said = context.mock.method(console, "error", () => undefined);
   const stage = new Stage();
   const told = [];
-  stage.on("begin", () => { throw new Error("It cannot be drawn."); });
-  for (const event of ["begin", "broken"]) stage.on(event, () => told.push(event));
+  stage.on("run", () => { throw new Error("It cannot be drawn."); });
+  for (const event of ["run", "disconnected"]) stage.on(event, () => told.push(event));
   assert.ok(await stage.follow(answer(state("done"), header(), ...rounds(0, 1), END, state("done"))));
-  assert.deepEqual([told, stage.rounds.length, stage.state, said.mock.callCount()], [["begin"], 2, "done", 1]);
+  assert.deepEqual([told, stage.rounds.length, stage.state, said.mock.callCount()], [["run"], 2, "done", 1]);
 });
 
 test("a run that was stopped is so at once, and ended by itself if its last lines say so", async () => {
