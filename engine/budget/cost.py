@@ -62,9 +62,8 @@ class CostCurve:
             return ""
         fewer, more = max(falls, key=lambda pair: pair[0][1] / pair[1][1])
         return (f"No best budget is predicted: a pass over {fewer[0]} rows took {fewer[1]:.1f} ms ({fewer[2]:.1f} to "
-                f"{fewer[3]:.1f}) and one over {more[0]} rows {more[1]:.1f} ms ({more[2]:.1f} to {more[3]:.1f}), so "
-                "other programs slowed some sizes, or this processor is slow at just that size; measure again when the "
-                "machine is quiet, or measure the budgets themselves.")
+                f"{fewer[3]:.1f}), longer than one over {more[0]} rows, {more[1]:.1f} ms ({more[2]:.1f} to "
+                f"{more[3]:.1f}). Measure again on a quiet machine, or run a sweep.")
 
     def rising(self) -> CostCurve:
         """Return the curve with each size at most as expensive as the next: other programs only ever add time."""

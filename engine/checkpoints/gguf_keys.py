@@ -44,7 +44,7 @@ NEUTRAL: Mapping[str, tuple[object, ...]] = MappingProxyType({
     "rope.scaling.yarn_ext_factor": (1, -1), "rope.scaling.yarn_attn_factor": (1,),
     "rope.scaling.yarn_log_multiplier": (0,)})
 # Keys that change nothing: the tensors' shapes hold what they say, or they are about other things than the text.
-SILENT = frozenset({
+IGNORED_KEYS = frozenset({
     "context_length", "vocab_size", "block_count", "embedding_length", "feed_forward_length", "tensor_data_layout",
     "rope.scaling.finetuned", "rope.dimension_sections"})  # sections are of pictures' positions; a text's are equal
 # Keys that transformers reads of the architectures that its table lacks.
@@ -74,17 +74,16 @@ def follow_metadata(file: Path, header: GgufHeader, config: PreTrainedConfig) ->
     rotary = _follow_rotary(file, header, keys, config) if getattr(config, "rope_parameters", None) else None
     read = GGUF_CONFIG_MAPPING.get(header.architecture) or GGUF_CONFIG_MAPPING.get(config.model_type) or {}
     followed = {name for name, field in read.items() if field} - {"rope.freq_base", "rope.dimension_count"}
-    followed |= READ.get(header.architecture, frozenset()) | SILENT
+    followed |= READ.get(header.architecture, frozenset()) | IGNORED_KEYS
     for name in ATTRIBUTES.keys() & keys.keys() - followed:
         if field := next((field for field in ATTRIBUTES[name] if hasattr(config, field)), None):
             setattr(config, field, keys.pop(name))
     unknown = {name: value for name, value in keys.items()
                if name not in followed and value not in NEUTRAL.get(name, ())}
     if unknown:
-        named = ", ".join(f"{prefix}{name} = {value!s:.60}" for name, value in sorted(unknown.items()))
-        raise RigError(f"{file.name} says {named}; it is not known here what that changes in a {config.model_type}, so "
-                       "the model cannot be converted without changing its text; take a file without it, or the "
-                       "model's safetensors.")
+        names = ", ".join(f"{prefix}{name} = {value!s:.60}" for name, value in sorted(unknown.items()))
+        raise RigError(f"{file.name} has {names}, which Canopy does not support in a {config.model_type}; use a file "
+                       "without it, or the model's safetensors.")
     return rotary
 
 
@@ -158,8 +157,8 @@ def _follow_rotary(file: Path, header: GgufHeader, keys: dict[str, Any], config:
         else:
             keys["rope.dimension_count"] = width
     if not 2 <= width <= size <= MAX_HEAD:
-        raise RigError(f"{file.name} says that {width!r:.40} of {size!r:.40} numbers of a head are turned; a head has "
-                       f"up to {MAX_HEAD:,}, of which 2 or more are.")
+        raise RigError(f"{file.name} rotates {width!r:.40} of {size!r:.40} numbers of a head; a head has up to "
+                       f"{MAX_HEAD:,}, and 2 or more are rotated.")
     base = float(keys.pop("rope.freq_base", 10_000.0))
     plain = base ** (-np.arange(0, width, 2) / width)
     original = keys.pop("rope.scaling.original_context_length", 0) or keys.get("context_length", 0)

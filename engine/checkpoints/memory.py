@@ -37,16 +37,16 @@ DeviceMap = Mapping[str, int]  # from modules' names to GPUs' numbers; empty for
 
 
 @dataclass(frozen=True)
-class Opening:
-    """How a rig is opened. ``report`` is called at every step and piece of a download; it raises to end the opening.
-    ``beside`` is a rig that goes on answering meanwhile, ``held_bytes`` what it holds on a CPU."""
+class LoadContext:
+    """What goes on while a rig is loaded. ``report`` is called at every step and piece of a download; it raises to
+    cancel. ``other_rig`` is the name of a rig that goes on answering, ``other_rig_bytes`` what it holds on a CPU."""
 
     report: ReportProgress = ignore_progress
-    beside: str = ""
-    held_bytes: int = 0
+    other_rig: str = ""
+    other_rig_bytes: int = 0
 
 
-ALONE = Opening()
+DEFAULT_CONTEXT = LoadContext()
 
 
 @dataclass(frozen=True)
@@ -56,30 +56,31 @@ class Storage:
 
     name: str
     weights: torch.dtype
-    besides: float = 0.0
+    extra_bytes: float = 0.0
 
     @property
     def weight_bytes(self) -> float:
-        return self.weights.itemsize + self.besides
+        return self.weights.itemsize + self.extra_bytes
 
 
-def check_memory(count: int, text: Any, storage: Storage, device: torch.device, opening: Opening = ALONE) -> None:
+def check_memory(count: int, text: Any, storage: Storage, device: torch.device,
+                 context: LoadContext = DEFAULT_CONTEXT) -> None:
     """Raise RigError if ``count`` weights and a cache of ``MIN_POSITIONS`` need more memory than is free."""
     weights, cache = int(count * storage.weight_bytes), usual_cache_bytes(text, storage)
-    free = max(0, free_bytes(device) - (0 if device.type == "cuda" else opening.held_bytes))
+    free = max(0, free_bytes(device) - (0 if device.type == "cuda" else context.other_rig_bytes))
     if weights + cache > free:
         where = "the GPU" if device.type == "cuda" else "this machine"
-        beside = f" beside the {opening.beside}" if opening.beside else ""
+        beside = f" beside the {context.other_rig}" if context.other_rig else ""
         raise RigError(
             f"The rig needs about {(weights + cache) / GIGA:.1f} GB ({weights / GIGA:.1f} of weights in "
             f"{storage.name}, {cache / GIGA:.1f} of cache), and {where} has {free / GIGA:.1f} GB "
             f"free{beside}; choose a smaller target, or free memory that other programs hold.")
 
 
-def fits(count: int, text: Any, storage: Storage, device: torch.device, opening: Opening) -> bool:
+def fits(count: int, text: Any, storage: Storage, device: torch.device, context: LoadContext) -> bool:
     """Return whether ``check_memory`` raises nothing."""
     try:
-        check_memory(count, text, storage, device, opening)
+        check_memory(count, text, storage, device, context)
     except RigError:
         return False
     return True
@@ -121,15 +122,15 @@ def free_bytes(device: torch.device) -> int:
 
 
 def device_map_of(folders: Sequence[Path], config: PreTrainedConfig, storage: Storage, device: torch.device,
-                  opening: Opening) -> DeviceMap:
+                  context: LoadContext) -> DeviceMap:
     """Return the GPUs of the target's modules; {} if all folders, the target's first, fit on the device.
 
     RigError if all GPUs together have too little room, or if this machine cannot spread a model.
     """
     text, counts = config.get_text_config(), [parameters(folder) for folder in folders]
     several = device.type == "cuda" and device.index is None and torch.cuda.device_count() > 1
-    if not several or fits(sum(counts), text, storage, device, opening):
-        check_memory(sum(counts), text, storage, device, opening)
+    if not several or fits(sum(counts), text, storage, device, context):
+        check_memory(sum(counts), text, storage, device, context)
         return {}
     free = [free_bytes(torch.device("cuda", number)) for number in range(torch.cuda.device_count())]
     drafters = int(sum(counts[1:]) * storage.weight_bytes)

@@ -6,7 +6,7 @@
 import argparse
 import shutil
 
-from engine.checkpoints.memory import Opening
+from engine.checkpoints.memory import LoadContext
 from engine.commands import Outcome, flags
 from engine.errors import RigError
 from engine.serving.rigs import rig_parts
@@ -23,7 +23,7 @@ def show_step(message: str, share: float | None = None) -> None:
 
 
 def run(args: argparse.Namespace) -> Outcome:
-    parts = rig_parts(args.rig, Opening(show_step))
+    parts = rig_parts(args.rig, LoadContext(show_step))
     folder = parts.target
     if args.into and args.into.resolve() != folder.resolve():
         try:

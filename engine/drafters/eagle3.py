@@ -33,8 +33,8 @@ AS_RUN: Mapping[str, object] = MappingProxyType({
     "use_last_layernorm": True, "use_input_layernorm_in_first_layer": True, "use_mtp_layernorm": False,
     "next_layer_regular": True, "parallel_draft_step": 1, "parallel_draft_heads_num_layers": 1, "has_lm_head": True,
     "norm_before_residual": False, "norm_before_fc": False, "use_aux_hidden_state": True})
-SILENT = frozenset({"eagle_config", "target_hidden_size", "target_model_type", "sliding_window", "max_window_layers",
-                    "eagle_aux_hidden_state_layer_ids"})
+IGNORED_FIELDS = frozenset({"eagle_config", "target_hidden_size", "target_model_type", "sliding_window",
+                            "max_window_layers", "eagle_aux_hidden_state_layer_ids"})
 
 
 def grouped_attention(_: nn.Module, queries: Tensor, keys: Tensor, values: Tensor, mask: Tensor, *, scaling: float,
@@ -116,21 +116,21 @@ def plan(folder: Path, target: kinds.TargetFacts) -> kinds.DrafterPlan:
     """Plan an EAGLE-3 drafter; RigError if it cannot run on this target as it was trained."""
     values = read_config(folder)
     inside, layers = values.get("eagle_config") or {}, int(target.config.num_hidden_layers)
-    unplaced = {name: value for name, value in fields.without_place(values | inside, LlamaConfig, SILENT).items()
+    unread = {name: value for name, value in fields.unread_fields(values | inside, LlamaConfig, IGNORED_FIELDS).items()
                 if AS_RUN.get(name) is not value}
     config = LlamaConfig(attn_implementation="canopy_grouped", **{
         key: value for key, value in values.items() if key not in ("auto_map", "eagle_config", "attn_implementation")})
     kinds.refuse_unknown(folder, {"num_hidden_layers": config.num_hidden_layers != 1 and config.num_hidden_layers,
                                   **kinds.unsteady_rope(config)})
     taps = tuple(inside.get("eagle_aux_hidden_state_layer_ids") or (1, layers // 2 - 1, layers - 4))
-    config.taps, config.turns_neighbours = len(taps), fields.turns_neighbours(unplaced)
+    config.taps, config.turns_neighbours = len(taps), fields.turns_neighbours(unread)
     config.draft_vocab_size = values.get("draft_vocab_size") or config.vocab_size
     config.target_hidden_size = values.get("target_hidden_size") or config.hidden_size
     config.head_dim = config.head_dim or config.hidden_size // config.num_attention_heads
     kinds.check_equal(folder, "a target of hidden size", config.target_hidden_size, target.config.hidden_size)
     kinds.check_equal(folder, "a vocabulary of", config.vocab_size, target.config.vocab_size)
     kinds.check_taps(folder, taps, target.config)
-    return kinds.DrafterPlan(taps, partial(_load, folder, config, taps), note=fields.ignored_note(folder, unplaced))
+    return kinds.DrafterPlan(taps, partial(_load, folder, config, taps), note=fields.ignored_note(folder, unread))
 
 
 def _load(folder: Path, config: LlamaConfig, taps: Sequence[int], target: TorchTarget) -> Eagle3Drafter:

@@ -1,4 +1,4 @@
-"""Fields of a drafter's config.json that change nothing or are followed, and heads over a part of the vocabulary.
+"""Shared by several kinds of drafters: which config fields are harmless, and draft heads over a reduced vocabulary.
 
 A drafter's tensors must have exactly the names and shapes that its kind expects. So a field that would bring other
 tensors changes nothing in a drafter that loads; nor does one that only training reads.
@@ -15,50 +15,58 @@ from torch import Tensor
 from transformers import PreTrainedConfig
 
 from engine.checkpoints.files import display_name
-from engine.drafters.kinds import THINKING, off, refuse_unknown
+from engine.drafters.kinds import THINKING, is_switched_off, refuse_unknown
 from engine.errors import RigError
 
 # Of every kind: names of training, and those that transformers reads under others.
-SILENT = frozenset({THINKING, "auto_map", "draft_vocab_size", "torch_dtype", "rope_theta", "rope_scaling",
-                    "pretraining_tp", "tokenizer_class"})
+IGNORED_FIELDS = frozenset({THINKING, "auto_map", "draft_vocab_size", "torch_dtype", "rope_theta", "rope_scaling",
+                            "pretraining_tp", "tokenizer_class"})
 # Copied from the target or left by a trainer, whatever their value.
-INERT = re.compile("|".join((
+UNUSED_FIELDS = re.compile("|".join((
     "(max|num)_anchors", "confidence_head_alpha", r"\w+_loss_(weight|coef|alpha)", r"loss_\w+",  # of training
     r"linear_\w+", "full_attention_interval", r"mamba_\w+", r"ssm_\w+", r"conv_L_cache",  # of recurrent layers
     r"num_experts\w*", r"moe_\w+", r"shared_expert_\w+", r"router_\w+", "norm_topk_prob", "decoder_sparse_step",
     "mlp_only_layers", "output_router_logits", r"mtp_\w+", "attn_output_gate",  # of parts with tensors of their own
     r"(use_)?mrope\w*", r"(image|video|audio|vision)_\w+")))  # of pictures: all sections of a text are equal
 # Values with which a field says what the tensors' shapes say.
-SHAPED: Mapping[str, tuple[object, ...]] = MappingProxyType({"attention_mode": ("gqa", "mha", "mqa")})
-# Parts that a false value leaves out; what it means under other names is not known.
-ABSENT = re.compile("bias|gate|gating|sink|conv|swa|slid|cache|dropout|checkpointing|confidence|markov|vision|mtp|lora")
+SHAPE_FIELDS: Mapping[str, tuple[object, ...]] = MappingProxyType({"attention_mode": ("gqa", "mha", "mqa")})
+# Parts that a false value leaves out; other names that are false are refused.
+OPTIONAL_PARTS = re.compile(
+    "bias|gate|gating|sink|conv|swa|slid|cache|dropout|checkpointing|confidence|markov|vision|mtp|lora")
 # Names under which a config says that neighbouring numbers of a head turn together, instead of its two halves.
-NEIGHBOURS: Mapping[str, bool] = MappingProxyType({
+ROTARY_STYLES: Mapping[str, bool] = MappingProxyType({
     "rope_is_neox_style": False, "is_neox_style": False, "rope_interleave": True, "rope_interleaved": True,
     "rope_traditional": True})
-TURNED = re.compile(r"self_attn\.(q|k)_(proj\.(weight|bias)|norm\.weight)$")
+ROTARY_WEIGHTS = re.compile(r"self_attn\.(q|k)_(proj\.(weight|bias)|norm\.weight)$")
 
 
-def without_place(values: Mapping[str, Any], model: type[PreTrainedConfig], silent: Set[str]) -> dict[str, Any]:
-    """Return the fields of a config.json that are neither in transformers' config of the model nor in ``silent``."""
-    placed = PreTrainedConfig().to_dict().keys() | model().to_dict().keys() | SILENT | silent
+def unread_fields(values: Mapping[str, Any], model: type[PreTrainedConfig], ignored: Set[str]) -> dict[str, Any]:
+    """Return the fields of a config.json that are neither in transformers' config of the model nor in ``ignored``."""
+    placed = PreTrainedConfig().to_dict().keys() | model().to_dict().keys() | IGNORED_FIELDS | ignored
     return {name: value for name, value in values.items() if name not in placed}
 
 
 def ignored_note(folder: Path, fields: Mapping[str, Any]) -> str:
     """Return a sentence about the fields that can be ignored; "" if there are none. RigError names the others."""
-    unknown = {name: value for name, value in fields.items() if name not in NEIGHBOURS and (
-        not (ABSENT.search(name) or INERT.fullmatch(name)) if value is False else not off(value))}
-    inert = {name for name, value in unknown.items() if INERT.fullmatch(name) or value in SHAPED.get(name, ())}
-    refuse_unknown(folder, {name: "false" if value is False else value
-                            for name, value in unknown.items() if name not in inert})
-    named = ", ".join(sorted(inert))
-    return named and f"Ignored in config.json of {display_name(folder)}, since its tensors need nothing of it: {named}."
+    ignored, refused = set(), {}
+    for name, value in fields.items():
+        harmless = UNUSED_FIELDS.fullmatch(name)
+        if name in ROTARY_STYLES or (is_switched_off(value) and value is not False):
+            continue
+        if value is False and (harmless or OPTIONAL_PARTS.search(name)):
+            continue
+        if harmless or value in SHAPE_FIELDS.get(name, ()):
+            ignored.add(name)
+        else:
+            refused[name] = "false" if value is False else value
+    refuse_unknown(folder, refused)
+    names = ", ".join(sorted(ignored))
+    return names and f"Ignored in config.json of {display_name(folder)}, because its tensors do not use it: {names}."
 
 
 def turns_neighbours(fields: Mapping[str, Any]) -> bool:
     """Return whether the rotary embedding turns neighbouring numbers of a head together."""
-    return any(fields[name] is value for name, value in NEIGHBOURS.items() if name in fields)
+    return any(fields[name] is value for name, value in ROTARY_STYLES.items() if name in fields)
 
 
 def neighbours_to_halves(weights: Mapping[str, Tensor], head_size: int) -> dict[str, Tensor]:
@@ -73,7 +81,7 @@ def halves_to_neighbours(weights: Mapping[str, Tensor], head_size: int) -> dict[
 
 
 def _ordered(weights: Mapping[str, Tensor], order: Tensor) -> dict[str, Tensor]:
-    return {name: value.unflatten(0, (-1, len(order)))[:, order].flatten(0, 1) if TURNED.search(name) else value
+    return {name: value.unflatten(0, (-1, len(order)))[:, order].flatten(0, 1) if ROTARY_WEIGHTS.search(name) else value
             for name, value in weights.items()}
 
 

@@ -157,15 +157,15 @@ def unsteady_rope(config: PreTrainedConfig) -> dict[str, object]:
             "rope_type": "" if is_steady(config) else rope.get("rope_type", "mixed")}
 
 
-def off(value: object) -> bool:
+def is_switched_off(value: object) -> bool:
     """Return whether an option's value switches it off."""
     return value is None or value is False or value == 0 or value in ("", "none", [], {})
 
 
 def refuse_unknown(folder: Path, options: Mapping[str, Any]) -> None:
     """Raise RigError naming the options that change what the drafter computes and are not implemented."""
-    unknown = {name: value for name, value in options.items() if not off(value)}
+    unknown = {name: value for name, value in options.items() if not is_switched_off(value)}
     if unknown:
         used = ", ".join(f"{name} = {str(value)[:60]}" for name, value in sorted(unknown.items()))
-        raise RigError(f"The drafter in {display_name(folder)} uses {used}; it is not known here what that changes in "
-                       "its proposals, and its tensors do not show that it changes nothing, so it does not run.")
+        raise RigError(f"The drafter in {display_name(folder)} uses {used}, which Canopy does not support; choose "
+                       "another drafter.")

@@ -33,7 +33,7 @@ from engine.models.target import TorchTarget
 from engine.records import Integers, Lattice
 
 DEFAULT_BLOCK = 8  # rows of a block if the rig's name gives no other size
-KNOWN = frozenset({
+PEFT_FIELDS = frozenset({
     "peft_type", "r", "lora_alpha", "target_modules", "use_rslora", "base_model_name_or_path", "revision", "task_type",
     "peft_version", "inference_mode", "lora_dropout", "init_lora_weights", "auto_mapping", "exclude_modules"})
 Adapter = tuple[Tensor, Tensor]  # (rank, inputs) and, scaled, (outputs, rank)
@@ -114,7 +114,7 @@ def plan(folder: Path, target: TargetFacts) -> DrafterPlan:
     """Plan an adapter; RigError if it has options that are not followed."""
     values = read_config(folder)
     sizes = checked(folder, AdapterSizes, values)
-    refuse_unknown(folder, {name: value for name, value in values.items() if name not in KNOWN})
+    refuse_unknown(folder, {name: value for name, value in values.items() if name not in PEFT_FIELDS})
     scale = sizes.lora_alpha / (sizes.r ** 0.5 if sizes.use_rslora else sizes.r)
     return DrafterPlan((), partial(_load, folder, scale, target.block_size or DEFAULT_BLOCK), sees_path=False)
 
@@ -127,7 +127,7 @@ def _load(folder: Path, scale: float, width: int, target: TorchTarget) -> UnoDra
                for name, value in load_weights(folder).items()}
     modules = target.model.get_decoder().layers
     adapted = target.fastest.with_layers([
-        _adapted(layer, partial(_take, folder, weights, scale, f"model.layers.{number}.", module))
+        _adapted(layer, partial(_pop_adapter, folder, weights, scale, f"model.layers.{number}.", module))
         for number, (layer, module) in enumerate(zip(target.fastest.layers, modules, strict=True))])
     if weights:
         raise RigError(f"The adapter in {display_name(folder)} has {min(weights)} (and {len(weights) - 1} more "
@@ -135,20 +135,20 @@ def _load(folder: Path, scale: float, width: int, target: TorchTarget) -> UnoDra
     return UnoDrafter(adapted, int(target.config.vocab_size), width)
 
 
-def _adapted(layer: Layer, take: Callable[[str], Adapter | int]) -> Layer:
-    """Return a layer with its adapters; ``take`` gives that of a projection."""
+def _adapted(layer: Layer, adapter_of: Callable[[str], Adapter | int]) -> Layer:
+    """Return a layer with its adapters; ``adapter_of`` gives that of a projection."""
     other = copy(layer)
-    other.inputs = AdaptedLinear(layer.inputs, [take(f"self_attn.{part}_proj") for part in "qkv"])
-    other.out = AdaptedLinear(layer.out, [take("self_attn.o_proj")])
+    other.inputs = AdaptedLinear(layer.inputs, [adapter_of(f"self_attn.{part}_proj") for part in "qkv"])
+    other.out = AdaptedLinear(layer.out, [adapter_of("self_attn.o_proj")])
     if isinstance(layer.mlp, GatedMlp):
         other.mlp = copy(layer.mlp)
-        other.mlp.gate_up = AdaptedLinear(layer.mlp.gate_up, [take("mlp.gate_proj"), take("mlp.up_proj")])
-        other.mlp.down = AdaptedLinear(layer.mlp.down, [take("mlp.down_proj")])
+        other.mlp.gate_up = AdaptedLinear(layer.mlp.gate_up, [adapter_of("mlp.gate_proj"), adapter_of("mlp.up_proj")])
+        other.mlp.down = AdaptedLinear(layer.mlp.down, [adapter_of("mlp.down_proj")])
     return other
 
 
-def _take(folder: Path, weights: dict[str, Tensor], scale: float, prefix: str, module: nn.Module, name: str) -> (
-        Adapter | int):
+def _pop_adapter(folder: Path, weights: dict[str, Tensor], scale: float, prefix: str, module: nn.Module,
+                 name: str) -> Adapter | int:
     """Take a projection's adapter out of the weights; without one, return its number of outputs."""
     projection: Any = module.get_submodule(name)
     place = f"{prefix}{name}.lora_"

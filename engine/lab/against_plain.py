@@ -112,12 +112,12 @@ def verdict_words(why: str, temperature: float, gap: float | None, dtype: str) -
     if why == BIASED:
         return "This method is biased: its text is not always what the big model alone would write."
     if why == DRAWN:
-        return (f"Both were drawn at temperature {temperature:g}, and this method draws on its own: it keeps plain "
-                "decoding's distribution, not its draws.")
+        return (f"Both were sampled at temperature {temperature:g}. This method uses random draws of its own, so its "
+                "text differs, with the same distribution.")
     if temperature > 0:
-        return f"Both were drawn at temperature {temperature:g}; how near the draw was to the other token is not known."
+        return f"Both were sampled at temperature {temperature:g}; how near the draw was to the other token is unknown."
     if gap is None or why == UNKNOWN:
-        return "How near the two tokens were for the big model is not known."
+        return "How near the two tokens were for the big model is unknown."
     near = f"For the big model {likelihood_ratio_text(gap)}"
     if why == NEAR_TIE:
         return f"{near}: a near-tie, which rounding in {dtype} may turn."

@@ -113,18 +113,18 @@ def expectation(row: RedraftedLength, cost: CostCurve) -> str:
 
 
 def flags_of_server(accepted: Sequence[float], drafts: int) -> list[Flags]:
-    """Return flags from a server's counters: the share of its drafts whose token at each depth, from 1, was accepted.
-    That share is what the depth's row earns; depths that were never drafted are unknown."""
+    """Suggest a draft length from a server's counters. ``accepted``: the fraction of drafts whose token was accepted,
+    by depth from 1."""
     if not accepted or drafts <= 0:
         return []
     length = max((depth for depth, share in enumerate(accepted, 1) if share >= MIN_EARNED), default=0)
     few = f" Only {drafts} drafts were counted: let it answer more." if drafts < MIN_DRAFTS else ""
     if not length:
-        return [Flags("any", "", f"No place of the draft earns {MIN_EARNED} tokens: leave speculation off.{few}")]
+        return [Flags("any", "", f"No depth of the draft earns {MIN_EARNED} tokens: leave speculation off.{few}")]
     hazards = [1 - share / before if before else 1.0 for before, share in zip([1.0, *accepted], accepted, strict=False)]
     worst = max(range(len(hazards)), key=hazards.__getitem__)
-    longer = " A longer draft may do better: the last place earned as much." if length == len(accepted) else ""
+    longer = " A longer draft may do better: the last depth earned as much." if length == len(accepted) else ""
     return chain_flags("", length, (
         f"τ {1 + sum(accepted[:length]):.2f} with {length} drafted, {1 + sum(accepted):.2f} with {len(accepted)} now; "
-        f"the riskiest is place {worst + 1} ({hazards[worst]:.0%} of those that reach it end there). What a row costs "
-        f"there is not known: places that earned less than {MIN_EARNED} tokens are dropped.{longer}{few}"))
+        f"most end at depth {worst + 1} ({hazards[worst]:.0%} of those that reach it). The cost of a row is unknown "
+        f"there: depths that earned less than {MIN_EARNED} tokens are dropped.{longer}{few}"))

@@ -46,16 +46,16 @@ def redraft_kinds(counted: CountedRuns) -> tuple[tuple[RedraftedLength, ...], tu
     omissions: dict[str, None] = {}  # an ordered set
     for trace, rounds in counted:
         try:
-            known = known_text(trace)
+            text = known_text(trace)
         except RequestError as error:
             omissions[str(error)] = None
             continue
-        with_bonus = [*known.token_ids, trace.entries[-1].round.acceptance.bonus]
-        known = replace(known, token_ids=np.asarray(with_bonus, np.int32))
-        positions = [round_.start - known.start for round_ in rounds[::-(-len(rounds) // MAX_ROUNDS)]]
-        for name, drafts in known.proposals.items():
+        with_bonus = [*text.token_ids, trace.entries[-1].round.acceptance.bonus]
+        text = replace(text, token_ids=np.asarray(with_bonus, np.int32))
+        positions = [round_.start - text.start for round_ in rounds[::-(-len(rounds) // MAX_ROUNDS)]]
+        for name, drafts in text.proposals.items():
             for position in filter(drafts.__contains__, positions):
-                for cell, length in _lengths(known, position, drafts[position]).items():
+                for cell, length in _lengths(text, position, drafts[position]).items():
                     lengths[name][cell].append(length)
     names = {name for name, cells in lengths.items() if not any(kind == TRANSITIONS for kind, _ in cells)}
     if names:
@@ -69,16 +69,16 @@ def redraft_kinds(counted: CountedRuns) -> tuple[tuple[RedraftedLength, ...], tu
     return tuple(redrafts), tuple(omissions)
 
 
-def _lengths(known: KnownText, position: int, lattice: Lattice) -> Mapping[tuple[str, int], int]:
+def _lengths(text: KnownText, position: int, lattice: Lattice) -> Mapping[tuple[str, int], int]:
     """Return accepted drafted tokens by kind and size; {} if the end of the text would cut one short."""
-    root, left = int(known.token_ids[position]), len(known.token_ids) - position
-    widest = max(lattice.tokens.shape[2], lattice.depth)
-    sizes = [size for size in TREE_SIZES if size <= widest]
-    full_chain = len(known.accepted_nodes(position, chain(lattice, root, lattice.depth))) - 1
+    root, remaining = int(text.token_ids[position]), len(text.token_ids) - position
+    max_size = max(lattice.tokens.shape[2], lattice.depth)
+    sizes = [size for size in TREE_SIZES if size <= max_size]
+    full_chain = len(text.accepted_nodes(position, chain(lattice, root, lattice.depth))) - 1
     lengths = {(CHAIN, size): min(full_chain, size) for size in sorted({*sizes, *range(1, lattice.depth + 1)})}
-    lengths |= {(kind, size): len(known.accepted_nodes(position, tree)) - 1
+    lengths |= {(kind, size): len(text.accepted_nodes(position, tree)) - 1
                 for size in sizes for kind, tree in branching(lattice, root, size).items()}
-    return {} if max(lengths.values(), default=0) >= left - 1 else lengths
+    return {} if max(lengths.values(), default=0) >= remaining - 1 else lengths
 
 
 def branching(lattice: Lattice, root: int, nodes: int) -> dict[str, DraftTree]:
@@ -126,7 +126,7 @@ def marginals_of(lattice: Lattice) -> Lattice:
 
 BUDGETS = tuple(2**power for power in range(11))
 Z_80_PERCENT = 1.28  # an 80 % interval reaches this many standard errors to either side
-MAX_MISFIT = 1.5  # ratio of a predicted speed-up to the measured one, either way
+MAX_RATIO_ERROR = 1.5  # ratio of a predicted speed-up to the measured one, either way
 Figures = NDArray[np.float64]
 
 
@@ -137,20 +137,20 @@ class Redrafting:
         request = trace.header.request
         row = METHODS.get(request.method)
         if row is None or not row.replayable or row.drafter_count == 0:
-            raise RequestError(f"What {request.method[:40]} would have kept at other budgets is not known: that "
-                               "takes a method that follows the text over drafts that do not depend on the budget.")
-        self.trace, self._known = trace, known_text(trace, BUDGETS[-1])
-        if not any(self._known.proposals.values()):
+            raise RequestError(f"Other budgets cannot be predicted for {request.method[:40]}: its acceptance is "
+                               "random, or its drafts depend on the budget.")
+        self.trace, self._text = trace, known_text(trace, BUDGETS[-1])
+        if not any(self._text.proposals.values()):
             raise RequestError(f"None of its {len(trace.entries)} rounds recorded what a drafter proposed, so no other "
                                "budget can be tried out; choose another run.")
         self._replay = Replay(
-            Setting(request.method, 0, request.split, tuple(self._known.proposals)), self._known)
+            Setting(request.method, 0, request.split, tuple(self._text.proposals)), self._text)
 
     def tree(self, round_: Round, budget: int) -> tuple[DraftTree, Integers]:
         """Return a round's tree at that budget, and the nodes it would have had accepted, root first."""
-        position = round_.start - self._known.start
+        position = round_.start - self._text.start
         tree = self._replay.tree(position, budget)
-        return tree, self._known.accepted_nodes(position, tree)
+        return tree, self._text.accepted_nodes(position, tree)
 
     def kept_and_rows(self, round_: Round, budgets: Sequence[int]) -> Figures:
         """Return the tokens that a round would have committed and the rows it would have verified, (2, budgets)."""
@@ -160,14 +160,14 @@ class Redrafting:
     def is_replayable(self, round_: Round) -> bool:
         """Return whether the acceptance of other trees is known: the round drafted, and enough text follows it."""
         deepest = max((draft.depth for draft in round_.drafts), default=0)
-        unfinished = round_.start - self._known.start + deepest < len(self._known.token_ids)
+        unfinished = round_.start - self._text.start + deepest < len(self._text.token_ids)
         return deepest > 0 and (unfinished or self.trace.end.reason == "stop")
 
     def round_at(self, recorded: Round, budget: int) -> Round:
         """Return a round as it would be at that budget. Statistics of new nodes are NaN, their choices −1."""
         tree, keep = self.tree(recorded, budget)
-        text = np.append(self._known.token_ids, self.trace.entries[-1].round.acceptance.bonus)
-        following = text[recorded.start - self._known.start + 1:][:len(keep)]
+        text = np.append(self._text.token_ids, self.trace.entries[-1].round.acceptance.bonus)
+        following = text[recorded.start - self._text.start + 1:][:len(keep)]
         counterparts, verified = _counterparts(tree, recorded.tree), recorded.verification
         choice = np.where(counterparts >= 0, verified.choice[counterparts], -1).astype(np.int32)
         choice[keep] = following
@@ -239,7 +239,7 @@ class ModelledSpeed:
         """Say why the curve contradicts a run ``ratio`` times as fast as plain decoding (0: unknown), or ""."""
         predicted = self.predicted / self.predicted_plain
         beside = f"beside it, it was {ratio:.1f} times" if ratio else f"it cannot be more than τ, {self.tau:.1f} times"
-        if (1 / MAX_MISFIT < predicted / ratio < MAX_MISFIT) if ratio else predicted <= self.tau:
+        if (1 / MAX_RATIO_ERROR < predicted / ratio < MAX_RATIO_ERROR) if ratio else predicted <= self.tau:
             return ""
         return (f"By the passes that were measured this run would be {predicted:.1f} times as fast as plain decoding; "
                 f"{beside}, so no other budget's speed is predicted from them.")

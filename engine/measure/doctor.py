@@ -4,10 +4,11 @@ The score is the mean accepted length of the drafter's greedy chains against the
 all layers are kept, so that any tap can be tried. Thinking changes the text itself, so it is compared by τ.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from copy import copy, deepcopy
 from dataclasses import dataclass, replace
 from itertools import permutations
+from types import MappingProxyType
 
 import numpy as np
 import torch
@@ -24,11 +25,11 @@ from engine.lab.findings import (
     SUSPICIOUS,
     SUSPICIOUS_GAIN,
     WRONG,
+    ChainScores,
     DoctorFinding,
-    Marks,
     confidence_finding,
-    marks,
     positions_finding,
+    score,
     variant_finding,
 )
 from engine.lab.sweeping import Progress
@@ -45,12 +46,21 @@ MAX_MASKS = 8  # other special tokens that are tried as the mask token
 POSITIONS = 8  # positions at which the drafter is called as the loop calls it
 MAX_DIFFERENCE = 0.015  # in probability: rounding to bfloat16 gives 0.002, a wrong slot or context 0.04
 DTYPE_LOSS = 0.05
-CHECKS = 5  # how many checks run a drafter in another way than configured
 BASES = (1e4, 5e5, 1e6, 1e7)  # rotary bases of published models
 TRAINED = {True: "it was trained on answers that think", False: "it was trained on answers without thinking",
            None: "nothing says how it was trained"}
 
-Ways = dict[str, tuple[Sequence[int], BlockVariant | None]]  # taps and a block, the drafter's own if it is None
+
+@dataclass(frozen=True, eq=False)
+class Variant:
+    """A drafter to try, the taps that it reads, and the layout of its block (None: its own)."""
+
+    drafter: DFlashDrafter
+    taps: Sequence[int]
+    block: BlockVariant | None = None
+
+
+Variants = dict[str, Variant]
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,12 +94,12 @@ def examine(rig: Rig, answers: Sequence[ReferenceAnswer], other: Rig | None = No
     """Return all findings of a rig, on texts that the target already wrote."""
     drafters = {name: drafter for name, drafter in rig.drafters.items() if isinstance(drafter, DFlashDrafter)}
     progress = progress or Progress()
-    progress.expect(1 + (CHECKS + 1) * len(drafters))
+    progress.expect(1 + (len(VARIANT_CHECKS) + 1) * len(drafters))
     progress.begin("The target is examined.")
     findings = [_features(rig, answers[0])] if rig.target.taps else []
     templated = rig.tokenizer.facts().has_template
     findings.append(_finding(
-        "chat template", "", templated, "Prompts are laid in the tokenizer's chat template." if templated else
+        "chat template", "", templated, "Prompts use the tokenizer's chat template." if templated else
         "The tokenizer has no chat template.",
         "A drafter trained on conversations needs them: add the model's template to the tokenizer."))
     texts = [rig.tokenizer.decode(answer.token_ids[answer.start:].tolist()) for answer in answers]
@@ -99,9 +109,9 @@ def examine(rig: Rig, answers: Sequence[ReferenceAnswer], other: Rig | None = No
         "Most published drafters were trained on answers without thinking: switch it off if the template can."))
     for name, drafter in drafters.items():
         progress.begin(f"The drafter {name} as it is configured.")
-        configured = score_chains(drafter, answers, rig.target.taps)
+        configured = score_chains(Variant(drafter, rig.target.taps), answers)
         findings += _try_variants(rig, name, drafter, answers, configured, progress)
-        findings += [_draft(rig, name, drafter, answers[0]), confidence_finding(name, configured),
+        findings += [_check_loop_matches_model(rig, name, drafter, answers[0]), confidence_finding(name, configured),
                      positions_finding(name, configured)]
         findings += [_dtypes((rig, other), name, answers)] if other else []
     return findings
@@ -110,7 +120,7 @@ def examine(rig: Rig, answers: Sequence[ReferenceAnswer], other: Rig | None = No
 def compare_thinking(rig: Rig, prompts: Sequence[str], progress: Progress) -> list[DoctorFinding]:
     """Compare τ with thinking on and off, a finding for each drafter; none if the template has no such switch."""
     try:
-        unasked = "off" if rig.prompt_ids(prompts[0]) == rig.prompt_ids(prompts[0], (), "off") else "on"
+        default = "off" if rig.prompt_ids(prompts[0]) == rig.prompt_ids(prompts[0], (), "off") else "on"
     except RequestError:
         return []
     findings = []
@@ -121,12 +131,12 @@ def compare_thinking(rig: Rig, prompts: Sequence[str], progress: Progress) -> li
             prompt, drafters=(name,), budget=16, max_tokens=ANSWER_TOKENS, thinking=thinking))).rounds])
             for thinking in ("on", "off")}
         better = max(taus, key=taus.__getitem__)
-        gain = taus[better] - taus[unasked]
+        gain = taus[better] - taus[default]
         findings.append(_finding(
-            "thinking", name, gain < max(MIN_GAIN, (SUSPICIOUS_GAIN - 1) * taus[unasked]),
+            "thinking", name, gain < max(MIN_GAIN, (SUSPICIOUS_GAIN - 1) * taus[default]),
             f"τ is {taus['on']:.2f} with thinking and {taus['off']:.2f} without; "
             f"{TRAINED[rig.card.thinking.get(name)]}.",
-            f"Prompts are laid with thinking {unasked}; ask with thinking {better}, or choose another drafter."))
+            f"The default is thinking {default}; ask with thinking {better}, or choose another drafter."))
     return findings
 
 
@@ -154,21 +164,21 @@ def layer_states(target: TorchTarget, token_ids: Sequence[int], start: int) -> R
     return ReferenceAnswer(np.asarray(token_ids, np.int32), tuple(states), start)
 
 
-def score_chains(drafter: DFlashDrafter, answers: Sequence[ReferenceAnswer], taps: Sequence[int],
-                 variant: BlockVariant | None = None) -> Marks:
-    """Score the drafter's greedy chains with these taps and this block layout, at about ``MAX_ANCHORS`` positions."""
+def score_chains(variant: Variant, answers: Sequence[ReferenceAnswer]) -> ChainScores:
+    """Score the variant's greedy chains at about ``MAX_ANCHORS`` positions."""
     every = max(1, sum(len(answer.token_ids) - answer.start for answer in answers) // MAX_ANCHORS)
     chains, texts, confidences = [], [], []
     for answer in answers:
-        read = answer.read(taps, every)
-        for anchor, lattice in zip(read.anchors.tolist(), drafter.proposals(read, 1, variant), strict=True):
+        read = answer.read(variant.taps, every)
+        proposals = variant.drafter.proposals(read, 1, variant.block)
+        for anchor, lattice in zip(read.anchors.tolist(), proposals, strict=True):
             following = np.full(lattice.depth, -1, np.int32)
             written = answer.token_ids[anchor + 1:anchor + 1 + lattice.depth]
             following[:len(written)] = written
             texts.append(following)
             chains.append(best_cells(lattice)[0])
             confidences.append(_confidence(lattice))
-    return marks(np.stack(chains), np.stack(texts), np.stack(confidences))
+    return score(np.stack(chains), np.stack(texts), np.stack(confidences))
 
 
 def _confidence(lattice: Lattice) -> Floats:
@@ -186,64 +196,76 @@ def _features(rig: Rig, answer: ReferenceAnswer) -> DoctorFinding:
     finally:
         rig.target.release()
     expected = answer.read(rig.target.taps, 1).features.float()
-    off = float((features - expected).norm() / expected.norm())
-    return _finding("features", "", off <= FEATURE_NOISE,
-                    f"The tapped features of layers {', '.join(map(str, rig.target.taps))} are {off:.2%} off those "
-                    "layers' outputs.", "A tap is a layer's output before the final norm; state 0 of transformers is "
+    relative_error = float((features - expected).norm() / expected.norm())
+    layers = ", ".join(map(str, rig.target.taps))
+    return _finding("features", "", relative_error <= FEATURE_NOISE,
+                    f"The tapped features differ by {relative_error:.2%} from the outputs of layers {layers}.",
+                    "A tap is a layer's output before the final norm; state 0 of transformers is "
                     "the embedding, so layer i is state i + 1.", WRONG)
 
 
-def _try_variants(rig: Rig, name: str, drafter: DFlashDrafter, answers: Sequence[ReferenceAnswer], configured: Marks,
-                  progress: Progress) -> list[DoctorFinding]:
-    taps, usual, config = rig.target.taps, drafter.variant, drafter.model.config
-    base, target_base = (float((each.rope_parameters or {}).get("rope_theta", 0.0)) for each in (
-        config, rig.target.config))
-    tries: tuple[tuple[str, Ways, str], ...] = (
-        ("taps", _other_taps(rig), "Take the taps from the checkpoint's config, as outputs of those layers; here "
-         "{best} fares better."),
-        ("mask token", _other_masks(rig, drafter), "Lay the block with the mask token of the checkpoint's config; here "
-         "{best} fares better."),
-        ("slot 0", {"slot 0 is a mask": (taps, replace(usual, masked_root=True))},
-         "This drafter wants a mask in slot 0 and not the root's embedding; check its own code."),
-        ("slots", {"slots are read one off": (taps, replace(usual, first_slot=1 - usual.first_slot))},
-         "This drafter's slots propose the tokens beside those that are read off them (draft_shift, "
-         "sample_from_anchor); check its own code."),
-        ("rope", {f"base {other:g}": (taps, _with_base(drafter, other))
-                  for other in dict.fromkeys((target_base, *BASES)) if other and other != base},
-         f"The drafter's rotary base is {base:g}, the target's {target_base:g}. Use the base and style "
-         "(rope_is_neox_style) of the checkpoint's config; here {best} fares better."))
+def _try_variants(rig: Rig, name: str, drafter: DFlashDrafter, answers: Sequence[ReferenceAnswer],
+                  configured: ChainScores, progress: Progress) -> list[DoctorFinding]:
     findings = []
-    for check, ways, advice in tries:
+    for check, (variants_of, advice) in VARIANT_CHECKS.items():
         progress.begin(f"The drafter {name}: {check}.")
-        others = {way: score_chains(drafter, answers, *taps_and_variant) for way, taps_and_variant in ways.items()}
-        if check == "rope":
-            neighbours = config.dflash_config.get("turns_neighbours")
-            reorder = halves_to_neighbours if neighbours else neighbours_to_halves
-            other = copy(drafter)
-            other.model = deepcopy(drafter.model)
-            other.model.load_state_dict(reorder(other.model.state_dict(), config.head_dim))
-            way = f"turning {'halves' if neighbours else 'neighbours'}"
-            others[way] = score_chains(other, answers, taps)
-        findings.append(variant_finding((check, name), configured, others, advice))
+        scores = {label: score_chains(variant, answers) for label, variant in variants_of(rig, drafter).items()}
+        findings.append(variant_finding((check, name), configured, scores, advice))
     return findings
 
 
-def _other_taps(rig: Rig) -> Ways:
+def _tap_variants(rig: Rig, drafter: DFlashDrafter) -> Variants:
     """Return the same taps in other orders, and their neighbours above and below."""
     taps, layers = rig.target.taps, len(rig.target.model.get_decoder().layers)
     orders = list(permutations(taps)) if len(taps) <= 3 else [
         (*taps[:first], taps[first + 1], taps[first], *taps[first + 2:]) for first in range(len(taps) - 1)]
     shifted = [tuple(tap + step for tap in taps) for step in (-1, 1)]
-    ways = [way for way in [*orders[:MAX_ORDERS], *shifted] if all(0 <= tap < layers for tap in way)]
-    return {f"layers {', '.join(map(str, way))}": (way, None) for way in ways if way != taps}
+    return {f"layers {', '.join(map(str, other))}": Variant(drafter, other)
+            for other in [*orders[:MAX_ORDERS], *shifted] if other != taps and all(0 <= tap < layers for tap in other)}
 
 
-def _other_masks(rig: Rig, drafter: DFlashDrafter) -> Ways:
+def _mask_variants(rig: Rig, drafter: DFlashDrafter) -> Variants:
     facts, rows = rig.tokenizer.facts(), rig.target.embedding.weight.shape[0]
     others = [token for token in dict.fromkeys((facts.mask_id, *facts.special_ids))
               if token not in (None, drafter.mask_id) and token < rows]
-    return {f"token {token}": (rig.target.taps, replace(drafter.variant, mask_id=token))
+    return {f"token {token}": Variant(drafter, rig.target.taps, replace(drafter.variant, mask_id=token))
             for token in others[:MAX_MASKS]}
+
+
+def _root_variants(rig: Rig, drafter: DFlashDrafter) -> Variants:
+    return {"slot 0 is a mask": Variant(drafter, rig.target.taps, replace(drafter.variant, masked_root=True))}
+
+
+def _slot_variants(rig: Rig, drafter: DFlashDrafter) -> Variants:
+    block = replace(drafter.variant, first_slot=1 - drafter.variant.first_slot)
+    return {"slots are shifted by one": Variant(drafter, rig.target.taps, block)}
+
+
+def _rope_variants(rig: Rig, drafter: DFlashDrafter) -> Variants:
+    """Return other rotary bases, and the other style: rotating neighbouring numbers of a head, or its halves."""
+    taps, config = rig.target.taps, drafter.model.config
+    base, target_base = (float((each.rope_parameters or {}).get("rope_theta", 0.0)) for each in (
+        config, rig.target.config))
+    variants = {f"base {other:g}": Variant(drafter, taps, _with_base(drafter, other))
+                for other in dict.fromkeys((target_base, *BASES)) if other and other != base}
+    neighbours = config.dflash_config.get("turns_neighbours")
+    reorder = halves_to_neighbours if neighbours else neighbours_to_halves
+    other_style = copy(drafter)
+    other_style.model = deepcopy(drafter.model)
+    other_style.model.load_state_dict(reorder(other_style.model.state_dict(), config.head_dim))
+    return {**variants, f"rotating {'halves' if neighbours else 'neighbours'}": Variant(other_style, taps)}
+
+
+# By check: the variants to score, and the advice if one of them scores better.
+VARIANT_CHECKS: Mapping[str, tuple[Callable[[Rig, DFlashDrafter], Variants], str]] = MappingProxyType({
+    "taps": (_tap_variants, "Use the taps of the checkpoint's config, as outputs of those layers; {best} scores "
+             "better."),
+    "mask token": (_mask_variants, "Use the mask token of the checkpoint's config; {best} scores better."),
+    "slot 0": (_root_variants, "This drafter needs a mask in slot 0, not the root's embedding; check its own code."),
+    "slots": (_slot_variants, "This drafter's slots are shifted by one (draft_shift, sample_from_anchor); check its "
+              "own code."),
+    "rope": (_rope_variants, "Use the rotary base and style (rope_is_neox_style) of the checkpoint's config; {best} "
+             "scores better.")})
 
 
 def _with_base(drafter: DFlashDrafter, base: float) -> BlockVariant:
@@ -258,28 +280,29 @@ def _with_base(drafter: DFlashDrafter, base: float) -> BlockVariant:
 
 
 @torch.inference_mode()
-def _draft(rig: Rig, name: str, drafter: DFlashDrafter, answer: ReferenceAnswer) -> DoctorFinding:
+def _check_loop_matches_model(rig: Rig, name: str, drafter: DFlashDrafter, answer: ReferenceAnswer) -> DoctorFinding:
     """Check that the loop's drafter proposes what its model does with the root in slot 0."""
     read = answer.read(rig.target.taps, max(1, (len(answer.token_ids) - answer.start) // POSITIONS))
-    live, done = [], 0
+    loop_confidences, observed = [], 0
     drafter.begin(len(answer.token_ids))
     for anchor in read.anchors.tolist():
-        drafter.observe(answer.token_ids[done:anchor], read.features[done:anchor])
-        live.append(_confidence(drafter.draft(int(answer.token_ids[anchor]), 1)))
-        done = anchor
+        drafter.observe(answer.token_ids[observed:anchor], read.features[observed:anchor])
+        loop_confidences.append(_confidence(drafter.draft(int(answer.token_ids[anchor]), 1)))
+        observed = anchor
     drafter.release()
 
     def difference(variant: BlockVariant) -> float:
-        model = [_confidence(lattice) for lattice in drafter.proposals(read, 1, variant)]
-        return float(np.abs(np.stack(model) - np.stack(live)).mean())
-    usual = drafter.variant
-    plain, masked = difference(usual), difference(replace(usual, masked_root=True))
-    seen = f"Its top probabilities in the loop are {plain:.3f} off those of its model after the root's embedding."
-    if plain > MAX_DIFFERENCE >= masked:
-        return DoctorFinding("slot 0", name, WRONG, f"{seen} With a mask token in slot 0 it is {masked:.3f}.",
+        model_confidences = [_confidence(lattice) for lattice in drafter.proposals(read, 1, variant)]
+        return float(np.abs(np.stack(model_confidences) - np.stack(loop_confidences)).mean())
+
+    with_root, with_mask = (difference(replace(drafter.variant, masked_root=masked)) for masked in (False, True))
+    seen = f"In the loop its top probabilities differ by {with_root:.3f} from its model's with the root in slot 0."
+    if with_root > MAX_DIFFERENCE >= with_mask:
+        return DoctorFinding("slot 0", name, WRONG, f"{seen} With a mask token in slot 0 it is {with_mask:.3f}.",
                              "Put the committed root token into slot 0 of the block, not the mask token.")
-    return _finding("draft", name, plain <= MAX_DIFFERENCE, seen, "The drafter's loop and its model differ: check the "
-                    "positions, the context that it keeps, and that it drops the block's own keys each round.", WRONG)
+    return _finding("draft", name, with_root <= MAX_DIFFERENCE, seen, "The drafter's loop and its model differ: check "
+                    "the positions, the context that it keeps, and that it drops the block's own keys each round.",
+                    WRONG)
 
 
 def _dtypes(rigs: tuple[Rig, Rig], name: str, answers: Sequence[ReferenceAnswer]) -> DoctorFinding:
@@ -288,8 +311,8 @@ def _dtypes(rigs: tuple[Rig, Rig], name: str, answers: Sequence[ReferenceAnswer]
         drafter = rig.drafters[name]
         assert isinstance(drafter, DFlashDrafter)
         again = [layer_states(rig.target, answer.token_ids.tolist(), answer.start) for answer in answers]
-        figures[rig.target.dtype] = score_chains(drafter, again, rig.target.taps).accepted
+        figures[rig.target.dtype] = score_chains(Variant(drafter, rig.target.taps), again).accepted
     lost = 1 - min(figures.values()) / max(*figures.values(), 1e-9)
     listed = ", ".join(f"{value:.2f} in {dtype}" for dtype, value in figures.items())
     return _finding("dtype", name, lost <= DTYPE_LOSS, f"Accepted draft tokens per round: {listed}.",
-                    "Rounding costs acceptance: run it in the better one.")
+                    "Rounding costs acceptance: use the better dtype.")

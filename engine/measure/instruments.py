@@ -13,7 +13,7 @@ import torch
 import transformers
 
 from engine.budget.cost import CostCurve
-from engine.checkpoints.memory import Opening
+from engine.checkpoints.memory import LoadContext
 from engine.lab.findings import DoctorFinding
 from engine.lab.reading import Reading, read, read_concurrent
 from engine.lab.replay import WhatIf
@@ -31,7 +31,7 @@ from engine.serving.rig import Rig
 from engine.serving.rigs import load_rig
 from engine.trace import Piece, Trace
 
-HELD_TWICE = 256 * 2**20  # bytes: a target up to this size may be loaded a second time
+MAX_TWIN_BYTES = 256 * 2**20  # a target up to this size may be loaded a second time
 DOCTOR_PROMPTS = ("check", 4)  # a shipped set, and how many of it
 
 
@@ -95,12 +95,12 @@ class LiveInstruments:
 
     def twin(self, interrupt: Callable[[], None]) -> LiveInstruments | None:
         model = self.source.target.model
-        if sum(value.nbytes for value in model.parameters()) > HELD_TWICE:
+        if sum(value.nbytes for value in model.parameters()) > MAX_TWIN_BYTES:
             return None
         if self._twin is None:
             other = next(name for name, dtype in DTYPES.items() if dtype != model.dtype)
-            opening = Opening(lambda _message, _share: interrupt())
-            self._twin = LiveInstruments(load_rig(self.opened_as, other, opening=opening))
+            context = LoadContext(lambda _message, _share: interrupt())
+            self._twin = LiveInstruments(load_rig(self.opened_as, other, context=context))
         return self._twin
 
     def known_cost(self, trace: Trace) -> CostCurve | None:
@@ -124,10 +124,10 @@ def open_beside(beside: object, name: str, dtype: str, report: ReportProgress, a
     """Load a rig whose runs share rounds, admitted with the page's, while another rig may answer. RigError says why it
     cannot be loaded; what was loaded of it is freed."""
     collect()  # the caching allocator then returns what it keeps unused
-    opening = Opening(report)
+    context = LoadContext(report)
     if isinstance(beside, Rig):
-        opening = replace(opening, beside=beside.name, held_bytes=held_bytes(beside))
-    return LiveInstruments(load_rig(name, dtype, opening=opening, admission=admission))
+        context = replace(context, other_rig=beside.name, other_rig_bytes=weight_bytes(beside))
+    return LiveInstruments(load_rig(name, dtype, context=context, admission=admission))
 
 
 def collect() -> None:
@@ -137,7 +137,7 @@ def collect() -> None:
         torch.cuda.empty_cache()
 
 
-def held_bytes(rig: Rig) -> int:
+def weight_bytes(rig: Rig) -> int:
     """Count the bytes of a rig's weights."""
     drafters = [getattr(drafter, "inside", drafter) for drafter in rig.drafters.values()]
     models = [rig.target.model, *(drafter.model for drafter in drafters if hasattr(drafter, "model"))]

@@ -35,7 +35,7 @@ from engine.models.compiled import (
     pointer,
     run_on_threads,
 )
-from engine.models.packed_linear import GROUP, LANES, ROUNDING, Levels
+from engine.models.packed_linear import BF16_RELATIVE_ERROR, GROUP, LANES, Levels
 
 TILE = 3  # vectors of outputs that a thread computes together; with four rows, their sums fill most registers
 LINE_BYTES = 4 * LANES  # of two 16-bit words, each packing several numbers, for each of ``LANES`` outputs
@@ -218,7 +218,7 @@ def find_levels(weights: Any, numbers: Any, steps: Any, groups: Any) -> Any:
         largest: Any = BF16(0)
         for d in range(GROUP):
             largest = max(largest, weight[group, d] & BF16(0x7FFF))
-        first = F32(bf16_to_f32(largest) / F32(127) * F32(1 - ROUNDING / 2)).view(np.uint32) >> 13
+        first = F32(bf16_to_f32(largest) / F32(127) * F32(1 - BF16_RELATIVE_ERROR / 2)).view(np.uint32) >> 13
         for candidate in range(MAX_STEPS):
             step[group] = np.uint32((first + candidate) << 13).view(F32)
             inverse = 1 / step[group] if largest else F32(0)

@@ -25,10 +25,10 @@ MAX_COPIED_BYTES = 16 * 2**20  # a layer's weight larger than this gets no secon
 MAX_COPIED_HEAD_BYTES = 256 * 2**20  # the same of an output head
 
 GROUP = 32  # inputs that share a step and a lowest level
-HIGHEST = 15  # levels are numbered from 0
-MIDDLE = 8  # the level that the kernel counts from
+MAX_LEVEL = 15  # levels are numbered from 0
+ZERO_POINT = 8  # the level that the kernel counts from
 LANES = 16  # the number of outputs has to be a multiple of it
-ROUNDING = 2.0**-7  # of a group's largest weight: how far rounding to bfloat16 may move a weight from its level
+BF16_RELATIVE_ERROR = 2.0**-7  # rounding may move a weight by this fraction of its group's largest one
 PACKED_BYTES = 0.5 + 4 / GROUP  # of a weight: its level's number, and its part of the group's scales
 ATTENTION_DTYPE = torch.float64  # see ``FusedPass.enable_int4``
 MAX_ROUNDING_STEPS = 0.25  # steps; if rounding moved weights further, their levels would be ambiguous
@@ -41,11 +41,13 @@ class PackedLinear:
     less time and gives the same bits.
     """
 
-    def __init__(self, weight: Tensor, bias: Tensor | None = None) -> None:
+    def __init__(self, weight: Tensor, bias: Tensor | None = None, copied: bool | None = None) -> None:
+        """``copied``: whether to reorder; by default small weights are."""
         self.weight, self.bias = weight, bias
-        self._reordered = (
-            reorder_for_onednn(weight) if weight.nbytes <= MAX_COPIED_BYTES and has_bfloat16_kernels(weight) else None)
-        self._by_levels: Callable[[Tensor], Tensor] | None = None
+        if copied is None:
+            copied = weight.nbytes <= MAX_COPIED_BYTES and has_bfloat16_kernels(weight)
+        self._reordered = reorder_for_onednn(weight) if copied else None
+        self._quantised_product: Callable[[Tensor], Tensor] | None = None
         self._block_rows: int | None = None
 
     def enable_levels(self, rule: "LevelsRule | None" = None, product: "LevelsProduct | None" = None) -> bool:
@@ -54,7 +56,7 @@ class PackedLinear:
         levels = (rule or levels_of)(self.weight)
         if levels is None:
             return False
-        self._by_levels, self._reordered = (product or PackedInt4)(levels), None
+        self._quantised_product, self._reordered = (product or PackedInt4)(levels), None
         if levels.bits == 4:  # 8-bit levels equal the weight
             self.weight.copy_(levels.dense())
         return True
@@ -86,8 +88,8 @@ class PackedLinear:
         return torch.cat(products).view(*inputs.shape[:-1], -1)
 
     def _multiplied(self, inputs: Tensor) -> Tensor:
-        if self._by_levels is not None:
-            product = self._by_levels(inputs)
+        if self._quantised_product is not None:
+            product = self._quantised_product(inputs)
             return product if self.bias is None else product.add_(self.bias)
         if self._reordered is None:
             return linear(inputs, self.weight, self.bias)
@@ -100,17 +102,16 @@ class PackedHead(PackedLinear):
     keeps its layout, and products of several rows use a copy."""
 
     def __init__(self, head: nn.Module) -> None:
-        self.weight, self.bias = head.weight, head.bias  # type: ignore[assignment]
-        self._alone = is_cpu_float32(self.weight)
-        faster = self._alone or has_bfloat16_kernels(self.weight)
-        copied = faster and self.weight.nbytes <= MAX_COPIED_HEAD_BYTES
-        self._reordered = reorder_for_onednn(self.weight) if copied else None
-        self._by_levels = self._block_rows = None
+        weight: Tensor = head.weight  # type: ignore[assignment]
+        self._single_row_uses_original = is_cpu_float32(weight)
+        faster = self._single_row_uses_original or has_bfloat16_kernels(weight)
+        copied = faster and weight.nbytes <= MAX_COPIED_HEAD_BYTES
+        super().__init__(weight, head.bias, copied)  # type: ignore[arg-type]
 
     def _multiplied(self, inputs: Tensor) -> Tensor:
-        if self._alone and inputs.shape[:-1].numel() == 1:  # for a single row the original layout is faster
+        if self._single_row_uses_original and inputs.shape[:-1].numel() == 1:  # which is faster
             return linear(inputs, self.weight, self.bias)
-        if self._by_levels is not None:
+        if self._quantised_product is not None:
             return super()._multiplied(inputs.flatten(0, -2)).view(*inputs.shape[:-1], -1)
         return super()._multiplied(inputs)
 
@@ -184,7 +185,7 @@ class Levels(NamedTuple):
     def dense(self) -> Tensor:
         """Return the 4-bit weight (outputs, inputs), rounded to bfloat16."""
         steps, middle = self.scales.float().split(1, -1)
-        return torch.addcmul(middle, self.numbers - MIDDLE, steps).flatten(1).to(torch.bfloat16)
+        return torch.addcmul(middle, self.numbers - ZERO_POINT, steps).flatten(1).to(torch.bfloat16)
 
 
 LevelsRule = Callable[[Tensor], Levels | None]
@@ -208,14 +209,14 @@ def levels_of(weight: Tensor) -> Levels | None:
     if not has_int4_kernel(weight):
         return None
     groups = weight.detach().float().reshape(-1, GROUP)
-    numbers, scales, fits = _spanned(groups, HIGHEST)  # finds groups that use the lowest and the highest level
-    left, count = torch.nonzero(~fits)[:, 0], HIGHEST
-    while len(left):
+    numbers, scales, fits = _fit_levels(groups, MAX_LEVEL)  # finds groups that use the lowest and the highest level
+    unfitted, count = torch.nonzero(~fits)[:, 0], MAX_LEVEL
+    while len(unfitted):
         count -= 1
         if not count:
             return None
-        numbers[left], scales[left], fits = _spanned(groups[left], count)
-        left = left[~fits]
+        numbers[unfitted], scales[unfitted], fits = _fit_levels(groups[unfitted], count)
+        unfitted = unfitted[~fits]
     return Levels(numbers.view(len(weight), -1, GROUP), scales.to(torch.bfloat16).view(len(weight), -1, 2))
 
 
@@ -235,14 +236,14 @@ def rounded_levels(weight: Tensor) -> Levels | None:
     groups = weight.detach().float().view(len(weight), -1, GROUP)
     lowest, highest = torch.aminmax(groups, dim=-1, keepdim=True)
     lowest = lowest.clamp_(max=0)
-    steps = (highest - lowest).div_(HIGHEST)
-    scales = torch.cat([steps, torch.add(lowest, steps, alpha=MIDDLE)], -1).to(torch.bfloat16)
+    steps = (highest - lowest).div_(MAX_LEVEL)
+    scales = torch.cat([steps, torch.add(lowest, steps, alpha=ZERO_POINT)], -1).to(torch.bfloat16)
     steps, middle = scales.float().split(1, -1)  # as they are multiplied with
-    numbers = (groups - middle).div_(steps).nan_to_num_(0).round_().add_(MIDDLE).clamp_(0, HIGHEST)
+    numbers = (groups - middle).div_(steps).nan_to_num_(0).round_().add_(ZERO_POINT).clamp_(0, MAX_LEVEL)
     return Levels(numbers, scales)
 
 
-def _spanned(groups: Tensor, count: int) -> tuple[Tensor, Tensor, Tensor]:
+def _fit_levels(groups: Tensor, count: int) -> tuple[Tensor, Tensor, Tensor]:
     """Try groups (n, 32) on ``count`` + 1 levels from each group's smallest weight to its largest.
 
     Returns:
@@ -252,7 +253,7 @@ def _spanned(groups: Tensor, count: int) -> tuple[Tensor, Tensor, Tensor]:
     lowest, highest = torch.aminmax(groups, dim=-1, keepdim=True)
     steps = (highest - lowest).div_(count)
     numbers = (groups - lowest).div_(steps).nan_to_num_(0).round_()  # equal weights have no step
-    off = torch.addcmul(lowest, numbers, steps).sub_(groups).abs_().amax(-1, keepdim=True)
-    slack = torch.maximum(lowest.abs(), highest.abs()).mul_(ROUNDING)
-    fits = (off <= slack) & ((slack <= MAX_ROUNDING_STEPS * steps) | (steps == 0))
-    return numbers, torch.cat([steps, torch.add(lowest, steps, alpha=MIDDLE)], -1), fits[:, 0]
+    error = torch.addcmul(lowest, numbers, steps).sub_(groups).abs_().amax(-1, keepdim=True)
+    slack = torch.maximum(lowest.abs(), highest.abs()).mul_(BF16_RELATIVE_ERROR)
+    fits = (error <= slack) & ((slack <= MAX_ROUNDING_STEPS * steps) | (steps == 0))
+    return numbers, torch.cat([steps, torch.add(lowest, steps, alpha=ZERO_POINT)], -1), fits[:, 0]

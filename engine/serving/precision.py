@@ -21,7 +21,7 @@ from safetensors import SafetensorError, safe_open
 from engine.checkpoints.files import display_name, parameters, weight_files
 from engine.checkpoints.gguf import origin_of
 from engine.checkpoints.loading import causal_config, load_causal
-from engine.checkpoints.memory import Opening, Storage, fits
+from engine.checkpoints.memory import LoadContext, Storage, fits
 from engine.decoding.tree import pack
 from engine.errors import FileError, RigError
 from engine.machine.files import kept_files, replace_file
@@ -50,7 +50,7 @@ MAX_PARAMETERS = 10**9  # parameters: reading a larger target twice would take l
 PassTimes = Mapping[int, float]  # milliseconds of a pass of the target by its rows
 
 
-def precision(requested: str, folder: Path, device: torch.device, opening: Opening,
+def precision(requested: str, folder: Path, device: torch.device, context: LoadContext,
               lengths: Mapping[int, float]) -> Precision:
     """Choose the dtype of the target in a folder: the requested one or, for "auto", the best for drafters of these
     acceptance ``lengths`` by nodes. It is ``DEFAULT_DTYPE``, unmeasured, on a GPU and for targets too large to try."""
@@ -59,17 +59,17 @@ def precision(requested: str, folder: Path, device: torch.device, opening: Openi
     text = causal_config(folder).get_text_config()
     count = parameters(folder)
     small = device.type == "cpu" and count <= MAX_PARAMETERS
-    if not small or not fits(2 * count, text, storage_of("float32"), device, opening):
+    if not small or not fits(2 * count, text, storage_of("float32"), device, context):
         why = "on a GPU" if device.type != "cpu" else "for a target too large to try several"
         return Precision(DEFAULT_DTYPE, f"{DEFAULT_DTYPE}, as usual {why}; {EXACTNESS[DEFAULT_DTYPE]}.")
     names = tuple(name for name in DTYPES if name != FOUR_BITS or in_four_bits(folder))
-    opening.report(f"Choosing the precision of {display_name(folder)} …", None)
+    context.report(f"Choosing the precision of {display_name(folder)} …", None)
     compiled = FOUR_BITS in names and (compiled_layers(()) is not None, compiled_product() is not None)
     key = sha256("|".join([text.to_json_string(), hardware(device), str(torch.get_num_threads()), torch.__version__,
                            str(PASS_VERSION), str(compiled), *names]).encode()).hexdigest()
     times = remembered(key)
     if times is None:
-        opening.report(f"Measuring in which precision {display_name(folder)} is fastest here …", None)
+        context.report(f"Measuring in which precision {display_name(folder)} is fastest here …", None)
         times = pass_times(folder, names)
         remember(key, times)
     return chosen(times, lengths)

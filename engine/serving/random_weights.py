@@ -16,7 +16,7 @@ from torch import nn
 from transformers import AutoModelForCausalLM, LlamaConfig, PreTrainedConfig, PreTrainedTokenizerFast, Qwen3Config
 from transformers.initialization import no_init_weights
 
-from engine.checkpoints.memory import Opening, Storage, check_memory
+from engine.checkpoints.memory import LoadContext, Storage, check_memory
 from engine.checkpoints.tokenizers import load_tokenizer
 from engine.checkpoints.weights import move_model
 from engine.drafters.dflash.drafter import DFlashDrafter
@@ -84,7 +84,7 @@ def shape_named(rig: str) -> Shape:
     return SHAPES[shape]
 
 
-def random_models(shape: Shape, storage: Storage, device: torch.device, opening: Opening
+def random_models(shape: Shape, storage: Storage, device: torch.device, context: LoadContext
                   ) -> tuple[TorchTarget, DFlashDrafter]:
     """Make target and drafter, the same each time; RigError, before anything is made, if they do not fit into
     memory."""
@@ -92,8 +92,8 @@ def random_models(shape: Shape, storage: Storage, device: torch.device, opening:
     with torch.device("meta"):
         modules = (AutoModelForCausalLM.from_config(config), DFlashModel(drafter_config))
     count = sum(value.numel() for module in modules for value in module.parameters())
-    check_memory(count, config, storage, device, opening)
-    opening.report("Making random weights …", None)
+    check_memory(count, config, storage, device, context)
+    context.report("Making random weights …", None)
     with torch.device(device), torch.random.fork_rng(), no_init_weights():
         torch.manual_seed(SEED)
         drafter = _filled(move_model(DFlashModel(drafter_config), device, storage.weights))

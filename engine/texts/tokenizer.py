@@ -21,14 +21,14 @@ from engine.trace import Piece
 @dataclass(frozen=True)
 class TokenizerFacts:
     """Facts of a tokenizer: how many tokens it has, the special ones, whether there is a chat template, a sentence
-    about how it is used, and whether a token adds the same bytes to any text."""
+    about how it is used, and whether a token adds the same bytes in any context."""
 
     size: int
     mask_id: int | None
     special_ids: tuple[int, ...]
     has_template: bool
     note: str
-    adds_alike: bool
+    is_context_free: bool
 
 
 class ChatTokenizer(Protocol):
@@ -62,7 +62,7 @@ class LocalTokenizer:
         ids = [*self._tokenizer.all_special_ids, *self._tokenizer.added_tokens_decoder]
         return TokenizerFacts(
             len(self._tokenizer), self._tokenizer.mask_token_id, tuple(dict.fromkeys(ids)),
-            bool(template_of(self._tokenizer)), self._style.note, adds_alike(self._tokenizer))
+            bool(template_of(self._tokenizer)), self._style.note, is_context_free(self._tokenizer))
 
     def prompt_ids(self, prompt: str, turns: Sequence[Turn] = (), thinking: str = "auto") -> tuple[int, ...]:
         return prompt_ids(self._tokenizer, prompt, turns, switched(self._tokenizer, self._style, thinking))
@@ -97,7 +97,7 @@ class LocalTokenizer:
         return dict(self._tokenizer.get_vocab())
 
 
-def adds_alike(tokenizer: PreTrainedTokenizerBase) -> bool:
+def is_context_free(tokenizer: PreTrainedTokenizerBase) -> bool:
     """Return whether each token adds the same bytes in any context."""
     backend = getattr(tokenizer, "backend_tokenizer", None)
     return (backend is not None and isinstance(backend.decoder, ByteLevel) and isinstance(backend.model, BPE)
@@ -123,7 +123,7 @@ class TokenPieceCache(dict[int, Piece]):
 
     def overrides(self, start: int = 0) -> TokenTextOverrides | None:
         """Return the overrides of a run that begins at position ``start``; None if tokens always add their pieces."""
-        if self._tokenizer.facts().adds_alike:
+        if self._tokenizer.facts().is_context_free:
             return None
         return TokenTextOverrides(self._detokenizer, self.__getitem__, start)
 

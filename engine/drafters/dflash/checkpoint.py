@@ -94,7 +94,7 @@ COMPANIONS: Mapping[str, str] = MappingProxyType({
     "top_k": "selector_rank"})
 NEUTRAL = (("partial_rotary_factor", 1.0), ("sample_from_anchor", False))
 # What a config.json may hold besides the fields of a Qwen3 model without changing what is computed.
-SILENT = frozenset({"block_size", "dflash_config", "num_target_layers", "quantization_config", "is_causal"})
+IGNORED_FIELDS = frozenset({"block_size", "dflash_config", "num_target_layers", "quantization_config", "is_causal"})
 
 
 def recognises(values: Mapping[str, Any]) -> bool:
@@ -158,18 +158,18 @@ def drafter_config(folder: Path, block_size: int | None = None) -> Qwen3Config:
     configured = {name: value for name, value in {**values, **inside}.items() if value is not None}
     configured |= {"block_size": block_size} if block_size else {}
     options = kinds.checked(folder, family, configured).model_dump()
-    unplaced = fields.without_place(values, Qwen3Config, SILENT | family.model_fields.keys()) | {
+    unread = fields.unread_fields(values, Qwen3Config, IGNORED_FIELDS | family.model_fields.keys()) | {
         name: value for name, value in inside.items() if name not in {*family.model_fields, CAUSAL}}
     note = fields.ignored_note(folder, {
-        name: value for name, value in unplaced.items()
-        if not (name in COMPANIONS and kinds.off(unplaced.get(COMPANIONS[name])))
+        name: value for name, value in unread.items()
+        if not (name in COMPANIONS and kinds.is_switched_off(unread.get(COMPANIONS[name])))
         and (name, value) not in (("projector_type", kind or "dflash"), *NEUTRAL)})
     config = Qwen3Config(**{key: value for key, value in values.items() if key not in ("auto_map", "dflash_config")})
     config.draft_vocab_size = values.get("draft_vocab_size") or config.vocab_size
     config.block_size = options["block_size"]
     causal = inside.get(CAUSAL, True if options.get("causal_head") else None)
     config.dflash_config = {
-        **options, "note": note, "kind": kind, "turns_neighbours": fields.turns_neighbours(unplaced),
+        **options, "note": note, "kind": kind, "turns_neighbours": fields.turns_neighbours(unread),
         "causal": causal if values.get("is_causal") is None else values["is_causal"],
         "ar_approximation": options.get("treeflash_config", {}).get("ar_approximation")}
     options, vocabulary = config.dflash_config, config.vocab_size

@@ -20,7 +20,7 @@ from huggingface_hub.utils import _xet
 
 from engine.checkpoints import sources
 from engine.checkpoints.files import display_name
-from engine.checkpoints.memory import Opening
+from engine.checkpoints.memory import LoadContext
 from engine.checkpoints.sources import DownloadProgress, LocalModel, fetch_weights, look_up
 from engine.errors import CancellationError, RigError
 from engine.machine.progress import ReportProgress, ignore_progress
@@ -270,7 +270,7 @@ def test_a_named_rig_is_fetched_says_its_commits_and_what_is_damaged_in_the_cach
     hub.offer("Qwen/Qwen3-8B", write_short(tmp_path / "target", "Qwen3-8B"))
     hub.offer(DRAFTER, write_short_dflash(tmp_path / "drafter", "Qwen3-8B"))
     told: list[str] = []
-    rig = load_rig("qwen3-8b", "float32", opening=Opening(lambda message, share: told.append(message)))
+    rig = load_rig("qwen3-8b", "float32", context=LoadContext(lambda message, share: told.append(message)))
     assert any("Qwen/Qwen3-8B" in message for message in told) and rig.name == rig.opened_as == "qwen3-8b"
     commit = pair_of("qwen3-8b").drafters[0].partition("@")[2]
     assert rig.card.revisions == {"target": "Qwen/Qwen3-8B@b968826d9c46", "drafter": f"{DRAFTER}@{commit[:12]}"}

@@ -9,7 +9,7 @@ import torch
 from transformers import AutoConfig, AutoModelForCausalLM
 
 from engine.checkpoints.loading import causal_config
-from engine.checkpoints.memory import ALONE, balanced, device_map_of, spread
+from engine.checkpoints.memory import DEFAULT_CONTEXT, balanced, device_map_of, spread
 from engine.errors import RigError
 from engine.models.device import gpus_of
 from engine.serving import rigs
@@ -49,7 +49,7 @@ def gpus(monkeypatch: pytest.MonkeyPatch, *free: int) -> None:
 
 
 def gpu_of_modules(folders: list[Path]) -> dict[str, int]:
-    return dict(device_map_of(folders, causal_config(folders[0]), storage_of("float32"), CUDA, ALONE))
+    return dict(device_map_of(folders, causal_config(folders[0]), storage_of("float32"), CUDA, DEFAULT_CONTEXT))
 
 
 def test_what_fits_on_one_gpu_stays_there_and_every_other_module_has_a_gpu(

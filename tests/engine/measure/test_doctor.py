@@ -113,7 +113,7 @@ class Forgetful(DFlashDrafter):
 
 @pytest.mark.parametrize(("change", "kind", "name", "advice"), [
     (reverse_taps, DFlashDrafter, "taps", "layers "),
-    (take_a_word_for_the_mask, DFlashDrafter, "mask token", "block"),
+    (take_a_word_for_the_mask, DFlashDrafter, "mask token", "token 3"),
     (rotate_by_another_base, DFlashDrafter, "rope", "10000"),
     (turn_the_wrong_pairs, DFlashDrafter, "rope", "neighbours"),
     (None, MaskedRoot, "slot 0", "mask token"), (None, Forgetful, "draft", "model")])

@@ -16,11 +16,11 @@ import torch
 
 import app
 from engine.checkpoints import memory
-from engine.checkpoints.memory import Opening
+from engine.checkpoints.memory import LoadContext
 from engine.errors import CancellationError, RequestError, RigError
 from engine.lab.reading import Reading, reading_of
 from engine.measure import instruments
-from engine.measure.instruments import LiveInstruments, LiveLaboratory, held_bytes, open_beside
+from engine.measure.instruments import LiveInstruments, LiveLaboratory, open_beside, weight_bytes
 from engine.records import PromptRequest, Sampling
 from engine.requests.admission import Admission
 from engine.serving import rigs
@@ -183,7 +183,7 @@ def test_what_does_not_fit_beside_the_running_rig_is_said_and_that_one_stays(
     assert told == ["Reading the weights of qwen …", "Reading the drafters …"]
     assert isinstance(rig.source, Rig)
     models = [rig.source.target.model, rig.source.drafters["drafter"].model]  # type: ignore[attr-defined]
-    held = held_bytes(rig.source)
+    held = weight_bytes(rig.source)
     assert held == 2 * sum(value.numel() for model in models for value in model.parameters())
     monkeypatch.setattr(memory, "free_bytes", lambda device: held + 100_000)
     admission = Admission()
@@ -204,9 +204,10 @@ def test_a_gpu_says_by_itself_what_is_free(monkeypatch: pytest.MonkeyPatch) -> N
     text: Any = SimpleNamespace(num_hidden_layers=1, num_attention_heads=1, num_key_value_heads=1, head_dim=1,
                                 hidden_size=1, max_position_embeddings=64)
     storage = storage_of("bfloat16")
-    memory.check_memory(1000, text, storage, torch.device("cuda"), Opening(held_bytes=10**12))
+    memory.check_memory(1000, text, storage, torch.device("cuda"), LoadContext(other_rig_bytes=10**12))
     with pytest.raises(RigError, match=r"0\.0 GB.*old"):
-        memory.check_memory(1000, text, storage, torch.device("cpu"), Opening(beside="old", held_bytes=10**12))
+        memory.check_memory(1000, text, storage, torch.device("cpu"),
+                            LoadContext(other_rig="old", other_rig_bytes=10**12))
 
 
 def test_cancelled_nothing_more_is_read_and_no_memory_is_a_sentence(

@@ -17,7 +17,7 @@ from pytest import MonkeyPatch
 from torch import Tensor, nn
 
 from engine.models.level_product import CompiledProduct
-from engine.models.packed_linear import GROUP, HIGHEST, Levels, PackedHead, PackedInt4, PackedLinear
+from engine.models.packed_linear import GROUP, MAX_LEVEL, Levels, PackedHead, PackedInt4, PackedLinear
 
 # The instructions that oneDNN and torch may use, and how many rows a block has on such a processor.
 FAMILIES = {
@@ -38,7 +38,7 @@ def random_weight(outputs: int, inputs: int) -> Tensor:
 
 
 def random_levels(outputs: int, inputs: int) -> Levels:
-    numbers = torch.randint(0, HIGHEST + 1, (outputs, inputs // GROUP, GROUP)).float()
+    numbers = torch.randint(0, MAX_LEVEL + 1, (outputs, inputs // GROUP, GROUP)).float()
     return Levels(numbers, torch.randn(outputs, inputs // GROUP, 2).bfloat16())
 
 

@@ -100,7 +100,7 @@ def test_what_is_held_of_a_weight_is_what_the_prediction_reads_and_less_than_the
     assert levels is not None
     tensors = vars(PRODUCTS[kind](levels)).values()
     assert sum(one.nbytes for one in tensors if isinstance(one, Tensor)) == PACKED_BYTES * weight.numel()
-    assert storage_of(FOUR_BITS).besides >= max(PACKED_BYTES, weight.itemsize), "a finer weight is held twice"
+    assert storage_of(FOUR_BITS).extra_bytes >= max(PACKED_BYTES, weight.itemsize), "a finer weight is held twice"
 
 
 @pytest.mark.parametrize("kind", PRODUCTS)

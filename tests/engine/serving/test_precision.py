@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from engine.checkpoints.memory import ALONE, Opening
+from engine.checkpoints.memory import DEFAULT_CONTEXT, LoadContext
 from engine.errors import RigError
 from engine.records import PromptRequest, Request, Sampling
 from engine.requests.rig_names import AUTO_DTYPE
@@ -112,7 +112,7 @@ def test_plain_decoding_and_trees_run_in_one_dtype(kept: Path, monkeypatch: pyte
 
 def dtype_chosen(wanted: str = AUTO_DTYPE) -> str:
     """For the demo rig's target on a CPU."""
-    return precision.precision(wanted, DEMO_TARGET, torch.device("cpu"), ALONE, DEMO).dtype
+    return precision.precision(wanted, DEMO_TARGET, torch.device("cpu"), DEFAULT_CONTEXT, DEMO).dtype
 
 
 def test_it_is_measured_once_and_again_where_nothing_can_be_read_or_written(
@@ -134,7 +134,7 @@ def test_something_is_told_before_products_are_compiled(kept: Path, monkeypatch:
     steps = Mock()
     monkeypatch.setattr(precision, "in_four_bits", Mock(return_value=True))
     monkeypatch.setattr(precision, "compiled_layers", steps.compile)
-    precision.precision(AUTO_DTYPE, DEMO_TARGET, torch.device("cpu"), Opening(steps.report), DEMO)
+    precision.precision(AUTO_DTYPE, DEMO_TARGET, torch.device("cpu"), LoadContext(steps.report), DEMO)
     assert [step[0] for step in steps.method_calls][:2] == ["report", "compile"]
 
 

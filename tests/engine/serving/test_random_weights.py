@@ -9,7 +9,7 @@ import torch
 from transformers import AutoModelForCausalLM
 
 from engine.checkpoints import memory
-from engine.checkpoints.memory import ALONE
+from engine.checkpoints.memory import DEFAULT_CONTEXT
 from engine.commands.program import main
 from engine.errors import RigError
 from engine.records import PromptRequest, Request
@@ -47,7 +47,7 @@ def test_a_shape_with_smaller_layers_decodes_with_finite_logits(name: str) -> No
         "hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads", "num_key_value_heads",
         "head_dim", "vocab_size")}}
     shape = replace(SHAPES[name], target=sizes, taps=(0, 1))
-    target, drafter = random_models(shape, storage_of("bfloat16"), CPU, ALONE)
+    target, drafter = random_models(shape, storage_of("bfloat16"), CPU, DEFAULT_CONTEXT)
     assert target.model.dtype == drafter.model.fc.weight.dtype == torch.bfloat16
     tied = target.embedding.weight.data_ptr() == target.head.weight.data_ptr()
     assert tied == shape.target["tie_word_embeddings"]
