@@ -160,7 +160,7 @@ interface RunValue {
 /** The lines of a run as they arrive, several at a time, until the signal ends it. */
 type RunLines = (signal: AbortSignal) => AsyncIterable<import("./types.d.ts").StreamLine[]>;
 
-/** A run's figures at its budget; `speed` is null if it is withheld, `printed` how every view prints it. */
+/** A run's figures at its budget. `speed`: null if its speed-up is withheld, and then `doubt` says why; `printed`: as every view prints it. */
 interface RunPoint {
   method: string;
   run: string;
@@ -170,6 +170,7 @@ interface RunPoint {
   tau: number;
   speed: number | null;
   printed: string;
+  doubt?: string;
   machine: string;
   /** What it was asked with, its text, the seconds until its first round, and the share of its tokens that were drafted. */
   options?: Setting;

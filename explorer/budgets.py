@@ -54,7 +54,7 @@ class MeasuredCurve(TypedDict):
 
 class BudgetForecast(TypedDict):
     """Predicted τ and speed at other budgets, from ``rounds`` sampled rounds. ``plain``: plain decoding's tokens/s (0
-    if unknown). ``withheld``: why there is no speed."""
+    if unknown). ``withheld``: why there is no speed, or why it is not to be compared."""
 
     budgets: list[int]
     rounds: int
@@ -96,29 +96,28 @@ class Budgets:
         """Predict τ and speed of {"run", "live": whether it goes on} at every budget.
 
         Speeds follow from the measured cost of passes, scaled so that the curve goes through the run's own speed,
-        measured beside plain decoding or over its rounds so far. No speed-up is predicted if the run's own is withheld,
-        and no speed if the cost curve contradicts it."""
+        measured beside plain decoding or else over its rounds; none is predicted if the cost curve contradicts that."""
         run = str(query.get("run"))
         trace = self._trace_of(run)
         curve = self._curve(run, trace, bool(query.get("live")))
         view: BudgetForecast = {
             "budgets": list(curve.budgets), "rounds": len(curve.kept), "tau": None, "speed": None, "plain": 0.0,
             "withheld": "", "measured": measured_curve(trace.header, self._sweep_of(trace.header))}
-        measured = self._speed_of(run)
-        if trace.header.curve and measured and not measured["withheld"]:
+        compared = self._speed_of(run)
+        measured = compared if compared and not compared["withheld"] else {}
+        if trace.header.curve and measured:
             view["measured"] = recorded_curve(trace.header, float(measured["plain_speed"]))
         if not len(curve.kept):  # what a text repeats is left out too
             return view
         view["tau"], (cost, view["withheld"]) = _band(curve.tau), self._cost(trace)
-        if measured.get("withheld"):
-            view["withheld"] = measured["withheld"]
-        elif cost and (own := modelled_speed(trace, cost)) is None:
+        if cost and (own := modelled_speed(trace, cost)) is None:
             view["withheld"] = "No round was timed alone, so no speed is predicted."
         elif cost and own:
             view["withheld"] = own.curve_problem(measured.get("ratio", 0.0))
             speed = float(measured["speed"]) if measured else own.measured
             view["plain"] = float(measured["plain_speed"]) if measured else own.predicted_plain * speed / own.predicted
             view["speed"] = None if view["withheld"] else _band(curve.speed(cost, speed / own.predicted))
+        view["withheld"] = compared.get("withheld") or view["withheld"]
         return view
 
     def _curve(self, run: str, trace: Trace, live: bool) -> BudgetCurve:

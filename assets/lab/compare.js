@@ -11,9 +11,9 @@ import { TextPanel } from "../stage/text.js";
 
 /** @import * as types from "../types.d.ts" */
 /** A run whose figures are shown.
- *  @typedef {Pick<Stage, "figuresBeforeRepetition" | "figures" | "rounds" | "header" | "withheld"> & { speed: { text: string },
+ *  @typedef {Pick<Stage, "figuresBeforeRepetition" | "figures" | "rounds" | "header" | "withheld"> & { speed: { text: string, doubt: string },
  *    speedup: Pick<PrintedSpeed, "ratio" | "times"> & { speed: string } | null }} Shown */
-/** `value`: null if it is not compared. @typedef {{ name: string, value: number | null, text: string }} ComparedFigure */
+/** `value`: null if it is not compared; `doubt`: why. @typedef {{ name: string, value: number | null, text: string, doubt: string }} ComparedFigure */
 
 const SIDES = ["first", "second", "third", "fourth"];
 
@@ -101,18 +101,19 @@ class Side {
     const plain = measuredBeside ? { speed: measuredBeside.plain_speed, ratio: 1, times: "1×" } : null;
     const { figuresBeforeRepetition, figures, rounds, header, withheld } = stage;
     const allComparable = others.every((other) => comparable(stage.header, other.stage.header));
-    const shown = { figuresBeforeRepetition, figures, rounds, header, withheld, speedup: plain || stage.speedup, speed: plain ? { text: plain.speed } : stage.speed };
-    return FIGURES.map(({ name, value, text }) => ({ name, value: allComparable ? value(shown) : null, text: text(shown) }));
+    const shown = { figuresBeforeRepetition, figures, rounds, header, withheld, speedup: plain || stage.speedup, speed: plain ? { text: plain.speed, doubt: "" } : stage.speed };
+    return FIGURES.map(({ name, value, text }) => (
+      { name, value: allComparable ? value(shown) : null, text: text(shown), doubt: name === "tokens/s" ? shown.speed.doubt : "" }));
   }
 
   /** Draws the figures and marks those that are the best of all runs. @param {ComparedFigure[]} figures @param {ComparedFigure[][]} others */
   drawFigures(figures, others) {
-    this.figures.replaceChildren(...figures.map(({ name, value, text }, place) => {
+    this.figures.replaceChildren(...figures.map(({ name, value, text, doubt }, place) => {
       const item = html("div", "");
       const rivals = others.map((other) => other[place].value);
       const best = value !== null && rivals.length > 0 && rivals.every((rival) => rival !== null && value > rival);
-      html("dd", best ? "is-better" : "", item, best ? `${text} ▲` : text);
-      html("dt", "", item, name);
+      html("dd", best ? "is-better" : doubt && "is-doubtful", item, best ? `${text} ▲` : text);
+      html("dt", "", item, doubt ? `${name}, ${doubt}` : name);
       return item;
     }));
   }

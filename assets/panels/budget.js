@@ -2,22 +2,21 @@
 
 import { button, group, html, oneAtATime, methodStyle, path, put, render, roundTicks, throttled, text, textWidth, write } from "../shared/ink.js";
 import { DrawnPanel, placeIn } from "./panel.js";
-import { counted, letterOf, machineOf, rateText, usedOf } from "../shared/round.js";
+import { counted, letterOf, machineOf, rateText, speedText, usedOf } from "../shared/round.js";
 import { define } from "../shared/define.js";
 
 const MAX_NODES = 1024; // at the right end of the axis
-const EDGE = { left: 38, right: 14, top: 8, bottom: 20, between: 14 };
+const EDGE = { left: 38, right: 14, top: 14, bottom: 20, between: 17 };
 const TICKS = [0, 1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024];
 const MIN_TICK_DISTANCE = 27; // pixels
 const LAST_TICK_WIDTH = 86; // pixels: the last number has a unit
 const Z_80_PERCENT = 1.28; // standard deviations that hold 80 % of a normal distribution
 const FONT = "10.5px system-ui, sans-serif";
-const LAB_NAME = "lab's prompts";
 const REFRESH_MS = 900; // between two forecasts of a run in progress
 /** The two drawings, one above the other: a figure, its words, and its value for plain decoding (0: measured).
  *  @typedef {{ name: "tau" | "speed", label: string, plain: number }} Plot */
 /** @type {Plot[]} */
-const PLOTS = [{ name: "tau", label: "τ", plain: 1 }, { name: "speed", label: "tokens/s", plain: 0 }];
+const PLOTS = [{ name: "tau", label: "τ, tokens per round", plain: 1 }, { name: "speed", label: "tokens/s", plain: 0 }];
 
 // The position of a budget on the axis, from 0 to 1: plain decoding, then a step for each power of two.
 export function axisPosition(/** @type {number} */ budget) {
@@ -40,17 +39,39 @@ export function interpolate(budgets, values, budget) {
   return values[after - 1] + share * (values[after] - values[after - 1]);
 }
 
+/** The prediction, scaled so that it goes through what the run measured at its own budget.
+ *  @template {BudgetForecast} Forecast @param {Forecast} forecast @param {Pick<RunPoint, "budget" | "tau" | "speed" | "printed">} own @returns {Forecast} */
+export function throughOwnPoint(forecast, own) {
+  /** @param {BudgetForecast["tau"]} band @param {number} value */
+  const scaled = (band, value) => {
+    const factor = band && value ? value / interpolate(forecast.budgets, band.mean, own.budget) : 1;
+    const by = (/** @type {number[]} */ values) => values.map((one) => one * factor);
+    return band && { mean: by(band.mean), low: by(band.low), high: by(band.high) };
+  };
+  return { ...forecast, tau: scaled(forecast.tau, own.tau), speed: scaled(forecast.speed, drawnSpeed(own)) };
+}
+
+/** A run's speed as it is drawn, also if its speed-up is withheld. @param {Pick<RunPoint, "speed" | "printed">} point */
+const drawnSpeed = ({ speed, printed }) => speed ?? Number(printed);
+
+/** @param {RunPoint} point @param {Plot["name"]} name */
+const valueOf = (point, name) => (name === "tau" ? point.tau : drawnSpeed(point));
+
+/** Words at the right of a point, or at the left if there is no room; under the curve that goes through it.
+ *  @param {string} words @param {number} x @param {number} y @param {number} budget */
+const besidePoint = (words, x, y, budget) => (budget > 64 ? text("cp-budget-title is-end", words, x - 8, y + 14) : text("cp-budget-title", words, x + 8, y + 14));
+
 /** The budget with the highest measured, or else predicted, speed; null if there is neither.
  *  @param {BudgetForecast} forecast */
 export function fastestOf(forecast) {
   const { budgets, speed, plain } = forecast.measured ?? forecast;
   if (!speed || !budgets.length) return null;
-  const at = speed.mean.indexOf(Math.max(...speed.mean));
-  return { budget: budgets[at], mean: speed.mean[at], low: speed.low[at], high: speed.high[at], pays: speed.mean[at] > plain };
+  const best = speed.mean.indexOf(Math.max(...speed.mean));
+  return { budget: budgets[best], mean: speed.mean[best], low: speed.low[best], high: speed.high[best], plain, pays: speed.mean[best] > plain };
 }
 
 /** What was measured at other budgets, unless it is of other prompts and the run's own speed lies outside its interval.
- *  @param {BudgetForecast} forecast @param {number} budget @param {number | null} speed of the run */
+ *  @param {BudgetForecast} forecast @param {number} budget @param {number} speed of the run */
 export function comparableCurve({ measured }, budget, speed) {
   if (!measured || measured.prompts === 1 || !speed) return measured;
   const { budgets, speed: { low, high } } = measured;
@@ -92,7 +113,8 @@ const measuredUpTo = ({ measured }) => (measured?.prompts === 1 ? Math.max(...me
  *  @param {BudgetForecast} forecast @param {number} chosen */
 export function wordsAt(forecast, chosen) {
   const measured = chosen <= measuredUpTo(forecast) ? forecast.measured : null;
-  const { budgets, tau, speed } = measured ?? forecast;
+  const { budgets, tau, speed: known } = measured ?? forecast;
+  const speed = forecast.withheld && !measured ? null : known;
   if (!tau || chosen < 1) return { short: "", more: "" };
   /** @param {number[]} values */
   const at = (values) => interpolate(budgets, values, chosen);
@@ -104,12 +126,25 @@ export function wordsAt(forecast, chosen) {
 }
 
 /** @param {RunPoint} point @param {string} withheld */
-const measuredWords = ({ budget, tau, speed, printed }, withheld) => (
-  { short: `${counted(budget, "node")}: τ ${tau.toFixed(2)}${speed ? `, ${printed} tokens/s` : ""}`, more: `Measured in this run. ${withheld}` });
+const measuredWords = (point, withheld) => ({ short: pointWords(point), more: `Measured in this run. ${withheld}` });
 
-/** The name of the lab's curve, beside its last point or, if there is no room, above it.
- *  @param {number} budget @param {number} x @param {number} y */
-const labName = (budget, x, y) => (budget > 64 ? text("cp-budget-title is-end", LAB_NAME, x, y - 8) : text("cp-budget-title", LAB_NAME, x + 6, y + 4));
+/** @param {RunPoint} point */
+const pointWords = (point) => [`${counted(point.budget, "node")}: τ ${point.tau.toFixed(2)}`, speedText(point)].filter(Boolean).join(", ");
+
+/** The fastest budget in words. Of other prompts only the ratio to plain decoding is said; a run that is itself the fastest, or was
+ *  made at that budget, has its own figure.
+ *  @param {NonNullable<ReturnType<typeof fastestOf>>} best @param {BudgetForecast["measured"]} measured @param {RunPoint} own */
+export function fastestWords(best, measured, own) {
+  const lab = measured !== null && measured.prompts > 1;
+  const isOwn = !lab && own.speed !== null && own.speed > best.plain && (own.budget === best.budget || own.speed > best.high);
+  const setting = isOwn ? counted(own.budget, "node") : best.pays ? counted(best.budget, "node") : "plain decoding";
+  const range = lab && best.plain ? `${(best.low / best.plain).toFixed(1)} to ${(best.high / best.plain).toFixed(1)} times plain decoding` : `${rateText(best.low)} to ${rateText(best.high)} tokens/s`;
+  const how = measured ? `Measured on ${counted(measured.prompts, "prompt")}, ${measured.where}, ${measured.date}` : "Predicted";
+  const title = `${how}: ${counted(best.budget, "node")}, ${range}`;
+  if (lab) return { words: `Fastest on the lab's prompts: ${setting}${best.pays && best.plain ? `, ${(best.mean / best.plain).toFixed(1)} times plain` : ""}`, title };
+  const speed = isOwn ? own.printed : rateText(best.pays ? best.mean : best.plain);
+  return { words: `Fastest${measured || isOwn ? "" : " predicted"}: ${setting}, ${speed} tokens/s`, title };
+}
 
 class BudgetPanel extends DrawnPanel {
   width = 0;
@@ -133,7 +168,7 @@ class BudgetPanel extends DrawnPanel {
     }).observe(this.figuresBox);
     this.resetButton = button(this.figuresBox, "↺", "Show the tree as it was run", () => stage.tryBudget(null));
     this.useButton = button(this.figuresBox, "Use", "Put this node budget into the bar", () => {
-      const best = this.forecast && fastestOf(this.forecast);
+      const best = this.advice && fastestOf(this.advice);
       if (best) stage.emit("budget", best.budget);
     });
     this.refreshForecast = oneAtATime(() => this.fetchForecast());
@@ -198,7 +233,8 @@ class BudgetPanel extends DrawnPanel {
     const own = this.currentPoint(header);
     if (this.answer?.run !== stage.value.run) this.answer = null;
     if (!this.answer || !stage.live) this.refreshForecast(); // what it was made from may have changed while nobody saw it
-    this.forecast = this.answer && { ...this.answer, measured: comparableCurve(this.answer, own.budget, own.speed) };
+    const { answer } = this;
+    this.forecast = answer && throughOwnPoint({ ...answer, measured: comparableCurve(answer, own.budget, drawnSpeed(own)) }, own);
     const ticked = stage.overlaidRuns.map((point, place) => ({ ...point, pin: letterOf(place) }));
     const others = stage.ownRuns.filter(({ run, machine }) => machine === own.machine && run !== own.run && !ticked.some((one) => one.run === run));
     const points = [...others, own, ...ticked];
@@ -207,7 +243,7 @@ class BudgetPanel extends DrawnPanel {
     const words = `${short}. ${more}`;
     put(this.figuresLine, { title: words });
     write(this.figuresLine, short); // first: the drawings begin below it
-    this.drawFastest(own.speed ?? 0);
+    this.drawFastest(own);
     this.history = historyOf(stage.roundsBeforeRepetition);
     this.setSize(this.width, this.height);
     put(this.canvas, { "aria-valuenow": this.chosen, "aria-valuetext": words });
@@ -219,22 +255,26 @@ class BudgetPanel extends DrawnPanel {
   currentPoint(header) {
     const { figuresBeforeRepetition: { tau }, speed } = this.stage;
     const used = usedOf(header, this.stage.rounds);
-    return { run: this.stage.value.run, machine: machineOf(header), method: header.method, budget: header.drafters.length ? used : 0, tau, speed: speed.value, printed: speed.text };
+    return { run: this.stage.value.run, machine: machineOf(header), method: header.method, budget: header.drafters.length ? used : 0, tau, speed: speed.value, printed: speed.text, doubt: speed.doubt };
+  }
+
+  // What the flag goes by: a forecast of this run, or what the lab measured on its prompts if the run's speed is withheld.
+  get advice() {
+    const { forecast, answer } = this;
+    return forecast && answer && (!forecast.speed || forecast.withheld) ? { ...forecast, speed: null, measured: answer.measured } : forecast;
   }
 
   // The fastest budget in words, with a button that takes it unless the run is faster already.
-  drawFastest(/** @type {number} */ speed) {
-    const best = this.forecast && fastestOf(this.forecast);
+  drawFastest(/** @type {RunPoint} */ own) {
+    const { advice } = this;
+    const best = advice && fastestOf(advice);
     this.fastestLine.hidden = !best;
-    this.useButton.hidden = !best?.pays || best.budget === this.chosen || speed > best.high;
+    this.useButton.hidden = !best?.pays || best.budget === this.chosen || (own.speed ?? 0) > best.high;
     if (!best) return;
-    const { measured } = this.forecast ?? {};
-    const where = !measured ? " predicted" : measured.prompts > 1 ? " on the lab's prompts" : "";
-    const setting = best.pays ? counted(best.budget, "node") : "plain decoding";
-    const speedThere = best.pays ? best.mean : measured?.plain ?? this.plainSpeed();
-    write(this.fastestLine, `Fastest${where}: ${setting}, ${rateText(speedThere)} tokens/s`);
-    const how = measured ? `Measured on ${counted(measured.prompts, "prompt")}, ${measured.where}, ${measured.date}` : "Predicted";
-    put(this.fastestLine, { title: `${how}: ${counted(best.budget, "node")}, ${rateText(best.low)} to ${rateText(best.high)} tokens/s` });
+    const { measured } = advice ?? {};
+    const { words, title } = fastestWords(best, measured ?? null, own);
+    write(this.fastestLine, words);
+    put(this.fastestLine, { title });
   }
 
   plainSpeed() {
@@ -254,10 +294,10 @@ class BudgetPanel extends DrawnPanel {
     const { forecast } = this;
     const { [name]: curve, budgets = [], measured } = forecast ?? {};
     const predicted = forecast && curve ? [...budgets.keys()].filter((at) => budgets[at] > measuredUpTo(forecast)) : [];
-    const maximum = 1.06 * Math.max(...points.map((point) => point[name] || 0), plain, ...(this.stage.withheld ? [] : this.history[name]), ...predicted.map((at) => curve?.mean[at] ?? 0), ...(measured?.[name].high ?? []));
+    const maximum = 1.06 * Math.max(...points.map((point) => valueOf(point, name)), plain, ...this.history[name], ...predicted.map((at) => curve?.mean[at] ?? 0), ...(measured?.[name].high ?? []));
     const axis = this.budgetAxis(low, place === 1);
-    const title = place ? text("cp-budget-title is-end", label, this.width - EDGE.right, low - tall + 4)
-      : text("cp-budget-title", label, EDGE.left + 4, low - tall + 4);
+    const isLab = measured && measured.prompts > 1;
+    const title = text("cp-budget-title is-end", isLab && place ? `${label}, dotted on the lab's prompts` : label, this.width - EDGE.right, low - tall - 4);
     if (!maximum) return [...axis, title, text("is-mid", this.whyEmpty(), (EDGE.left + this.width) / 2, low - tall / 2)];
     const y = (/** @type {number} */ value) => low - tall * Math.min(value / maximum, 1);
     /** @param {string} look @param {number} height */
@@ -270,18 +310,17 @@ class BudgetPanel extends DrawnPanel {
     if (curve) {
       const along = (/** @type {number[]} */ values) => predicted.map((at) => `${this.x(budgets[at])},${y(values[at])}`);
       marks.push(path("cp-budget-band", `M${along(curve.low).join("L")}L${along(curve.high).reverse().join("L")}Z`),
-        path("cp-budget-curve", `M${along(curve.mean).join("L")}`));
+        path(`cp-budget-curve ${place && forecast?.withheld ? "is-doubtful" : ""}`, `M${along(curve.mean).join("L")}`));
     }
     if (measured) {
       const { mean, low: from, high: to } = measured[name];
       const { style } = methodStyle(this.round.method);
-      const look = `cp-budget-swept ${measured.prompts > 1 ? "is-lab" : ""}`;
+      const look = `cp-budget-swept ${isLab ? "is-lab" : ""}`;
       const at = measured.budgets.map((budget) => this.x(budget).toFixed(1));
       marks.push(path(look, `M${mean.map((value, place) => `${at[place]},${y(value).toFixed(1)}`).join("L")}`, { style }),
         path(look, from.map((value, place) => `M${at[place]},${y(value).toFixed(1)}V${y(to[place]).toFixed(1)}`).join(""), { style }));
-      if (measured.prompts > 1 && name === "speed") marks.push(labName(measured.budgets.at(-1) ?? 0, Number(at.at(-1)), y(mean.at(-1) ?? 0)));
     }
-    return [...marks, ...points.flatMap((point) => (point[name] ? this.pointMarks(point, name, y) : [])), title];
+    return [...marks, ...points.flatMap((point) => (valueOf(point, name) ? this.pointMarks(point, name, y) : [])), title];
   }
 
   whyEmpty() {
@@ -306,20 +345,22 @@ class BudgetPanel extends DrawnPanel {
 
   /** A measured run; of the one that is shown, also how its figure came about.
    *  @param {RunPoint & { pin?: string }} point @param {Plot["name"]} name @param {(value: number) => number} y @returns {Mark[]} */
-  pointMarks({ run, method, budget, tau, speed, printed, title, pin }, name, y) {
-    const fast = speed ? `${printed} tokens/s` : "its speed-up is withheld";
-    const words = `${title || "this run"}: ${counted(budget, "node")}, τ ${tau.toFixed(2)}, ${fast}, measured`;
-    const [x, down] = [this.x(budget), y((name === "tau" ? tau : speed) ?? 0)];
+  pointMarks(point, name, y) {
+    const { run, method, budget, speed, doubt, title, pin } = point;
+    const words = `${title || "this run"}: ${pointWords(point)}, measured`;
+    const [x, down] = [this.x(budget), y(valueOf(point, name))];
     const { style, mark } = methodStyle(method);
+    const doubtful = name === "speed" && speed === null;
     /** @type {Mark[]} */
-    const marks = [["path", { class: `cp-budget-point ${title ? "" : "is-own"}`, d: mark, style, transform: `translate(${x.toFixed(1)} ${down.toFixed(1)})` },
+    const marks = [["path", { class: `cp-budget-point ${doubtful ? "is-doubtful" : title ? "" : "is-own"}`, d: mark, style, transform: `translate(${x.toFixed(1)} ${down.toFixed(1)})` },
       [["title", {}, words]]]];
     if (pin) marks.push(text("cp-budget-pin", pin, x + 6, down - 5));
     if (run !== this.stage.value.run) return marks;
     const { low, high, [name]: soFar } = this.history;
     const upright = (/** @type {number[]} */ [from, to]) => `M${x.toFixed(1)},${y(from).toFixed(1)}V${y(to).toFixed(1)}`;
     if (name === "tau") marks.unshift(path("cp-budget-range", upright([low, high]), { style }));
-    if (soFar.length && speed) marks.unshift(path("cp-budget-trail", upright(soFar), { style }));
+    if (soFar.length) marks.unshift(path(`cp-budget-trail ${doubtful ? "is-doubtful" : ""}`, upright(soFar), { style }));
+    if (doubtful && doubt) marks.push(besidePoint(doubt, x, down, budget));
     return marks;
   }
 

@@ -241,6 +241,11 @@ export function rateText(/** @type {number} */ rate) {
   return rounded.toFixed(Math.max(0, 2 - Math.floor(Math.log10(rounded))));
 }
 
+/** A run's speed as every view prints it; "" if it is unknown. @param {Pick<RunPoint, "speed" | "printed" | "doubt">} point */
+export function speedText({ speed, printed, doubt = "not compared" }) {
+  return printed && `${printed} tokens/s${speed === null ? `, ${doubt}` : ""}`;
+}
+
 // The figures of some rounds: engine time alone, the root of each round included in τ. Speed is that of the rounds
 // whose time is known; rounds that were shared with other runs include the waiting.
 export function figuresOf(/** @type {Round[]} */ rounds) {

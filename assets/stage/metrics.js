@@ -2,38 +2,52 @@
 // arithmetic: tokens per round ÷ the cost of a round = the speed-up.
 
 import { html, write } from "../shared/ink.js";
-import { counted } from "../shared/round.js";
+import { counted, figuresOf, rateText } from "../shared/round.js";
 
-/** `text`: formats the figure from the run, its comparison with plain decoding and the shown round; "" if it is unknown.
+/** `text`: formats the figure; "" if it is unknown.
  *  @typedef {{ name: string, label: string, note: string, title: string, compared?: boolean,
- *    text: (run: RunFigures, speedup: PrintedSpeed | null, round: Round, stage: Stage) => string }} Figure */
+ *    text: (covered: Covered, round: Round, stage: Stage) => string }} Figure */
+
+/** The rounds that the figures cover: of a run that is played at reading speed those up to the shown one, else all.
+ *  @typedef {{ run: RunFigures, speedup: PrintedSpeed | null, speed: Stage["speed"], rounds: string, scope: string, extent: string }} Covered
+ *  @param {Pick<Stage, "following" | "live" | "current" | "rounds" | "figuresBeforeRepetition" | "speedup" | "speed" | "repetition">} stage
+ *  @returns {Covered} */
+export function coveredBy({ following, live, current, rounds, figuresBeforeRepetition, speedup, speed, repetition }) {
+  const last = current >= rounds.length - 1;
+  if (!following || last) {
+    const [scope, extent] = repetition ? ["before it repeats", `${repetition.round} before it repeats`] : ["", last || live ? "" : "the whole run"];
+    return { run: figuresBeforeRepetition, speedup, speed, rounds: String(rounds.length), scope, extent };
+  }
+  const run = figuresOf(rounds.slice(0, current + 1));
+  return { run, speedup: null, speed: { text: rateText(run.tokensPerSecond), value: null, doubt: "" }, rounds: `${current + 1}`, scope: "so far", extent: "so far" };
+}
 
 /** @type {Figure[]} */
 const FIGURES = [
   { name: "tau", label: "tokens per round", note: "τ",
     title: "τ: tokens added per round, the root included. Plain decoding has τ = 1.",
-    text: (run, speedup) => (speedup ? speedup.tau : run.tau.toFixed(2)) },
+    text: ({ run, speedup }) => speedup?.tau ?? run.tau.toFixed(2) },
   { name: "cost", label: "a plain pass's time", note: "drafting included", compared: true,
     title: "Time of a round divided by that of a plain pass: more rows take longer, and drafting takes time. It is tokens per round divided by the speed-up.",
-    text: (run, speedup) => (speedup ? `${speedup.cost}×` : "") },
+    text: ({ speedup }) => (speedup ? `${speedup.cost}×` : "") },
   { name: "gain", label: "plain decoding's speed", note: "measured", compared: true,
     title: "Tokens per second divided by plain decoding's, measured after the run, interleaved, on the same prompt, machine and precision. One prompt; the lab measures over many.",
-    text: (run, speedup) => (speedup ? speedup.times : "") },
+    text: ({ speedup }) => speedup?.times ?? "" },
   { name: "accepted", label: "accepted", note: "per round",
     title: "Drafted tokens that the target accepted, per round: τ without the root.",
-    text: (run) => run.accepted.toFixed(2) },
+    text: ({ run }) => run.accepted.toFixed(2) },
   { name: "speed", label: "tokens/s", note: "engine time",
     title: "Tokens per second of engine time; prompt and network excluded. After the comparison: the speed measured beside plain decoding. For shared rounds, time spent waiting counts.",
-    text: (run, speedup, round, stage) => stage.speed.text },
+    text: ({ speed }) => speed.text },
   { name: "rounds", label: "rounds", note: "",
     title: "Rounds so far. Each is one draft and one pass of the target.",
-    text: (run, speedup, round, stage) => String(stage.rounds.length) },
+    text: ({ rounds }) => rounds },
   { name: "first", label: "to first token", note: "",
     title: "Time to the first token. Text of earlier turns is reused from the cache.",
-    text: (run, speedup, round, stage) => `${(stage.run.end?.prefill_seconds ?? 0).toFixed(2)} s` },
+    text: (covered, round, stage) => `${(stage.run.end?.prefill_seconds ?? 0).toFixed(2)} s` },
   { name: "round", label: "kept this round", note: "",
     title: "Tokens kept in this round, rows verified for them, and the round's engine time.",
-    text: (run, speedup, round) => String(round.keep.length) },
+    text: (covered, round) => String(round.keep.length) },
 ];
 
 /** Sums over a run whose server does not report rounds: `accepted` of `drafted` tokens, in about `passes`. null for all other runs.
@@ -64,49 +78,45 @@ export function metrics(stage, parent) {
     const number = html("dd", "cs-number", item);
     return { figure, item, number, note: html("small", "", html("dt", "", item, figure.label), figure.note) };
   });
-  // The figures cover the whole run so far, whichever round is shown.
   const draw = () => {
-    const { header, figuresBeforeRepetition: run, speedup, run: { end } } = stage;
-    const sums = reportedSums(stage, run);
+    const { header, run: { end } } = stage;
+    const covered = coveredBy(stage);
+    const { run, speedup, speed } = covered;
+    const sums = reportedSums(stage, stage.figures);
     const hasNoSpeedup = !header?.drafters.length || Boolean(sums);
-    const notes = notesOf(stage);
+    const notes = notesOf(stage, covered);
+    const looks = { gain: speedup ? `is-${speedup.outcome}` : "", speed: speed.doubt ? "is-noted is-doubtful" : run.shared > 0 ? "is-noted" : "" };
     for (const { figure, item, number, note } of items) {
       const { name, title, text } = figure;
       const shown = (sums && reportedFigure(name, sums))
-        || { title, text: stage.round ? text(run, speedup, stage.round, stage) : "", note: notes[name] || figure.note };
+        || { title, text: stage.round ? text(covered, stage.round, stage) : "", note: notes[name] || figure.note };
       item.hidden = (figure.compared && (hasNoSpeedup || (name === "cost" && !speedup))) || (name === "first" && !end?.prefill_seconds);
       item.title = shown.title;
       number.hidden = !shown.text; // the note says why
       write(number, shown.text);
       write(note, shown.note);
-      item.classList.toggle("is-slow", name === "gain" && speedup?.outcome === "slower");
-      item.classList.toggle("is-fast", name === "gain" && speedup?.outcome === "faster");
-      item.classList.toggle("is-noted", name === "speed" && (run.shared > 0 || stage.slowed));
+      item.className = `cs-metric cs-metric-${name} ${name in looks ? looks[/** @type {"gain" | "speed"} */ (name)] : ""}`;
     }
   };
   stage.on("lines round mode run compared", draw);
   draw();
 }
 
-/** Returns the notes under the figures of this run, by name. @param {Stage} stage @returns {Record<string, string>} */
-function notesOf(stage) {
-  const { round, rounds, header, repetition, figuresBeforeRepetition: run, speedup, comparing, run: { end } } = stage;
-  const scope = repetition ? "before it repeats" : "";
+const clock = (/** @type {RunFigures} */ { shared, rounds }) => (shared ? `shared ${shared} of ${rounds} rounds` : "engine time");
+
+// The story has the sentence.
+const whyNoSpeedup = (/** @type {Stage} */ { withheld, comparing, figures }) => (
+  withheld ? "withheld" : comparing.endsWith("…") ? comparing : figures.shared ? "not compared" : "not measured");
+
+/** Returns the notes under the figures of this run, by name. @param {Stage} stage @param {Covered} covered @returns {Record<string, string>} */
+function notesOf(stage, { run, speedup, speed: { doubt }, scope, extent }) {
+  const { round, rounds, header, run: { end } } = stage;
   const duration = round === stage.trial.round ? "predicted" : `${(1000 * (round?.spent ?? 0)).toFixed(1)} ms`;
-  const whyNoSpeedup = stage.withheld ? "withheld" : comparing.endsWith("…") ? comparing : run.shared ? "not compared" : "not measured"; // the story has the sentence
   return {
-    tau: scope, accepted: scope, gain: speedup ? speedup.range : whyNoSpeedup,
+    tau: scope, accepted: scope, gain: speedup?.range ?? (scope === "so far" ? "after the run" : whyNoSpeedup(stage)),
     round: round ? `of ${counted(round.n, "row")}, ${duration}` : "",
     first: `${Math.round((100 * (end?.cached ?? 0)) / (rounds[0]?.start || 1))} % of the prompt from the cache`,
-    rounds: repetition ? `${repetition.round} before it repeats` : "",
-    speed: header?.method === "served" ? "as it arrived here" : speedNote(stage),
+    rounds: extent,
+    speed: header?.method === "served" ? "as it arrived here" : speedup ? "beside plain decoding" : doubt || scope || clock(run),
   };
-}
-
-/** How the printed speed was measured. @param {Stage} stage */
-function speedNote({ speedup, slowed, repetition, figuresBeforeRepetition: { shared, rounds } }) {
-  if (speedup) return "beside plain decoding";
-  if (slowed) return "on a busy machine";
-  if (repetition) return "before it repeats";
-  return shared ? `shared ${shared} of ${rounds} rounds` : "engine time";
 }

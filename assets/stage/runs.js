@@ -6,7 +6,7 @@
 
 import { action, button, bytesOf, html, methodColour, methodMark, write } from "../shared/ink.js";
 import { knownRun } from "../shared/lines.js";
-import { counted, letterOf, machineOf, settingOf, textOf, usedOf } from "../shared/round.js";
+import { counted, letterOf, machineOf, settingOf, speedText, textOf, usedOf } from "../shared/round.js";
 import { Stage } from "./stage.js";
 
 const STORE = "canopy-runs";
@@ -27,15 +27,16 @@ export function runPoint(stage, header) {
   const { value: { run }, run: { end }, rounds, figures, figuresBeforeRepetition: { tau }, speed } = stage;
   const shown = rounds.slice(0, MAX_ROUNDS);
   return {
-    run, title: settingOf(header), method: header.method, prompt: header.prompt, budget: usedOf(header, rounds), tau, speed: speed.value, printed: speed.text,
+    run, title: settingOf(header), method: header.method, prompt: header.prompt, budget: usedOf(header, rounds), tau, speed: speed.value, printed: speed.text, doubt: speed.doubt,
     machine: machineOf(header), options: header.options, answer: textOf(stage.run), first: end?.prefill_seconds ?? 0, drafted: 1 - rounds.length / figures.tokens,
     lengths: shown.map(({ keep }) => keep.length), spent: shown.map(({ spent }) => Number(spent.toPrecision(4))),
   };
 }
 
 /** The figures of an answer, small. @param {RunPoint} point */
-export function figuresText({ title, tau, printed, first = 0, drafted = 0 }) {
-  return [title, `τ ${tau.toFixed(2)}`, printed && `${printed} tokens/s`, first > 0 && `first token after ${first.toFixed(2)} s`,
+export function figuresText(point) {
+  const { title, tau, first = 0, drafted = 0 } = point;
+  return [title, `τ ${tau.toFixed(2)}`, speedText(point), first > 0 && `first token after ${first.toFixed(2)} s`,
     drafted > 0 && `${Math.round(100 * drafted)} % drafted`].filter(Boolean).join(" · ");
 }
 
@@ -114,7 +115,7 @@ export class RunList {
     const point = { ...runPoint(stage, header), lengths: undefined, spent: undefined }; // read anew when it is ticked
     const before = stage.ownRuns.find((one) => one.run === run);
     if (before?.state === state && before.printed === point.printed && before.speed === point.speed) return;
-    stage.overlaidRuns = stage.overlaidRuns.map((one) => (one.run === run ? { ...one, tau: point.tau, speed: point.speed, printed: point.printed } : one));
+    stage.overlaidRuns = stage.overlaidRuns.map((one) => (one.run === run ? { ...one, tau: point.tau, speed: point.speed, printed: point.printed, doubt: point.doubt } : one));
     this.store((runs) => {
       const old = runs.find((one) => one.run === run);
       Object.assign(point, { state, starred: old?.starred });

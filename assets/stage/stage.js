@@ -142,13 +142,13 @@ export class Stage extends EventEmitter {
     return this.repetition ? this.rounds.slice(0, this.repetition.round) : this.rounds;
   }
 
-  // Tokens per second, {text: as printed, value: as drawn}: measured interleaved with plain decoding, or else by the run's
-  // own clock; the value is null if the speed-up is withheld.
+  // Tokens per second, {text: as printed, value: to compare, doubt}: measured interleaved with plain decoding, or else by the
+  // run's own clock; if the speed-up is withheld, the value is null and the doubt says why in two words.
   get speed() {
-    const { speedup, comparison, figuresBeforeRepetition } = this;
-    if (speedup) return { text: speedup.speed, value: Number(speedup.speed) };
-    const text = (this.withheld && comparison?.speed.speed) || rateText(figuresBeforeRepetition.tokensPerSecond);
-    return { text, value: this.withheld ? null : figuresBeforeRepetition.tokensPerSecond };
+    const { speedup, comparison, figuresBeforeRepetition: { tokensPerSecond }, withheld } = this;
+    if (speedup) return { text: speedup.speed, value: Number(speedup.speed), doubt: "" };
+    if (!withheld) return { text: rateText(tokensPerSecond), value: tokensPerSecond, doubt: "" };
+    return { text: comparison?.speed.speed || rateText(tokensPerSecond), value: null, doubt: this.slowed ? "busy machine" : "not compared" };
   }
 
   // Why a compared run has no speed-up, or "".

@@ -59,7 +59,7 @@ def test_a_slower_run_says_so_and_what_would_help(watched: Watched, address: str
     run_with(page, SLOWER, OTHERS, GPU)
     use = page.get_by_role("button", name="Use auto up to 64 nodes: 1.30×")
     use.wait_for(state="visible")
-    assert page.locator(".cs-metric-gain.is-slow").count() == 1
+    assert page.locator(".cs-metric-gain.is-slower").count() == 1
     plainly = page.locator(".cs-plainly")
     for at, gain in (("1.21", "1.65×"), ("1.42", "1.40×"), ("3", "0.67×")):  # what if a pass cost less: τ over the cost
         plainly.get_by_role("slider").fill(at)
@@ -93,7 +93,7 @@ def test_what_is_withheld_is_no_win_until_it_is_measured_again(page: Any) -> Non
     again = page.get_by_role("button", name="Measure again")
     again.wait_for(state="visible")
     assert "It was busy." in page.locator(".cs-plainly").inner_text()
-    assert page.locator(".cs-metric-gain.is-fast").count() == 0
+    assert page.locator(".cs-metric-gain.is-faster").count() == 0
     speed = page.locator(".cs-metric-speed .cs-number")
     assert "busy" in page.locator(".cs-metric-speed small:visible").inner_text()
     assert speed.inner_text() == "97.1" and page.evaluate(f"{STAGE}.ownRuns[0].speed") is None

@@ -98,7 +98,7 @@ def test_predicted_speeds_go_through_the_measured_one_however_busy_the_machine_w
     assert (np.diff(seconds) > -1e-5).all(), "more nodes take no less time"
 
 
-def test_no_speed_is_predicted_from_passes_that_do_not_fit_what_was_measured_or_if_it_is_withheld() -> None:
+def test_no_speed_is_predicted_from_passes_that_do_not_fit_what_was_measured() -> None:
     trace = scripted_trace("ddtree", 32)
     own = modelled_speed(trace, forged(AMX))
     assert own
@@ -109,8 +109,12 @@ def test_no_speed_is_predicted_from_passes_that_do_not_fit_what_was_measured_or_
     assert view["speed"] is None and view["tau"] and f"{ratio:.1f} times" in view["withheld"]
     view = speed_of(trace, replace(forged(AMX), plain_ms=300.0), {})
     assert view["speed"] is None and f"{tau(trace.rounds):.1f} times" in view["withheld"], "no tree can reach that"
-    view = speed_of(trace, forged(AMX), {"withheld": "It was busy."})
-    assert (view["speed"], view["plain"], view["withheld"]) == (None, 0.0, "It was busy.")
+
+
+def test_a_run_whose_speed_is_withheld_keeps_the_prediction_that_it_had_before() -> None:
+    trace = scripted_trace("ddtree", 32)
+    before, view = (speed_of(trace, forged(AMX), measured) for measured in ({}, {"withheld": "It was busy."}))
+    assert before["speed"] and view == {**before, "withheld": "It was busy."}
 
 
 def test_a_recording_shows_its_own_curve_in_the_speeds_of_its_plain_decoding() -> None:

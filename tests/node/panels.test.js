@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { budgetAtPosition, comparableCurve, fastestOf, interpolate, axisPosition, wordsAt } from "../../assets/panels/budget.js";
+import { budgetAtPosition, comparableCurve, fastestOf, fastestWords, interpolate, axisPosition, throughOwnPoint, wordsAt } from "../../assets/panels/budget.js";
 import { edgesOf } from "../../assets/panels/cache.js";
 import { probability } from "../../assets/shared/ink.js";
 import { changesOf, columnsOf, linesInto, shownOf } from "../../assets/panels/lattice.js";
@@ -121,11 +121,29 @@ test("numbers are never rounded to nothing or to certainty", () => {
 test("the fastest budget is that of what was measured, else predicted, and flagged if it beats plain decoding", () => {
   const band = (mean) => ({ mean, low: mean.map((value) => value - 5), high: mean.map((value) => value + 5) });
   const forecast = { budgets: [1, 4, 16], tau: null, speed: band([60, 75, 40]), plain: 62, rounds: 9, withheld: "" };
-  assert.deepEqual(fastestOf(forecast), { budget: 4, mean: 75, low: 70, high: 80, pays: true });
+  assert.deepEqual(fastestOf(forecast), { budget: 4, mean: 75, low: 70, high: 80, plain: 62, pays: true });
   assert.equal(fastestOf({ ...forecast, plain: 80 }).pays, false);
   assert.equal(fastestOf({ ...forecast, speed: null }), null);
   const measured = { budgets: [2, 8], speed: band([66, 50]), plain: 70 };
-  assert.deepEqual(fastestOf({ ...forecast, measured }), { budget: 2, mean: 66, low: 61, high: 71, pays: false });
+  assert.deepEqual(fastestOf({ ...forecast, measured }), { budget: 2, mean: 66, low: 61, high: 71, plain: 70, pays: false });
+});
+
+test("the prediction goes through what the run measured, also if its speed-up is withheld", () => {
+  const band = (mean) => ({ mean, low: mean, high: mean });
+  const forecast = { budgets: [2, 8], tau: band([1.2, 1.8]), speed: band([60, 50]), plain: 70 };
+  const own = { budget: 2, tau: 1.6, speed: null, printed: "90" };
+  near(throughOwnPoint(forecast, own).tau.mean[1], 2.4);
+  assert.deepEqual(throughOwnPoint(forecast, own).speed.mean, [90, 75]);
+});
+
+test("a flag is never slower than the run at its budget, and of other prompts only the ratio is said", () => {
+  const best = { budget: 2, mean: 78.8, low: 70, high: 85, plain: 60, pays: true };
+  const own = { budget: 2, speed: 91.5, printed: "91.5" };
+  assert.match(fastestWords(best, null, own).words, /2 nodes, 91\.5 tokens/);
+  assert.match(fastestWords(best, null, { ...own, budget: 8 }).words, /8 nodes, 91\.5 tokens/);
+  assert.match(fastestWords(best, null, { ...own, speed: null }).words, /predicted: 2 nodes, 78\.8 tokens/);
+  const lab = fastestWords({ ...best, mean: 1030, plain: 343 }, { prompts: 12, where: "", date: "" }, own);
+  assert.match(lab.words, /lab's prompts: 2 nodes, 3\.0 times plain$/);
 });
 
 test("what was measured on other prompts stands beside a run whose speed lies within its interval", () => {

@@ -9,6 +9,7 @@ import { header } from "./rounds.js";
 test("a turn is told by its setting, τ, speed, first token and share of drafted tokens, as far as they are known", () => {
   const point = { title: "ddtree, 3 nodes", tau: 2.5, printed: "40.1", first: 0.123, drafted: 0.6 };
   assert.equal(figuresText(point), "ddtree, 3 nodes · τ 2.50 · 40.1 tokens/s · first token after 0.12 s · 60 % drafted");
+  assert.match(figuresText({ ...point, speed: null, doubt: "busy machine" }), /40\.1 tokens\/s, busy machine/);
   assert.equal(figuresText({ title: "autoregressive", tau: 1, printed: "" }), "autoregressive · τ 1.00");
 });
 

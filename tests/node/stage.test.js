@@ -133,11 +133,11 @@ test("a second header begins the run anew", () => {
 test("one speed is printed: the server's if there is one, and none is drawn if that is withheld", () => {
   const stage = shown(0, 1);
   for (const one of stage.rounds) Object.assign(one, { seconds: { verify: 0.02 }, spent: 0.02 });
-  assert.deepEqual(stage.speed, { text: "100", value: 100 });
+  assert.deepEqual(stage.speed, { text: "100", value: 100, doubt: "" });
   stage.setComparison("a", { state: "ended", speed: { withheld: "", speed: "113", plain_speed: "50.2", times: "2.3×" } });
-  assert.deepEqual([stage.speed, stage.withheld], [{ text: "113", value: 113 }, ""]);
+  assert.deepEqual([stage.speed, stage.withheld], [{ text: "113", value: 113, doubt: "" }, ""]);
   stage.setComparison("a", { state: "ended", speed: { withheld: "Busy.", speed: "97.1", plain_speed: "", times: "" } });
-  assert.deepEqual([stage.speed, stage.withheld, stage.speedup], [{ text: "97.1", value: null }, "Busy.", null]);
+  assert.deepEqual([stage.speed, stage.withheld, stage.speedup], [{ text: "97.1", value: null, doubt: "not compared" }, "Busy.", null]);
   for (const [state, again, slowed] of [["ended", true, true], ["interrupted", true, false], ["ended", false, false]]) {
     stage.setComparison("a", { state, speed: { withheld: "Busy.", again, speed: "97.1" } });
     assert.equal(stage.slowed, slowed);

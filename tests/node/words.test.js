@@ -4,6 +4,7 @@ import { test } from "node:test";
 
 import { curvesOf } from "../../assets/lab/curves.js";
 import { fasterSetting } from "../../assets/stage/cheaper.js";
+import { coveredBy } from "../../assets/stage/metrics.js";
 import { canMeasureAgain, slowdownReason } from "../../assets/stage/slowdown.js";
 import { round } from "./rounds.js";
 
@@ -17,6 +18,16 @@ test("no run that was slower than plain decoding goes without a sentence", () =>
   assert.ok(said("slower", [{ pace: "auto", rounds: 40, drafted: 3 }]).includes("auto"), "which would have decoded plainly");
   const withheld = { speedup: null, withheld: "Too few rounds." };
   assert.deepEqual([slowdownReason({ ...withheld, mode: "workbench" }), slowdownReason({ ...withheld, mode: "story" })], ["Too few rounds.", ""]);
+});
+
+test("while a run is played all its figures are those of the rounds up to the shown one, else of the whole run", () => {
+  const rounds = [1, 3, 4].map((kept) => ({ keep: Array(kept).fill(0), spent: 0.5, seconds: { verify: 0.5 } }));
+  const stage = { rounds, current: 1, following: true, live: false, speedup: { tau: "2.67" }, speed: { text: "5.3" }, figuresBeforeRepetition: { tau: 8 / 3 }, repetition: null };
+  const { run, rounds: count, speed, speedup } = coveredBy(stage);
+  assert.deepEqual([run.tau, count, speed.text, speedup], [2, "2", "4.00", null]);
+  for (const other of [{ following: false }, { current: 2 }]) {
+    assert.deepEqual([coveredBy({ ...stage, ...other }).rounds, coveredBy({ ...stage, ...other }).speed], ["3", stage.speed]);
+  }
 });
 
 test("a run is measured again if that may help, and only there", () => {
