@@ -29,15 +29,15 @@ from engine.requests.admission import Admission
 from engine.requests.limits import shown
 from engine.requests.rig_names import EMBEDDED_RIG, NAMED, from_hub, is_address, server_address
 from engine.texts.process import shared_process
-from explorer.bundle import ASSETS, opening_page
+from explorer.bundle import ASSETS, startup_page
 from explorer.follow import Follow
-from explorer.opening import Listening, serve_at_once
 from explorer.recordings import Library, recorded_rig, shipped
 from explorer.rig import CurrentRig, Instruments, Source
 from explorer.rig_choice import RigChoice, loading
 from explorer.runs import RunLog
 from explorer.security.gate import MAX_PATH_LENGTH, frame_origin, proxy_address
 from explorer.shared import SharedRuns
+from explorer.startup import Listening, serve_at_once
 
 if TYPE_CHECKING:
     import gradio as gr
@@ -143,7 +143,7 @@ def free_memory() -> None:
 
 
 def library(opened: Path | None, rig: str) -> Library:
-    """The recordings that the command line names, then the shipped ones, first those of the rig."""
+    """Return the recordings that the command line names, then the shipped ones, first those of the rig."""
     named = [] if opened is None else shipped(opened) if opened.is_dir() else [opened]
     return Library([*named, *shipped(ASSETS / "traces", rig)])
 
@@ -158,19 +158,20 @@ def follow_of(args: argparse.Namespace) -> Follow | None:
 
 
 def shared_of(args: argparse.Namespace) -> SharedRuns | None:
-    """The folder of shared runs, if there is to be one."""
+    """Return the folder of shared runs, if there is to be one."""
     return SharedRuns(args.shared) if args.shared else None
 
 
 def may_choose(args: argparse.Namespace) -> bool:
-    """Whether another rig may be chosen in the page: strangers do not get to fill the disk or to look for folders."""
+    """Return whether another rig may be chosen in the page: strangers do not get to fill the disk or to look for
+    folders."""
     if args.rig_choice:
         return bool(args.rig_choice == "on")
     return args.host in ("127.0.0.1", "localhost", "::1") or args.auth is not None
 
 
 def why_closed(args: argparse.Namespace) -> str:
-    """Why people may not choose another rig in the page, in a sentence; empty if they may."""
+    """Return why people may not choose another rig in the page, in a sentence; empty if they may."""
     if not may_choose(args):
         return "Another rig cannot be chosen here; whoever runs this page can start it with --rig-choice on."
     missing = [name for name in ("torch", "transformers") if find_spec(name) is None]
@@ -190,11 +191,11 @@ def first_page(args: argparse.Namespace, recordings: Library) -> str:
     followed."""
     first = None if args.auth or args.follow else recordings.first()
     lines = RunLog.recorded(first.name, first.trace, recordings.comparison(first.name)).all_lines() if first else ()
-    return opening_page(lines, args.root_path)
+    return startup_page(lines, args.root_path)
 
 
 def serve_page(args: argparse.Namespace, recordings: Library, listening: Listening) -> Starlette:
-    """The page itself, inside its gate; this imports Gradio."""
+    """Return the page itself, inside its gate; this imports Gradio."""
     app: Starlette = import_module("explorer.page").guarded(*build_page(args, recordings), listening)
     return app
 

@@ -260,7 +260,7 @@ type Setting = import("./types.d.ts").Options;
 type Turns = [role: string, text: string][];
 type RigState = import("./types.d.ts").RigState;
 type VettedPrompt = import("./types.d.ts").VettedPrompt;
-type Recording = import("./types.d.ts").LessonSummary;
+type Recording = import("./types.d.ts").RecordingSummary;
 type Band = import("./types.d.ts").Band;
 /** What a run's drafts would have kept at other budgets, or why that is not known. */
 type BudgetForecast = import("./types.d.ts").BudgetForecast & { error?: string };

@@ -69,7 +69,7 @@ export interface VettedPrompt {
 }
 
 /** How the page lists a recording. */
-export interface LessonSummary {
+export interface RecordingSummary {
   name: string;
   title: string;
   note: string;

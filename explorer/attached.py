@@ -117,7 +117,7 @@ class ServerRun:
         self._seconds.extend([now - self._began] * len(tokens))
 
     def _entries(self, steps: Sequence[ServerStep]) -> Iterator[Line]:
-        """The steps at the end of the text, which join those that were shown."""
+        """Yield the steps at the end of the text, which join those that were shown."""
         reached = len(self._text) - 1 - sum(step.written for step in steps)
         for step in steps:
             tokens = self._text[reached:reached + step.written + 1]
@@ -138,12 +138,12 @@ class ServerRun:
 
 
 def server_of(source: Source) -> Server | None:
-    """The server of a source; None if the source is a rig of this page."""
+    """Return the server of a source; None if the source is a rig of this page."""
     return source.server if isinstance(source, AttachedServer) else None
 
 
 def attach(address: str, report: ReportProgress, client: Client | None = None) -> NoInstruments:
-    """The server at that address in a rig's place; ServerError says why it cannot be one."""
+    """Return the server at that address in a rig's place; ServerError says why it cannot be one."""
     client = client or Client(address)
 
     def report_progress() -> None:

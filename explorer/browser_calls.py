@@ -26,7 +26,7 @@ log = logging.getLogger("canopy")
 
 
 def named_fields(value: Any) -> Mapping[str, Any]:
-    """What was sent, as named fields; RequestError if it is anything else."""
+    """Return what was sent, as named fields; RequestError if it is anything else."""
     if not isinstance(value, Mapping):
         raise RequestError(f"What was asked is {str(value)[:40]!r}; it has to be an object with named fields.")
     return value
@@ -61,7 +61,7 @@ def bar_call(fill: Call) -> Call:
 
 
 def served(calls: Iterable[Call]) -> list[Call]:
-    """The same functions, answering with a response."""
+    """Return the same functions, answering with a response."""
     room = asyncio.Semaphore(MAX_CONCURRENT_LONG_CALLS)
 
     def limited(call: Call) -> Call:
@@ -77,7 +77,7 @@ def served(calls: Iterable[Call]) -> list[Call]:
 
 
 def _response(call: Call, query: Any) -> Response:
-    """The answer as JSON; bytes are JSON already."""
+    """Return the answer as JSON; bytes are JSON already."""
     from gradio.routes import ORJSONResponse  # noqa: PLC0415 - see the top
 
     if not isinstance(value := call(query), bytes):
@@ -87,7 +87,7 @@ def _response(call: Call, query: Any) -> Response:
 
 
 async def _steps(answer: bytes) -> AsyncIterator[bytes]:
-    """A long answer in steps, between which others are answered."""
+    """Yield a long answer in steps, between which others are answered."""
     for begin in range(0, len(answer), STEP):
         yield answer[begin:begin + STEP]
         await asyncio.sleep(0)

@@ -31,8 +31,8 @@ _STYLE_IMPORT = re.compile(r'^@import "([^"]+)";\n', re.MULTILINE)
 
 
 def script(*entries: str) -> str:
-    """A script element with these modules of ``assets/`` and all that they import, whose names TypeScript checks.
-    ValueError for a form of ``import`` or ``export`` that is not used here."""
+    """Return a script element with these modules of ``assets/`` and all that they import, whose names TypeScript
+    checks. ValueError for a form of ``import`` or ``export`` that is not used here."""
     modules = dict[Path, str]()
     for entry in entries:
         _add(ASSETS / entry, modules)
@@ -43,26 +43,26 @@ def script(*entries: str) -> str:
 
 
 def style(sheet: str) -> str:
-    """A style sheet of ``assets/`` with those that it imports in their places."""
+    """Return a style sheet of ``assets/`` with those that it imports in their places."""
     path = ASSETS / sheet
     return _STYLE_IMPORT.sub(lambda line: style(str(path.parent.relative_to(ASSETS) / line[1])), path.read_text("utf8"))
 
 
 def cover() -> str:
-    """What goes first into the head of a page, to show something until its scripts have run."""
+    """Return what goes first into the head of a page, to show something until its scripts have run."""
     return f"<style>{style('stage/cover.css')}</style>{_FROM_START}"
 
 
 def replay_page(title: str, lines: Iterable[bytes], view: str = "") -> str:
-    """A page in one file that replays the run of these lines from disk, without a network. It opens with ``view``, an
-    address that begins with #, unless its own has one."""
+    """Return a page in one file that replays the run of these lines from disk, without a network. It opens with
+    ``view``, an address that begins with #, unless its own has one."""
     begin = f"Canopy.openReplay({_escaped(json.dumps(view))});"
     return _document(f"{title} · Canopy", lines, f"{script(STAGE)}\n<script>{begin}</script>")
 
 
-def opening_page(lines: Iterable[bytes], root_path: str = "") -> str:
-    """What is served until the page itself is built: the run of these lines, with which the page will open too, and a
-    field for a prompt. ``root_path``: see ``Listening``."""
+def startup_page(lines: Iterable[bytes], root_path: str = "") -> str:
+    """Return what is served until the page itself is built: the run of these lines, with which the page will open too,
+    and a field for a prompt. ``root_path``: see ``Listening``."""
     begin = f"<script>Canopy.openFirst({json.dumps(root_path)});</script>"
     return _document("Canopy", lines, f"{script(STAGE)}\n{begin}", cover())
 

@@ -85,7 +85,7 @@ class Comparison:
         return view
 
     def _cost_is_stale(self, trace: Trace, speed: Mapping[str, Any]) -> bool:
-        """Whether the known cost curve contradicts the measured speed-up."""
+        """Return whether the known cost curve contradicts the measured speed-up."""
         cost = self._rig.instruments.known_cost(trace)
         own = modelled_speed(trace, cost) if cost else None
         return bool(cost and (cost.disorder or (own and own.curve_problem(speed["ratio"]))))

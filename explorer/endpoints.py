@@ -23,7 +23,7 @@ from explorer.browser_calls import Call, browser_call, named_fields
 from explorer.claims import PlainComparison
 from explorer.export import export
 from explorer.follow import Follow
-from explorer.recordings import LessonSummary, Library
+from explorer.recordings import Library, RecordingSummary
 from explorer.runs import RunLog, Runner, Runs
 from explorer.security.askers import Requester, current_requester
 from explorer.shared import SharedRuns, with_words
@@ -56,8 +56,8 @@ class Endpoints:
         file is shown as a recording. Raises RequestError if there is none of that name."""
         if shared := self._shared and self._shared.find(name):
             return shared
-        if name in self._library.lessons:
-            return RunLog.recorded(name, self._library.lessons[name].trace, self._library.comparison(name))
+        if name in self._library.recordings:
+            return RunLog.recorded(name, self._library.recordings[name].trace, self._library.comparison(name))
         followed = self._follow.trace(name) if self._follow else None
         if followed or name.startswith(FILE_PREFIX):
             trace = followed or self._runs.trace(name)
@@ -66,8 +66,8 @@ class Endpoints:
         return self._runs.find(name)
 
     def trace_of(self, name: str) -> Trace:
-        if name in self._library.lessons:
-            return self._library.lessons[name].trace
+        if name in self._library.recordings:
+            return self._library.recordings[name].trace
         shared = self._shared and self._shared.find(name)
         followed = self._follow.trace(name) if self._follow else None
         return (shared and shared.trace()) or followed or self._runs.trace(name)
@@ -117,7 +117,8 @@ class Endpoints:
     def publish(self) -> None:
         """Declare the named endpoints for other programs, while the page is being built."""
         api(self._generate, api_name="generate", concurrency_id="engine", concurrency_limit=MAX_PENDING_RUNS)
-        api(self._lessons, api_name="lessons")
+        api(self._recordings, api_name="recordings")
+        api(self._recordings, api_name="lessons")  # its former name
         api(self._trace, api_name="trace")
 
     def _generate(
@@ -157,13 +158,13 @@ class Endpoints:
         finally:
             run.stop()
 
-    def _lessons(self) -> list[LessonSummary]:
-        """The recordings: name, title, note, method, budget, rounds, tau, tokens_per_second, recorded."""
+    def _recordings(self) -> list[RecordingSummary]:
+        """Return the recordings: name, title, note, method, budget, rounds, tau, tokens_per_second, recorded."""
         return self._library.summaries()
 
     def _trace(self, name: str, first: int = 0) -> str:
-        """The trace file of a recording or run, as JSON lines. A long one comes in pieces: ``first`` is the first line
-        of the piece, from 0; the last line of the last one begins with {"end"."""
+        """Return the trace file of a recording or run, as JSON lines. A long one comes in pieces: ``first`` is the
+        first line of the piece, from 0; the last line of the last one begins with {"end"."""
         with _refusal():
             return trace_lines(self.trace_of(str(name)), check_int("The first line", first, 0, MAX_TOKENS))
 

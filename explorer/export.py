@@ -34,7 +34,7 @@ class Download:
 
 
 def rounds_table(trace: Trace) -> pandas.DataFrame:
-    """A row per round: what was verified and kept, the bonus token, μ per drafter, milliseconds per stage."""
+    """Return a row per round: what was verified and kept, the bonus token, μ per drafter, milliseconds per stage."""
     named, rows = pieces_of(trace), list[dict[str, object]]()
     for entry in trace.entries:
         round_ = entry.round
@@ -50,7 +50,7 @@ def rounds_table(trace: Trace) -> pandas.DataFrame:
 
 
 def graphml(round_: Round, named: Mapping[int, Piece]) -> bytes:
-    """A round's draft tree with everything known of each node as attributes; edges lead from parent to child."""
+    """Return a round's draft tree with everything known of each node as attributes; edges lead from parent to child."""
     import networkx  # noqa: PLC0415 - at first use: importing it at the start would delay the page by 0.17 s
 
     def text(token: int) -> str:

@@ -66,7 +66,7 @@ class Follow:
         return [path for _, path in sorted(dated, reverse=True)[:MAX_LISTED]]
 
     def trace(self, name: str) -> Trace | None:
-        """The listed run of that file name, as far as it has been written; None if there is no such file."""
+        """Return the listed run of that file name, as far as it has been written; None if there is no such file."""
         run = self._runs.get(name)
         if run and (known := run.trace()):
             return known
@@ -74,8 +74,8 @@ class Follow:
         return load(paths[0]) if paths else None
 
     async def lines(self) -> AsyncIterator[bytes]:
-        """The lines of the newest run as it grows, as they are sent, then of the next one. Before each of them are the
-        names of the runs in the folder, {"listed"}."""
+        """Yield the lines of the newest run as it grows, as they are sent, then of the next one. Before each of them
+        are the names of the runs in the folder, {"listed"}."""
         if not self._watched:
             self._watched = True
             Thread(target=self._watch, name="follow", daemon=True).start()

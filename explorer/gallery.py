@@ -16,7 +16,7 @@ from engine.lab.speed import rate_text
 from engine.machine.files import replace_file
 from engine.records import Round
 from explorer.bundle import replay_page
-from explorer.recordings import Lesson, LessonSummary, Library, shipped
+from explorer.recordings import Library, Recording, RecordingSummary, shipped
 from explorer.runs import RunLog
 
 COLUMN, ROW, MARGIN = 22, 12, 10  # pixels of a picture
@@ -77,14 +77,14 @@ def picture(round_: Round) -> str:
             f'{"".join(edges + nodes)}</svg>')
 
 
-def card(lesson: Lesson, about: LessonSummary, link: str) -> str:
+def card(recording: Recording, about: RecordingSummary, link: str) -> str:
     """Return the run's entry in the index."""
-    header = lesson.trace.header
+    header = recording.trace.header
     setting = about["method"] + (f", {about['budget']} nodes" if about["budget"] and about["drafters"] else "")
     figures = [f"τ {about['tau']:.2f}" if about["tau"] is not None else "",
                f"{rate_text(about['tokens_per_second'])} tokens/s" if about["tokens_per_second"] else "",
                f"{about['won']} plain decoding" if about["won"] else ""]
-    return (f'<a href="{link}">{picture(best_round(lesson.trace.rounds))}'
+    return (f'<a href="{link}">{picture(best_round(recording.trace.rounds))}'
             f'<h2>{escape(about["title"])}</h2><p class="prompt">{escape(header.prompt[:300])}</p>'
             f'<p class="figures">{escape(" · ".join(filter(None, figures)))}</p>'
             f"<p>{escape(' · '.join(filter(None, [setting, header.rig, header.hardware, header.recorded])))}</p></a>")
@@ -94,13 +94,13 @@ def write_gallery(traces: Path, site: Path, title: str) -> int:
     """Write the site of a folder of traces and return how many runs it shows; FileError if it cannot be written."""
     library = Library(shipped(traces))
     cards = list[str]()
-    for (name, lesson), about in zip(library.lessons.items(), library.summaries(), strict=True):
-        if not lesson.trace.entries:
+    for (name, recording), about in zip(library.recordings.items(), library.summaries(), strict=True):
+        if not recording.trace.entries:
             continue
         link = f"{len(cards) + 1:03d}-{re.sub(r'[^A-Za-z0-9_-]', '-', name)[:80]}.html"
-        run = RunLog.recorded(name, lesson.trace, library.comparison(name))
+        run = RunLog.recorded(name, recording.trace, library.comparison(name))
         replace_file(site / link, replay_page(about["title"], run.all_lines()).encode())
-        cards.append(card(lesson, about, link))
+        cards.append(card(recording, about, link))
     page = (f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><meta name="viewport" '
             f'content="width=device-width, initial-scale=1"><title>{escape(title)}</title><style>{STYLE}</style></head>'
             f"<body><h1>{escape(title)}</h1><main>{''.join(cards)}</main></body></html>\n")

@@ -28,8 +28,7 @@ from explorer.comparison import Comparison
 from explorer.endpoints import Endpoints
 from explorer.follow import Follow
 from explorer.lab.lab import Lab, lab_component
-from explorer.opening import Listening
-from explorer.recordings import TOUR_RECORDING, TOUR_RECORDINGS, Lesson, Library
+from explorer.recordings import TOUR_RECORDING, TOUR_RECORDINGS, Library, Recording
 from explorer.rig import CurrentRig
 from explorer.rig_choice import RigChoice
 from explorer.run_form import Preset, Presets, drafter_dropdown, fitting, names_of, read_presets, titles
@@ -38,6 +37,7 @@ from explorer.runs import Runner, Runs
 from explorer.security.bodies import Calls
 from explorer.security.gate import Gate, hosts_of
 from explorer.shared import SharedRuns
+from explorer.startup import Listening
 from explorer.two_runs import two_runs_call
 
 MAX_SESSIONS = 512  # Gradio remembers the values of all components for each
@@ -53,9 +53,9 @@ MAX_SLIDER_STEP = 11  # steps are 0, then the powers of two to 1,024; larger bud
 
 def build(rig: CurrentRig, library: Library, choice: RigChoice | None = None, results: Path = RESULTS,
           follow: Follow | None = None, shared: SharedRuns | None = None) -> tuple[gr.Blocks, list[Route]]:
-    """The page over the rig that answers and a library of recordings, and the routes of its runs; ``choice`` changes
-    the rig, ``results`` is the file in which the lab keeps what it measured. Raises PresetError if a preset cannot be
-    run."""
+    """Return the page over the rig that answers and a library of recordings, and the routes of its runs; ``choice``
+    changes the rig, ``results`` is the file in which the lab keeps what it measured. Raises PresetError if a preset
+    cannot be run."""
     choice, runs = choice or RigChoice(rig, Admission()), Runs()
     endpoints = Endpoints(library, runs, runner := Runner(rig, runs, choice.admission), follow, shared)
     trace_of = endpoints.trace_of
@@ -74,7 +74,7 @@ def build(rig: CurrentRig, library: Library, choice: RigChoice | None = None, re
                        "rig: () => trigger('rig', {})});",
             recordings=library.summaries(), vetted=presets.vetted(), opening=first.name if first else "",
             followed=bool(follow), shares=bool(shared),
-            toured=toured if toured in library.lessons else "",
+            toured=toured if toured in library.recordings else "",
             server_functions=served([
                 *endpoints.functions(), *choice.functions(), *comparison.functions(),
                 *Budgets(rig, trace_of, endpoints.speed_of, lab.sweeps.latest_for).functions(),
@@ -87,9 +87,9 @@ def build(rig: CurrentRig, library: Library, choice: RigChoice | None = None, re
 
 
 def guarded(page: gr.Blocks, routes: Sequence[Route], listening: Listening) -> FastAPI:
-    """The page and its routes as an ASGI app that can be reached only through the gate."""
+    """Return the page and its routes as an ASGI app that can be reached only through the gate."""
     def admits(scope: Scope) -> bool:
-        """Whether a request brings a cookie that Gradio gave at a login (gradio 6.31, ``get_current_user``)."""
+        """Return whether a request brings a cookie that Gradio gave at a login (gradio 6.31, ``get_current_user``)."""
         cookies = HTTPConnection(scope).cookies
         names = (f"access-token-{gradio_app.cookie_id}", f"access-token-unsecure-{gradio_app.cookie_id}")
         return listening.auth is None or any(cookies.get(name) in gradio_app.tokens for name in names)
@@ -147,9 +147,9 @@ class Cover:
 class Controls:
     """The bar: what to run and how. It opens with the recording's options, or with those of the first preset."""
 
-    def __init__(self, rig: CurrentRig, offered: Sequence[Preset], lesson: Lesson | None) -> None:
+    def __init__(self, rig: CurrentRig, offered: Sequence[Preset], recording: Recording | None) -> None:
         name = rig.coming.name if rig.coming else rig.instruments.opened_as
-        form = ({"prompt": lesson.trace.header.prompt, **options_of(lesson.trace.header.request)} if lesson
+        form = ({"prompt": recording.trace.header.prompt, **options_of(recording.trace.header.request)} if recording
                 else options_of(offered[0].request))
         first = {**DEFAULTS, **form, **default_setting(name)}
         method = fitting(first["method"], rig.source.methods)
@@ -197,19 +197,20 @@ class Controls:
         self.drafters = gr.Dropdown(label="Drafters", elem_id="canopy-drafters", **drafters)
 
     def setting(self) -> list[Any]:
-        """The components that the lab's recommended setting fills in."""
+        """Return the components that the lab's recommended setting fills in."""
         return [self.method, self.budget, self.split, self.pace]
 
     def inputs(self) -> list[Any]:
-        """The components whose values make a request: one for each option of the bar, in their order."""
+        """Return the components whose values make a request: one for each option of the bar, in their order."""
         return [getattr(self, name) for name in BAR_OPTIONS]
 
     def drafting(self) -> list[Any]:
-        """The components about drafting, hidden for an attached server."""
+        """Return the components about drafting, hidden for an attached server."""
         return [self.steps, self.budget, self.pace, self.split]
 
     def asked(self) -> list[Any]:
-        """The components that a preset or an opened recording fills in: those of ``_values``, and the drafters."""
+        """Return the components that a preset or an opened recording fills in: those of ``_values``, and the
+        drafters."""
         return [*(getattr(self, name) for name in FILLED_OPTIONS), self.drafters]
 
 
@@ -233,8 +234,8 @@ def _update_bar(page: gr.Blocks, controls: Controls, stage: gr.HTML, rig: Curren
         return gr.Dropdown(**drafter_dropdown(rig.source, fitting(method, list(METHODS)), chosen))
 
     def offered(method: str, budget: Any, chosen: Any) -> list[Any]:
-        """What the rig can do, and what it starts with: asked for when a page opens, since the rig may have changed
-        after the page was built, and again when the page's first rig is loaded."""
+        """Return what the rig can do, and what it starts with: asked for when a page opens, since the rig may have
+        changed after the page was built, and again when the page's first rig is loaded."""
         methods = list(rig.source.methods)
         usual = default_setting(rig.instruments.opened_as) if (method, budget) == controls.opened_with else {}
         # a method that can be run stays: a recording may have filled in another by the time that this arrives
@@ -259,8 +260,8 @@ def _update_bar(page: gr.Blocks, controls: Controls, stage: gr.HTML, rig: Curren
         return drafters(method, names_of(chosen))
 
     def adopted(event: gr.EventData) -> list[Any]:
-        """The bar with the settings of a run: the browser sends its header when a recording is opened. Its drafters are
-        chosen if the rig has them."""
+        """Return the bar with the settings of a run: the browser sends its header when a recording is opened. Its
+        drafters are chosen if the rig has them."""
         return [*_values(event._data), drafters(event._data["method"], event._data["drafters"])]
 
     asked, outputs = [controls.method, controls.budget, controls.prompt], [*controls.asked(), controls.preset]

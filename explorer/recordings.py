@@ -28,7 +28,7 @@ TOUR_RECORDINGS = {"smollm2": "smollm2-palindrome"}  # rigs with one of their ow
 log = logging.getLogger("canopy")
 
 
-class LessonSummary(TypedDict):
+class RecordingSummary(TypedDict):
     """How the page lists a recording. Its speed is that of the turns with plain decoding, if that was recorded too,
     else committed tokens over engine time: all stages of all rounds, in shared rounds with the waiting. ``won`` is its
     speed-up if it was faster than plain decoding."""
@@ -49,14 +49,14 @@ class LessonSummary(TypedDict):
 
 
 @dataclass(frozen=True)
-class Lesson:
+class Recording:
     """A recorded run under the name of its file."""
 
     name: str
     trace: Trace
 
-    def summary(self, beside: PlainComparison | None) -> LessonSummary:
-        """How the page lists it, beside a recording of plain decoding if there is one."""
+    def summary(self, beside: PlainComparison | None) -> RecordingSummary:
+        """Describe the recording for the page's list. ``beside``: its comparison with plain decoding."""
         header, rounds = self.trace.header, self.trace.rounds
         known, seconds = known_tau(header, rounds), sum(sum(round_.seconds.values()) for round_ in rounds)
         rate = round(len(committed_ids(rounds)) / seconds, 1) if seconds > 0 else 0.0
@@ -74,53 +74,53 @@ class Library:
     """Recordings by file name. Unreadable files are logged and skipped. The page opens with the first one."""
 
     def __init__(self, paths: Iterable[Path]) -> None:
-        self.lessons: Mapping[str, Lesson] = {lesson.name: lesson for path in paths for lesson in _read(path)}
+        self.recordings: Mapping[str, Recording] = {
+            recording.name: recording for path in paths for recording in _read(path)}
 
-    def summaries(self) -> list[LessonSummary]:
-        """The lessons in the order of the page."""
-        return [lesson.summary(self._comparison(lesson.trace)) for lesson in self.lessons.values()]
+    def summaries(self) -> list[RecordingSummary]:
+        return [recording.summary(self._comparison(recording.trace)) for recording in self.recordings.values()]
 
-    def first(self) -> Lesson | None:
-        return next(iter(self.lessons.values()), None)
+    def first(self) -> Recording | None:
+        return next(iter(self.recordings.values()), None)
 
     def comparison(self, name: str) -> PlainComparison | None:
         """Return the comparison with the recording of plain decoding of the same prompt; None if there is none."""
-        return self._comparison(self.lessons[name].trace) if name in self.lessons else None
+        return self._comparison(self.recordings[name].trace) if name in self.recordings else None
 
     def _comparison(self, trace: Trace) -> PlainComparison | None:
         if not trace.header.drafters or not trace.header.recorded:
             return None
         comparable = _comparable(trace.header)
-        plain = next((other.trace for other in self.lessons.values()
+        plain = next((other.trace for other in self.recordings.values()
                       if not other.trace.header.drafters and _comparable(other.trace.header) == comparable), None)
         return recorded_comparison(trace, plain) if plain else None
 
 
 def _comparable(header: Header) -> tuple[object, ...]:
-    """What two runs must have in common for their speeds to be compared: the machine, and the prompt."""
+    """Return what two runs need in common for a comparison of speeds: machine and prompt."""
     return (header.rig, header.hardware, header.dtype), (
         header.turns, header.prompt, header.request.prompt_ids, header.request.sampling)
 
 
 def name_of(path: Path) -> str:
-    """The name of a recording: its file's, without the ending of a trace."""
+    """Return the name of a recording: its file name without ``.jsonl.gz``."""
     return name_in_utf8(path).removesuffix(".gz").removesuffix(".jsonl")
 
 
-def _read(path: Path) -> list[Lesson]:
+def _read(path: Path) -> list[Recording]:
     try:
-        return [Lesson(name_of(path), load(path))]
+        return [Recording(name_of(path), load(path))]
     except TraceError as error:
         log.warning("A recording is left out. %s", error)
         return []
 
 
 def shipped(folder: Path, rig: str = "") -> list[Path]:
-    """The trace files of a folder: in the order of the rig's own lessons, lessons-RIG.json, of lessons.json, and of
-    those of other rigs; what is in none of them by name."""
+    """List the trace files of a folder: in the order of lessons-RIG.json, of lessons.json and of other rigs' lists, the
+    others by name."""
     listed = sorted(folder.glob("lessons*.json"),
                     key=lambda path: (path.name != f"lessons-{rig}.json", len(path.name), path.name))
-    names = [lesson["name"] for path in listed for lesson in json.loads(path.read_text("utf8"))]
+    names = [recording["name"] for path in listed for recording in json.loads(path.read_text("utf8"))]
     rank = {name: number for number, name in enumerate(names)}
     paths = sorted(path for path in folder.glob("*.jsonl*") if path.is_file() and not path.name.endswith(".part"))
     return sorted(paths, key=lambda path: rank.get(name_of(path), len(rank)))
@@ -137,7 +137,7 @@ class RecordedRun:
         yield from self.trace.lines
 
 
-class Recordings:
+class RecordedSource:
     """A source without a model: it answers with the recording of the same prompt. ``reason`` says why there is none."""
 
     name, hardware, good_at = RECORDINGS, "no model loaded", ""
@@ -158,7 +158,7 @@ class Recordings:
             recorded, plain = trace.header.request, not trace.header.drafters
             return recorded.method != request.method, plain, abs(recorded.budget - request.budget)
 
-        traces = [lesson.trace for lesson in self._library.lessons.values()]
+        traces = [recording.trace for recording in self._library.recordings.values()]
         candidates = [trace for trace in traces if (trace.header.turns, trace.header.prompt.strip()) == (
             request.turns, request.prompt.strip())]
         if not candidates:
@@ -207,5 +207,5 @@ class NoInstruments:
 
 
 def recorded_rig(library: Library, reason: str) -> NoInstruments:
-    """The recordings in a rig's place; ``reason`` says why there is no model."""
-    return NoInstruments(Recordings(library, reason), reason)
+    """Wrap the recordings as a rig; ``reason`` says why there is no model."""
+    return NoInstruments(RecordedSource(library, reason), reason)

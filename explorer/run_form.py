@@ -29,7 +29,8 @@ USUAL_METHOD = "ddtree"  # replaces a method that a rig cannot run
 
 
 def names_of(value: Any) -> list[str]:
-    """The drafters that a value of the list stands for; none for the rig's own choice, or for any other value."""
+    """Return the drafters that a value of the list stands for; none for the rig's own choice, or for any other
+    value."""
     try:
         names = json.loads(value) if isinstance(value, str) and value != USUAL_DRAFTERS else []
     except ValueError:
@@ -38,7 +39,7 @@ def names_of(value: Any) -> list[str]:
 
 
 def drafter_dropdown(source: Source, method: str, names: Sequence[str] = ()) -> dict[str, Any]:
-    """The choices and the value of the list of drafters for a method: the rig's own choice, unless ``names`` are
+    """Return the choices and the value of the list of drafters for a method: the rig's own choice, unless ``names`` are
     others. If a method takes no drafter, or all that the rig has, there is nothing to choose."""
     usual = tuple(source.default_drafters(method))
     count = METHODS[method].drafter_count if method in METHODS else len(usual)  # an attached server drafts as it does
@@ -83,14 +84,15 @@ class Presets:
     by_rig: Mapping[str, Sequence[Preset]]
 
     def for_rig(self, rig: CurrentRig) -> Sequence[Preset]:
-        """The presets of the rig that is being loaded, else of the one that answers; without a rig, those of the
+        """Return the presets of the rig that is being loaded, else of the one that answers; without a rig, those of the
         embedded one, on which the recordings were made."""
         recorded = rig.source.name == RECORDINGS
         name = rig.coming.name if rig.coming else EMBEDDED_RIG if recorded else rig.instruments.opened_as
         return self.by_rig.get(name, self.by_rig[ANY])
 
     def vetted(self) -> dict[str, list[VettedPrompt]]:
-        """The prompts to show, by rig, for the browser. If a rig names none, these are its first ones that draft."""
+        """Return the prompts to show, by rig, for the browser. If a rig names none, these are its first ones that
+        draft."""
         def vetted_of(rig: str, presets: Sequence[Preset]) -> list[VettedPrompt]:
             named = {preset.name: preset for preset in presets}
             first = {preset.name: preset.title for preset in presets if preset.request.budget}
@@ -102,7 +104,7 @@ class Presets:
 
 
 def read_presets(folder: Path) -> Presets:
-    """Every presets file of a folder; PresetError names the first preset that could not be run as it stands."""
+    """Return every presets file of a folder; PresetError names the first preset that could not be run as it stands."""
     return Presets({path.stem.removeprefix("presets-"): _read(path) for path in sorted(folder.glob("presets-*.json"))})
 
 
@@ -123,10 +125,10 @@ def _read(path: Path) -> tuple[Preset, ...]:
 
 
 def titles(presets: Sequence[Preset]) -> list[tuple[str, str]]:
-    """The presets as a list offers them: title and name."""
+    """Return the presets as a list offers them: title and name."""
     return [(preset.title, preset.name) for preset in presets]
 
 
 def fitting(method: str, methods: Sequence[str]) -> str:
-    """The method if the rig can run it, else the usual one, else the rig's last."""
+    """Return the method if the rig can run it, else the usual one, else the rig's last."""
     return next((name for name in (method, USUAL_METHOD) if name in methods), methods[-1])

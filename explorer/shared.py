@@ -30,7 +30,7 @@ INVISIBLE = re.compile(r"[\x00-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2028\u202
 
 
 def with_words(trace: Trace, query: Mapping[str, Any]) -> Trace:
-    """The trace with the ``title`` and ``comment`` that somebody gave it; RequestError if they are too long."""
+    """Return the trace with the ``title`` and ``comment`` that somebody gave it; RequestError if they are too long."""
     words = {}
     for name, maximum in MAX_LENGTHS.items():
         text = str(query.get(name) or "")
@@ -89,7 +89,7 @@ class SharedRuns:
         return name
 
     def find(self, name: str) -> RunLog | None:
-        """The shared run of that name; None for any other name, RequestError if it was deleted or is damaged."""
+        """Return the shared run of that name; None for any other name, RequestError if it was deleted or is damaged."""
         if not NAME.fullmatch(name):
             return None
         run = self._loaded.get(name)

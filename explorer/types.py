@@ -25,7 +25,7 @@ from explorer.lab.race import RaceView
 from explorer.lab.style import style_of
 from explorer.lab.sweeps import SweepProgress
 from explorer.lines import StreamLine
-from explorer.recordings import LessonSummary
+from explorer.recordings import RecordingSummary
 from explorer.rig_choice import RigState
 from explorer.run_form import VettedPrompt
 from explorer.two_runs import TwoRuns
@@ -36,7 +36,7 @@ Options = TypedDict("Options", {name: hint for name, (hint, _) in HINTS.items()}
 Options.__doc__ = "The options of a run, as a program names them; what is left out has its default."
 UNIONS: Mapping[str, Any] = {"StreamLine": StreamLine}
 RECORDS: Sequence[Any] = (  # and all that these and the unions are made of
-    Options, RigState, JobView, VettedPrompt, LessonSummary, BudgetForecast, TwoRuns, LabSetup, LabCurves,
+    Options, RigState, JobView, VettedPrompt, RecordingSummary, BudgetForecast, TwoRuns, LabSetup, LabCurves,
     LabConcurrency, SweepProgress, AcceptanceView, ElsewhereView, PredictionResult, RaceView, DoctorFinding,
     CountersView, ServerSpeed)
 BASIC: Mapping[Any, str] = {
@@ -60,12 +60,12 @@ class Writer:
         self._records: list[Any] = list(RECORDS)
 
     def text(self) -> str:
-        """The whole file."""
+        """Return the whole file."""
         unions = [f"export type {name} = {self.type_of(hint)};\n" for name, hint in UNIONS.items()]
         return "\n".join([BEGINNING, *unions, *self._interfaces()])
 
     def type_of(self, hint: Any) -> str:
-        """The type of a value as JSON has it; TypeError for a hint that has none."""
+        """Return the type of a value as JSON has it; TypeError for a hint that has none."""
         origin, args = get_origin(hint), get_args(hint)
         if hint in BASIC:
             return BASIC[hint]
@@ -106,7 +106,8 @@ class Writer:
 
 
 def methods_module() -> str:
-    """What the browser knows of each method: its summary, whether it drafts and splits its budget, how it looks."""
+    """Return what the browser knows of each method: its summary, whether it drafts and splits its budget, how it
+    looks."""
     facts = {name: {"summary": method.summary, "drafts": method.drafter_count > 0, "splits": len(method.splits) > 1,
                     "color": style_of(name).color, "symbol": style_of(name).symbol} for name, method in METHODS.items()}
     rows = "".join(f"  {name}: {json.dumps(row, ensure_ascii=False)},\n" for name, row in facts.items())

@@ -30,7 +30,7 @@ def test_the_demo_rig_answers_over_the_api(address: str) -> None:
     assert last["state"] == "done" and last["text"].endswith("Answer: 67") and last["tau"] > 2
     trace = loads(client.predict(name=last["run"], api_name="/trace").encode())
     assert len(trace.entries) == last["rounds"] and trace.header.rig == "demo rig"
-    assert client.predict(api_name="/lessons")
+    assert client.predict(api_name="/recordings")
 
 
 @pytest.mark.flaky(reruns=1)  # the client may give up a stream of a busy machine

@@ -53,8 +53,8 @@ def rounds_of_run(trace: Trace) -> Rounds | None:
 
 
 def rounds_at(measured: Sequence[CellResult], nodes: str, line: str) -> Rounds:
-    """The rounds of a curve at that budget, a number or ``auto``, of the first curve if there is none of that name;
-    RequestError if nothing drafted at it."""
+    """Return the rounds of a curve at that budget, a number or ``auto``, of the first curve if there is none of that
+    name; RequestError if nothing drafted at it."""
     found = [(result.cell.setting.line, result) for result in measured
              if result.reading and result.cell.setting.nodes == nodes and result.cell.setting.drafts]
     if not found:
@@ -65,7 +65,7 @@ def rounds_at(measured: Sequence[CellResult], nodes: str, line: str) -> Rounds:
 
 
 def acceptance_view(rounds: Rounds | None) -> AcceptanceView:
-    """The figures of these rounds, without those of single runs."""
+    """Return the figures of these rounds, without those of single runs."""
     if rounds is None:
         return {}
     believed = all(isfinite(length) for reading in rounds.readings for length in reading.expected)
@@ -74,7 +74,7 @@ def acceptance_view(rounds: Rounds | None) -> AcceptanceView:
 
 
 def run_view(trace: Trace) -> AcceptanceView:
-    """All figures of a run."""
+    """Return all figures of a run."""
     parts = anatomy([trace])
     rows = {rank + 1: earned for rank, earned in list(parts.by_rank.items())[:MAX_RANKS]}
     rows_figure = _measured_figure(
@@ -101,13 +101,13 @@ def _dots(name: str, values: Mapping[Any, Measured | CalibrationBin], color: str
 
 
 def _measured_figure(traces: Sequence[Part], summary: str, x: str, y: str) -> Figure | None:
-    """A figure over categories; None if there is nothing to draw."""
+    """Return a figure over categories; None if there is nothing to draw."""
     return figure(traces, summary, xaxis=axis(x, type="category"), yaxis=axis(y, rangemode="tozero"),
                   showlegend=len(traces) > 1) if traces else None
 
 
 def lengths_figure(rounds: Rounds) -> Figure:
-    """The share of rounds by tokens committed, root included (paper 002, Figure 4), with intervals."""
+    """Return the share of rounds by tokens committed, root included (paper 002, Figure 4), with intervals."""
     counts = histogram(rounds.readings)
     total = sum(counts)
     shares = {length: share_of(count, total) for length, count in enumerate(counts, start=1)}
@@ -124,7 +124,7 @@ def lengths_figure(rounds: Rounds) -> Figure:
 
 
 def map_figure(rounds: Rounds) -> Figure:
-    """How often a proposal of each depth and rank was accepted where verification reached it: a heat map with
+    """Return how often a proposal of each depth and rank was accepted where verification reached it: a heat map with
     numbers."""
     cells = [cell for cell in acceptance(rounds.readings) if cell.depth <= DEEPEST]
     ranks = range(min(MAX_RANKS, max((cell.rank for cell in cells), default=0) + 1))
@@ -150,7 +150,7 @@ def map_figure(rounds: Rounds) -> Figure:
 
 
 def _share_text(accepted: int, proposed: int) -> str:
-    """The percentage that was accepted; of a few proposals their numbers, which claim no more than was seen."""
+    """Return the percentage that was accepted; of a few proposals their numbers, which claim no more than was seen."""
     if proposed < FEW:
         return f"{accepted}/{proposed}" if proposed else ""
     return f"{100 * accepted / proposed:.0f}"
@@ -175,7 +175,7 @@ def calibration_figure(rounds: Rounds) -> Figure:
 
 
 def verdict(excess: float | None) -> str:
-    """What the ratio of expected to accepted draft tokens shows about a drafter."""
+    """Return what the ratio of expected to accepted draft tokens shows about a drafter."""
     if excess is None:
         return "had nothing accepted"
     kind = "over-confident" if excess > 1.1 else "under-confident" if excess < 1 / 1.1 else "well calibrated"

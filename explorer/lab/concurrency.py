@@ -48,8 +48,8 @@ class ConcurrencyView(TypedDict):
 
 def concurrency_view(summary: Summary, asked: Sequence[Setting] = (), *, line: str = "",
                      concurrency: int = 1) -> ConcurrencyView:
-    """The view of the curve with that name, else of the one with the largest total. The settings ``asked`` for have
-    their place from the start. ``concurrency`` is the number of requests that is looked at."""
+    """Return the view of the curve with that name, else of the one with the largest total. The settings ``asked`` for
+    have their place from the start. ``concurrency`` is the number of requests that is looked at."""
     curves = {setting.line: setting.curve for setting in asked if setting.drafts}
     totals = {name: max((row.total.median for row in summary.rows if row.setting.curve == curve), default=0.0)
               for name, curve in curves.items()}
@@ -75,13 +75,14 @@ def concurrency_view(summary: Summary, asked: Sequence[Setting] = (), *, line: s
 
 
 def best_of(row: Sequence[Row | None]) -> Row | None:
-    """The cell with the largest total; None if there is none, or if its or the whole row's speed-up is withheld."""
+    """Return the cell with the largest total; None if there is none, or if its or the whole row's speed-up is
+    withheld."""
     best = max((cell for cell in row if cell), key=lambda cell: cell.total.median, default=None)
     return best if best and not best.withheld and not withheld_reason(row) else None
 
 
 def withheld_reason(row: Sequence[Row | None]) -> str:
-    """Why no speed-up of the row is reported; empty if one is."""
+    """Return why no speed-up of the row is reported; empty if one is."""
     reasons = [cell.withheld for cell in row if cell and cell.setting.drafts]
     return reasons[0] if reasons and all(reasons) else ""
 
@@ -94,8 +95,8 @@ def _table_cell(row: Row, best: bool) -> Cell:
 
 
 def heat_figure(line: str, columns: Sequence[str], grid: Grid, concurrency: int) -> Figure:
-    """A cell for each budget and number of requests: its colour and its label are the total tokens/s, a frame marks
-    the best of each number, and ▸ the number that is looked at. What is withheld has no colour."""
+    """Return a cell for each budget and number of requests: its colour and its label are the total tokens/s, a frame
+    marks the best of each number, and ▸ the number that is looked at. What is withheld has no colour."""
     cells = [(x, y, cell) for y, row in enumerate(grid.values()) for x, cell in enumerate(row) if cell]
     bests = [best for row in grid.values() if (best := best_of(row))]
     totals = [[cell.total.median if cell and not (cell.withheld or withheld_reason(row)) else None for cell in row]

@@ -88,7 +88,7 @@ class CurvesFigure(Figure):
 
 def curves_figure(swept: Sequence[CurvePoint], predicted: Sequence[CurvePoint], best: CurvePoint | None,
                   concurrency: int = 1) -> CurvesFigure:
-    """The figure, its tokens per second those of ``concurrency`` requests."""
+    """Return the figure, its tokens per second those of ``concurrency`` requests."""
     points = [*swept, *predicted]
     budgets = sorted({point.setting.budget for point in points if point.setting.pace == FIXED})
     zero = min((budget for budget in budgets if budget), default=2) / 2
@@ -127,7 +127,7 @@ def curves_figure(swept: Sequence[CurvePoint], predicted: Sequence[CurvePoint], 
 
 
 def _lines(points: Iterable[CurvePoint]) -> list[list[CurvePoint]]:
-    """The points of each curve in the order of their budgets; one that is a line across stands alone."""
+    """Return the points of each curve in the order of their budgets; one that is a line across stands alone."""
     def line(point: CurvePoint) -> tuple[str, str]:
         return point.setting.line, label_of(point.setting) if point.setting.pace != FIXED else ""
     ordered = sorted(points, key=lambda point: (*line(point), point.setting.budget))
@@ -135,8 +135,8 @@ def _lines(points: Iterable[CurvePoint]) -> list[list[CurvePoint]]:
 
 
 def _traces(points: list[CurvePoint], place: Callable[[CurvePoint], float], across: list[float]) -> list[Part]:
-    """A curve in both plots: a method against its budgets; plain decoding with a line across, since no budget changes
-    it; ``auto`` with a thin one."""
+    """Return a curve in both plots: a method against its budgets; plain decoding with a line across, since no budget
+    changes it; ``auto`` with a thin one."""
     traces, first = [], points[0]
     paced = first.setting.pace != FIXED
     for plot in PLOTS:
@@ -189,7 +189,7 @@ class CurvesView(TypedDict):
 
 
 def curves_view(summary: Summary, predicted: Sequence[CurvePoint] = ()) -> CurvesView:
-    """The curves of a sweep and of one line of a what-if. What is withheld is drawn without its speed."""
+    """Return the curves of a sweep and of one line of a what-if. What is withheld is drawn without its speed."""
     swept = [CurvePoint(row.setting, row.tau, None if row.withheld else row.total) for row in summary.rows]
     best = next((point for point in swept if summary.best and point.setting == summary.best.setting), None)
     return {"figure": curves_figure(swept, predicted, best, summary.counts[0] if summary.counts else 1),

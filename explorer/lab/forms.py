@@ -51,14 +51,14 @@ class PromptSets:
         return {**self._shipped, **self._uploaded}
 
     def named(self, name: str) -> tuple[Prompt, ...]:
-        """The prompts of a set; RequestError with the names there are."""
+        """Return the prompts of a set; RequestError with the names there are."""
         if name not in self._all:
             raise RequestError(f"There is no prompt set {name[:40]!r}; choose one of {', '.join(self._shipped)}, "
                                "or upload a file.")
         return self._all[name][1]
 
     def origin(self, name: str) -> str:
-        """The source of its prompts that a sweep records: the set's name, or that of the uploaded file."""
+        """Return the source of its prompts that a sweep records: the set's name, or that of the uploaded file."""
         return self._uploaded[name][0] if name in self._uploaded else name
 
     def view(self) -> list[PromptSet]:
@@ -111,12 +111,12 @@ DEFAULT_FORM: SweepForm = {
 
 
 def option(form: Mapping[str, Any], name: str, usual: Any = None) -> Any:
-    """A field that is an option of a run, within the page's limits."""
+    """Return a field that is an option of a run, within the page's limits."""
     return check_option(name, form.get(name, usual), page=True)
 
 
 def items(form: Mapping[str, Any], name: str, usual: Sequence[Any] | None = None) -> list[Any]:
-    """A field that is a list; what may stand in it, ``settings`` checks."""
+    """Return a field that is a list; what may stand in it, ``settings`` checks."""
     value = form.get(name, usual)
     if not isinstance(value, list | tuple):
         raise RequestError(f"The {name} are {str(value)[:40]!r}; they have to be a list.")
@@ -132,8 +132,8 @@ def check_drafting(methods: Sequence[str]) -> None:
 
 
 def sweep_plan_from(form: Mapping[str, Any], sets: PromptSets, instruments: Instruments) -> SweepPlan:
-    """The checked plan of a sweep; RequestError says which field of ``SweepForm`` is wrong, what was seen and what is
-    allowed."""
+    """Return the checked plan of a sweep; RequestError says which field of ``SweepForm`` is wrong, what was seen and
+    what is allowed."""
     methods, laboratory = list(map(str, items(form, "methods"))), instruments.laboratory
     check_drafting(methods)
     name = str(form.get("set") or "all")
@@ -152,7 +152,8 @@ def sweep_plan_from(form: Mapping[str, Any], sets: PromptSets, instruments: Inst
 
 
 def race_plan_from(form: Mapping[str, Any], instruments: Instruments) -> SweepPlan:
-    """The checked plan of a race, the tracks of a method next to each other; RequestError says which field is wrong.
+    """Return the checked plan of a race, the tracks of a method next to each other; RequestError says which field is
+    wrong.
 
     The fields are ``prompt`` and the ``turns`` before it, the ``methods`` with a track at the node ``budget`` and those
     with one at ``auto``, ``split``, ``temperature``, ``repeats``, ``max_tokens``.

@@ -299,7 +299,7 @@ class Lab:
 
 
 def lab_component(lab: Lab, template: str) -> gr.HTML:
-    """The lab as a component of the page. Its event ``adopt`` carries a setting for the controls."""
+    """Return the lab as a component of the page. Its event ``adopt`` carries a setting for the controls."""
     return gr.HTML(
         elem_id="canopy-lab", html_template=template, padding=False, apply_default_css=False,
         server_functions=served(lab.functions()),

@@ -43,8 +43,8 @@ class PredictedLines(TypedDict):
 
 def predicted_curves(what_if: WhatIf | None, line: str, plain: float = 0.0,
                      withheld: str = "") -> tuple[PredictedLines, list[CurvePoint]]:
-    """The curves that a what-if predicts, with the points of ``line``, or else of the curve that is predicted to be
-    fastest. Nothing without a what-if that has a cost.
+    """Return the curves that a what-if predicts, with the points of ``line``, or else of the curve that is predicted to
+    be fastest. Nothing without a what-if that has a cost.
 
     Speeds are predicted as multiples of ``plain``, plain decoding's tokens/s in the figure, if it has any. ``withheld``
     is why no speed-up is said of the run, and so none is predicted from it.
@@ -72,7 +72,7 @@ def predicted_curves(what_if: WhatIf | None, line: str, plain: float = 0.0,
 
 
 def _work(forecast: Forecast) -> Forecast:
-    """What identifies the work of a forecast, apart from how it was asked for and how long it took."""
+    """Return what identifies the work of a forecast, apart from how it was asked for and how long it took."""
     return replace(forecast, setting=replace(forecast.setting, budget=0), build_ms=0.0, predicted_ms=0.0)
 
 
@@ -89,7 +89,8 @@ class CostView(TypedDict):
 
 
 def cost_view(what_if: WhatIf | None, line: str) -> CostView | None:
-    """The cost that a what-if rests on, and the gain of a node of the curve with that name; None without a cost."""
+    """Return the cost that a what-if rests on, and the gain of a node of the curve with that name; None without a
+    cost."""
     if what_if is None or what_if.cost is None:
         return None
     costs = what_if.cost
@@ -160,7 +161,7 @@ def gain_figure(what_if: WhatIf, gain: Gain) -> Figure:
 
 
 def node_costs(what_if: WhatIf, gain: Gain, gains: Reals) -> tuple[Reals, int]:
-    """What each row costs, in tokens (n,), and the number of nodes with the most tokens per millisecond."""
+    """Return what each row costs, in tokens (n,), and the number of nodes with the most tokens per millisecond."""
     assert what_if.cost is not None
     drafters, nodes = METHODS[gain.setting.method].drafter_count, len(gains)
     builds = [forecast.build_ms for forecast in what_if.forecasts_for(gain.setting.curve)]
@@ -179,7 +180,7 @@ def binned(values: Reals) -> tuple[Reals, Reals]:
 
 
 def _gain_curve(nodes: Reals, values: Reals, name: str, line: Part, **more: Any) -> Part:
-    """A curve over nodes. What is 0, which a logarithmic axis cannot show, lies at the foot of the axis."""
+    """Return a curve over nodes. What is 0, which a logarithmic axis cannot show, lies at the foot of the axis."""
     return curve(name, nodes.tolist(), np.maximum(values, MIN_GAIN).tolist(),
                  f"node %{{x:.0f}}, {name}: %{{customdata[0]:.3~g}} tokens", line,
                  customdata=[[value] for value in values.tolist()], **more)
@@ -203,8 +204,8 @@ class ElsewhereView(TypedDict):
 
 
 def elsewhere_view(trace: Trace, cost: CostCurve | None, model: str, device: str) -> ElsewhereView:
-    """A run on another machine. ``cost`` is what rounds cost on the rig that answers. If it was not measured, or no
-    best may be read from it, the flags rest on the other machine's."""
+    """Return a run on another machine. ``cost`` is what rounds cost on the rig that answers. If it was not measured, or
+    no best may be read from it, the flags rest on the other machine's."""
     parts = anatomy([trace])
     model = model if model in models() else next(iter(models()))
     device = device if device in devices() else PUBLISHED_DEVICE
@@ -219,7 +220,7 @@ def elsewhere_view(trace: Trace, cost: CostCurve | None, model: str, device: str
 
 
 def elsewhere_figure(parts: Anatomy, curves: Mapping[str, CostCurve]) -> Figure | None:
-    """The run's trees on another machine: measured τ over the predicted cost of a round, by node budget."""
+    """Return the run's trees on another machine: measured τ over the predicted cost of a round, by node budget."""
     kept = {size: mean.value for size, mean in parts.first_nodes.items()}
     if not kept or not curves:
         return None

@@ -51,7 +51,7 @@ def run(laboratory: Laboratory, plan: SweepPlan, job: Job) -> RaceView:
 
 
 def track_view(track: Track, pieces: Mapping[int, Piece]) -> TrackView:
-    """A track as the page shows it."""
+    """Return a track as the page shows it."""
     seconds, end, words = track.seconds, "", ""
     if track.row and not track.row.withheld:
         end = seconds_text(track.tokens[-1], track.row.record.speed)
@@ -68,7 +68,7 @@ def track_view(track: Track, pieces: Mapping[int, Piece]) -> TrackView:
 
 
 def parts(shown: Sequence[Piece], ends: Sequence[int]) -> list[str]:
-    """The text that each round added; a character whose bytes two rounds share belongs to the later one."""
+    """Return the text that each round added; a character whose bytes two rounds share belongs to the later one."""
     decode = getincrementaldecoder("utf8")("replace").decode
     return [decode(b"".join(map(as_bytes, shown[begin:end])), final=end == ends[-1])
             for begin, end in pairwise([0, *ends])]

@@ -30,7 +30,7 @@ class RecordedSweep:
 
 
 def read_packed(path: Path, number: int = NUMBER) -> RecordedSweep:
-    """The one sweep of a packed results file."""
+    """Return the one sweep of a packed results file."""
     with TemporaryDirectory() as folder:
         plain = Path(folder) / "recorded.sqlite"
         plain.write_bytes(gzip.decompress(path.read_bytes()))
@@ -40,13 +40,13 @@ def read_packed(path: Path, number: int = NUMBER) -> RecordedSweep:
 
 
 def shipped(folder: Path = FOLDER) -> list[RecordedSweep]:
-    """The recorded sweeps of a folder, by name."""
+    """Return the recorded sweeps of a folder, by name."""
     paths = sorted(folder.glob(f"recorded-*{ENDING}"), key=lambda path: path.name.removesuffix(ENDING))
     return [read_packed(path, NUMBER - index) for index, path in enumerate(paths)]
 
 
 def is_recorded(number: int) -> bool:
-    """Whether a sweep ships with the page."""
+    """Return whether a sweep ships with the page."""
     return number <= NUMBER
 
 

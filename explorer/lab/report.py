@@ -29,8 +29,8 @@ MAX_FAILURES = 20  # that are listed
 
 
 def saved(kind: str, shown: SweepView) -> Download:
-    """The measurement as ``html``, its settings as ``csv`` or its ``runs`` as CSV; RequestError for another form, or
-    if nothing is measured."""
+    """Return the measurement as ``html``, its settings as ``csv`` or its ``runs`` as CSV; RequestError for another
+    form, or if nothing is measured."""
     if kind not in FORMS:
         raise RequestError(f"There is no report {kind[:20]!r}; choose one of {', '.join(FORMS)}.")
     if shown.stored is None or not shown.summary.rows:
@@ -47,7 +47,7 @@ def saved(kind: str, shown: SweepView) -> Download:
 
 
 def html_page(stored: StoredSweep, measured: Sequence[CellResult], summary: Summary, record: Mapping[str, Any]) -> str:
-    """The report as one file."""
+    """Return the report as one file."""
     tables = [table_view(summary.at(count)) for count in summary.counts]  # the first recommends
     versions = ", ".join(f"{name} {version}" for name, version in sorted(record["versions"].items()))
     facts = {"Rig": record["rig"], "Hardware": record["hardware"], "Precision": record["dtype"], "Versions": versions,
@@ -64,7 +64,7 @@ def html_page(stored: StoredSweep, measured: Sequence[CellResult], summary: Summ
 
 
 def figures(stored: StoredSweep, measured: Sequence[CellResult], summary: Summary) -> list[tuple[str, Figure]]:
-    """The figures of a report, each with its caption; of several requests at once, the curve that is fastest."""
+    """Return the figures of a report, each with its caption; of several requests at once, the curve that is fastest."""
     drawn: list[tuple[str, Figure]] = [
         ("τ and tokens per second against the node budget: medians over prompts with 95 % intervals. "
          "Thin horizontal lines: auto, where each round verifies as many nodes as pay.",

@@ -29,7 +29,7 @@ class Figure(TypedDict):
 
 
 def label_of(setting: Setting) -> str:
-    """The name of a setting, as the page shows it: ``merged each, 64 nodes``, ``ddtree, auto, 8 at once``."""
+    """Return the name of a setting, as the page shows it: ``merged each, 64 nodes``, ``ddtree, auto, 8 at once``."""
     parts = [setting.line]
     if setting.drafts:
         nodes = f"{setting.budget} node{'s' if setting.budget != 1 else ''}"
@@ -77,7 +77,7 @@ def style_of(method: str) -> Look:
 
 
 def figure(traces: Sequence[Part], summary: str, **layout: Any) -> Figure:
-    """A figure on the page's own ground."""
+    """Return a figure on the page's own ground."""
     legend = layout.get("showlegend", True)
     base = {
         "paper_bgcolor": NO_COLOR, "plot_bgcolor": NO_COLOR, "autosize": True, "hovermode": "closest",
@@ -88,19 +88,19 @@ def figure(traces: Sequence[Part], summary: str, **layout: Any) -> Figure:
 
 
 def axis(title: str, **more: Any) -> Part:
-    """An axis with its title, quiet grid lines and no box."""
+    """Return an axis with its title, quiet grid lines and no box."""
     return {"title": {"text": title, "font": {"size": 13, "color": QUIET}, "standoff": 6}, "gridcolor": LINE,
             "zeroline": False, "linecolor": LINE, "tickfont": {"color": QUIET, "size": 13}, "automargin": True, **more}
 
 
 def curve(name: str, x: Iterable[Any], y: Iterable[float | None], hover: str, line: Part, **more: Any) -> Part:
-    """A line, whose points' tooltips are made by the template ``hover``."""
+    """Return a line, whose points' tooltips are made by the template ``hover``."""
     return {"type": "scatter", "mode": "lines", "name": name, "x": list(x), "y": list(y), "line": line,
             "hovertemplate": f"{hover}<extra></extra>", **more}
 
 
 def span(value: Interval) -> tuple[float, float, float]:
-    """A figure between the ends of its 95 % interval; with too few values for one, of what was seen."""
+    """Return a figure between the ends of its 95 % interval; with too few values for one, of what was seen."""
     if isinstance(value, Estimate):
         low, high = value.span
         return low, value.median, high
@@ -109,7 +109,7 @@ def span(value: Interval) -> tuple[float, float, float]:
 
 
 def range_text(value: Estimate, digits: int) -> str:
-    """The ends of its span in words."""
+    """Return the ends of its span in words."""
     low, high = value.span
     return f"{low:,.{digits}f} to {high:,.{digits}f}"
 
@@ -129,7 +129,7 @@ def heat_map(values: Sequence[Sequence[float | None]], **more: Any) -> Part:
 
 
 def log_axis(title: str, low: float, high: float, **more: Any) -> Part:
-    """A logarithmic axis from ``low`` to ``high``, both above 0, with ticks at 1, 2, 5, 10, 20, 50 and so on."""
+    """Return a logarithmic axis from ``low`` to ``high``, both above 0, with ticks at 1, 2, 5, 10, 20, 50 and so on."""
     decades = range(floor(log10(low)), ceil(log10(high)) + 1)
     ticks = [step * 10.0**decade for decade in decades for step in (1, 2, 5)]
     shown = [tick for tick in ticks if low <= tick <= high] or [low]

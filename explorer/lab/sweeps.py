@@ -107,7 +107,7 @@ class Sweeps:
 
     @cached_property
     def recorded(self) -> Sequence[RecordedSweep]:
-        """The sweeps that ship with the page, by number from 0 down; read when they are first asked for."""
+        """Return the sweeps that ship with the page, by number from 0 down; read when they are first asked for."""
         return shipped()
 
     def start(self, plan: SweepPlan) -> int:

@@ -61,7 +61,7 @@ class Bodies:
 
     @asynccontextmanager
     async def read(self, scope: Scope, receive: Receive) -> AsyncIterator[Receive]:
-        """The whole body, checked, as something to receive it from. Raises Refusal."""
+        """Yield the whole body, checked, as something to receive it from. Raises Refusal."""
         path, headers = scope["path"], Headers(scope=scope)
         most = _largest(path, headers)
         large = _length(headers, most) > COMMON_BODY_BYTES
@@ -77,8 +77,8 @@ class Bodies:
             waiting: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
 
             async def again() -> Message:
-                """The body in one message; after it whatever comes, which is the end of the connection. Who asks for
-                that has read the body, and may answer for minutes."""
+                """Return the body in one message; after it whatever comes, which is the end of the connection. Who asks
+                for that has read the body, and may answer for minutes."""
                 if waiting:
                     return waiting.pop()
                 await held.aclose()
@@ -87,12 +87,12 @@ class Bodies:
 
 
 def is_login(path: str) -> bool:
-    """Whether a request to that path is an attempt to log in."""
+    """Return whether a request to that path is an attempt to log in."""
     return path.rstrip("/") == LOGIN
 
 
 def _largest(path: str, headers: Headers) -> int:
-    """The most bytes of a body of that kind."""
+    """Return the most bytes of a body of that kind."""
     kind = headers.get("content-type", "").split(";")[0].strip().lower()
     if is_login(path):
         if kind not in FORMS:
@@ -104,7 +104,7 @@ def _largest(path: str, headers: Headers) -> int:
 
 
 def _length(headers: Headers, most: int) -> int:
-    """The bytes that are announced; one sent in pieces may be as large as any."""
+    """Return the bytes that are announced; one sent in pieces may be as large as any."""
     if "content-encoding" in headers:
         raise Refusal(415, "The request's body is packed; send it as it is.")
     text = headers.get("content-length")
@@ -167,8 +167,8 @@ class Calls:
 
 
 def json_object(body: bytes) -> dict[str, Any]:
-    """The JSON object that a body is, in whole characters and finite numbers. Refuses one that names a session which
-    Gradio would remember however long its name is."""
+    """Return the JSON object that a body is, in whole characters and finite numbers. Refuses one that names a session
+    which Gradio would remember however long its name is."""
     try:
         value = json.loads(body, parse_int=_whole_number)
         json.dumps(value, ensure_ascii=False, allow_nan=False).encode()

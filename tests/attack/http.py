@@ -21,10 +21,10 @@ from typing import Any
 from hypothesis import strategies as st
 
 from engine.trace import dump, dumps, recorded
-from explorer.opening import Listening
 from explorer.page import build, guarded
 from explorer.recordings import Library, shipped
 from explorer.security.bodies import RUNS
+from explorer.startup import Listening
 from tests.attack.area import Area, BrokenError, Case
 from tests.attack.asgi import Answer, ask, started
 from tests.attack.strategies import bent_json, often

@@ -23,14 +23,14 @@ from engine.trace.reading import TraceTail
 from explorer.comparison import request_of
 from explorer.export import EXPORTS, export
 from explorer.lab.lab import Lab
-from explorer.recordings import Lesson, Library
+from explorer.recordings import Library, Recording
 from explorer.runs import RunLog
 from tests.attack.area import Area, BrokenError, Case, check_sentence
 from tests.attack.strategies import ODD, bent, bent_bytes, bent_lines, often
 from tests.explorer.scripted import scripted_trace
 from tests.explorer.scripted_rigs import answering
 
-LESSONS = Path(__file__).parents[2] / "assets" / "traces"
+TRACES = Path(__file__).parents[2] / "assets" / "traces"
 MAX_ROUNDS, MAX_BYTES = 3, 60_000  # of a recording that is bent: more are more of the same, and slower
 NEEDED = {"tokens", "parents", "keep", "bonus"}  # of a round, by the recorder's signature
 FIGURES = ("node_logprobs", "logprobs", "choice_logprobs", "offered", "processed", "entropy", "gap")
@@ -47,7 +47,7 @@ RUNS = st.fixed_dictionaries({}, optional={
 @cache
 def recordings() -> tuple[list[bytes], ...]:
     """The lines of sound traces: the shipped ones, cut, and scripted ones of every way to decode."""
-    shipped = [gzip.decompress(path.read_bytes()).splitlines() for path in sorted(LESSONS.glob("*.gz"))]
+    shipped = [gzip.decompress(path.read_bytes()).splitlines() for path in sorted(TRACES.glob("*.gz"))]
     scripted = [dumps(scripted_trace(method, budget)).splitlines() for method, budget in (
         ("joint", 6), ("merged", 5), ("routed", 3), ("autoregressive", 0), ("nanogpt", 3), ("nanogpt_ratio", 3))]
     cut = [[*lines[:1 + MAX_ROUNDS], lines[-1]] for lines in [*shipped, *scripted]]
@@ -169,7 +169,7 @@ class Attack(Area):
     def _read(self, trace: Trace, number: int) -> None:
         """As the page lists, shows and exports it, as the lab draws it, and as it is asked again."""
         library = Library([])
-        library.lessons = {"x": Lesson("x", trace)}
+        library.recordings = {"x": Recording("x", trace)}
         json.dumps(library.summaries(), allow_nan=False).encode()
         run = RunLog.recorded("x", trace, library.comparison("x"))
         list(map(json.loads, run.all_lines()))

@@ -14,12 +14,12 @@ from starlette.applications import Starlette
 
 from engine.records import PromptRequest
 from engine.trace import Entry, Line, Trace, dump, gather, recorded
-from explorer.bundle import opening_page
+from explorer.bundle import startup_page
 from explorer.follow import Follow
-from explorer.opening import Listening, listener, open_sockets, serve_at_once
 from explorer.recordings import Library, shipped
 from explorer.runs import RunLog
 from explorer.shared import SharedRuns
+from explorer.startup import Listening, listener, open_sockets, serve_at_once
 from tests.explorer.scripted import ScriptedSource, going_on, scripted_trace
 from tests.explorer.scripted_instruments import ScriptedInstruments
 from tests.explorer.scripted_rigs import answering
@@ -92,7 +92,7 @@ def main() -> None:
         if args.until:
             first = recordings.first()
             run = RunLog.recorded(first.name, first.trace, recordings.comparison(first.name)) if first else None
-            serve_at_once(opening_page(run.all_lines() if run else (), args.root_path), build, listening)
+            serve_at_once(startup_page(run.all_lines() if run else (), args.root_path), build, listening)
         else:
             listener(build(), listening).run(open_sockets(listening))
 

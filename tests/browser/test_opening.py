@@ -132,7 +132,7 @@ def test_with_root_path_it_works_below_a_path_from_its_first_second_and_in_a_nam
         go.touch()
         page.wait_for_function(BUILT)
         run_in(page)
-        assert Client(url, verbose=False).predict(api_name="/lessons"), "programs are answered, too"
+        assert Client(url, verbose=False).predict(api_name="/recordings"), "programs are answered, too"
 
         framed = browser.new_page()  # not watched: that a frame is refused is logged as an error
         framed.goto(f"http://localhost:{framing}/")  # the same page, but of an origin that was not named

@@ -101,7 +101,7 @@ def test_a_link_of_another_site_opens_the_page_under_every_name_of_this_machine(
 
 def test_other_programs_are_answered(address: str) -> None:
     client = Client(address, verbose=False)
-    assert client.predict(api_name="/lessons")
+    assert client.predict(api_name="/recordings")
     job = client.submit(prompt="How many?", method="joint", budget=8, temperature=0.0, options={}, api_name="/generate")
     job.result(timeout=60)
     assert job.outputs()[-1]["state"] == "done"

@@ -16,7 +16,7 @@ from engine.trace import Header, dump, dumps, encode_record, recorded
 from explorer.claims import recorded_comparison
 from explorer.endpoints import Endpoints
 from explorer.page import build
-from explorer.recordings import Lesson, Library, Recordings, recorded_rig, shipped
+from explorer.recordings import Library, RecordedSource, Recording, recorded_rig, shipped
 from explorer.rig import CurrentRig
 from explorer.rig_choice import loading
 from explorer.runs import RunLog, Runner, Runs
@@ -67,13 +67,13 @@ def test_the_page_opens_with_the_prompt_of_the_recording_that_it_shows() -> None
 
 def test_shipped_recordings_have_titles_notes_and_comparisons() -> None:
     library = app.library(None, "demo")
-    assert len(library.lessons) >= 8
-    for lesson in library.summaries():
-        assert lesson["title"] != lesson["name"] and lesson["note"].endswith(".") and lesson["recorded"]
-        assert lesson["rounds"] > 1 and lesson["tokens_per_second"] > 0
-    assert {lesson["name"] for lesson in library.summaries() if lesson["won"]} >= {
+    assert len(library.recordings) >= 8
+    for recording in library.summaries():
+        assert recording["title"] != recording["name"] and recording["note"].endswith(".") and recording["recorded"]
+        assert recording["rounds"] > 1 and recording["tokens_per_second"] > 0
+    assert {recording["name"] for recording in library.summaries() if recording["won"]} >= {
         "welcome", "smollm2-palindrome"}, "each rig has one that won"
-    compared = {name: library.comparison(name) for name in library.lessons}
+    compared = {name: library.comparison(name) for name in library.recordings}
     assert all(found is None or (found.text.verdict, found.state) == ("same", "ended") for found in compared.values())
     assert compared["welcome"] and not compared["routing"]
 
@@ -84,18 +84,19 @@ def test_a_recording_is_compared_with_the_plain_one_of_the_same_prompt(library: 
     assert found.tracks.seconds[1][-1] > found.tracks.seconds[0][-1] > 0
     others = [recorded(scripted_trace("ddtree", 24, **other), title, "", "2026-11-20") for title, other in ((
         "warm", {"sampling": Sampling(temperature=1.0)}), ("later", {"turns": (("user", "Hi"),)}))]
-    library.lessons = {**library.lessons, **{trace.header.title: Lesson(trace.header.title, trace) for trace in others}}
+    library.recordings = {**library.recordings,
+                          **{trace.header.title: Recording(trace.header.title, trace) for trace in others}}
     assert not any(map(library.comparison, ("a_plain", *(trace.header.title for trace in others))))
 
 
 def test_recordings_answer_recorded_prompts_alone(library: Library) -> None:
-    source = Recordings(library, "The rig 'demo' has no weights.")
+    source = RecordedSource(library, "The rig 'demo' has no weights.")
     lines = list(source.prepare(PromptRequest(PROMPT, method="ddtree", budget=5)).lines())
-    assert lines[0] is library.lessons["c_small"].trace.header
+    assert lines[0] is library.recordings["c_small"].trace.header
     joint, plain = (next(source.prepare(PromptRequest(PROMPT, method=method, budget=20)).lines())
                     for method in ("joint", "autoregressive"))
-    assert joint is library.lessons["b_tree"].trace.header, "another tree of the same prompt, rather than none"
-    assert plain is library.lessons["a_plain"].trace.header
+    assert joint is library.recordings["b_tree"].trace.header, "another tree of the same prompt, rather than none"
+    assert plain is library.recordings["a_plain"].trace.header
     for other in (PromptRequest("Something else", method="ddtree", budget=5),
                   PromptRequest(PROMPT, method="ddtree", budget=5, turns=(("user", "Hi"),))):
         with pytest.raises(RequestError, match="'demo'"):

@@ -19,10 +19,10 @@ from engine.requests.admission import Admission
 from engine.trace import Entry, Line, encode_line, loads
 from explorer import runs as runs_module
 from explorer.lines import MAX_RANKS
-from explorer.opening import Listening, listener, sockets_of
 from explorer.run_routes import RunRoutes
 from explorer.runs import Runner, Runs
 from explorer.security.gate import Gate, hosts_of
+from explorer.startup import Listening, listener, sockets_of
 from tests.explorer.scripted import ENDLESS, ScriptedSource
 from tests.explorer.scripted_rigs import answering
 from tests.running import until

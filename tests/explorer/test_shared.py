@@ -19,11 +19,11 @@ from engine.trace import dumps, held_bytes
 from explorer import shared
 from explorer.claims import recorded_comparison
 from explorer.endpoints import Endpoints
-from explorer.opening import Listening
 from explorer.page import build, guarded
 from explorer.recordings import Library
 from explorer.runs import RUN_BYTES, RunLog, Runner, Runs
 from explorer.shared import SharedRuns, with_words
+from explorer.startup import Listening
 from tests.explorer.scripted import ScriptedSource, scripted_trace
 from tests.explorer.scripted_rigs import answering, called
 

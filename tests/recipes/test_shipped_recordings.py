@@ -18,18 +18,18 @@ from recipes.confined import runs_to_its_end
 
 def texts() -> dict[str, str]:
     """What the shipped recordings wrote, by name."""
-    return {name: joined(pieces_of(lesson.trace), committed_ids(lesson.trace.rounds))
-            for name, lesson in app.library(None, "demo").lessons.items()}
+    return {name: joined(pieces_of(recording.trace), committed_ids(recording.trace.rounds))
+            for name, recording in app.library(None, "demo").recordings.items()}
 
 
 def test_a_recorded_sum_is_right_or_marked_as_wrong() -> None:
-    lessons, wrong = app.library(None, "demo").lessons, set()
+    recordings, wrong = app.library(None, "demo").recordings, set()
     for name, text in texts().items():
         for chain in re.findall(r"\d[\d +*/-]*(?: = \d[\d +*/-]*)+", text):
             wrong |= {name} if len({eval(side) for side in chain.split(" = ")}) > 1 else set()
     assert wrong == {"arithmetic"}
     for name in wrong:
-        assert "wrong" in lessons[name].trace.header.title and "wrong" in lessons[name].trace.header.note
+        assert "wrong" in recordings[name].trace.header.title and "wrong" in recordings[name].trace.header.note
 
 
 HOLDS = {"is_palindrome": 'assert is_palindrome("level") and is_palindrome("") and not is_palindrome("hello")',
@@ -61,7 +61,7 @@ def worth(pieces: Mapping[int, Piece], round_: Round) -> float:
 
 @pytest.mark.parametrize("rig", ["demo", "smollm2"])
 def test_the_films_round_has_branches_and_most_words(rig: str) -> None:
-    recorded, lessons = app.library(None, rig).lessons, read_lessons(lessons_of(rig))
+    recorded, lessons = app.library(None, rig).recordings, read_lessons(lessons_of(rig))
     named = [lesson for lesson in lessons if lesson.film_round]
     assert lessons[0] in named and len(named) > 1
     for lesson in named:
@@ -69,7 +69,7 @@ def test_the_films_round_has_branches_and_most_words(rig: str) -> None:
         worths = [worth(pieces_of(trace), round_) for round_ in trace.rounds]
         assert lesson.film_round == worths.index(max(worths)) + 1, lesson.name
         check_film_round(trace, lesson)
-    plain = next(lesson.trace for lesson in recorded.values() if not lesson.trace.header.drafters)
+    plain = next(recording.trace for recording in recorded.values() if not recording.trace.header.drafters)
     with pytest.raises(RequestError, match="0 refused"):
         check_film_round(plain, lessons[0])
 

@@ -17,13 +17,13 @@ from engine.requests.admission import Admission
 from explorer import jobs
 from explorer.endpoints import Endpoints
 from explorer.jobs import Jobs
-from explorer.opening import Listening
 from explorer.page import build, guarded
 from explorer.recordings import Library
 from explorer.runs import Runner, Runs
 from explorer.security import askers
 from explorer.security.askers import ALLOWED_FAILURES, MAX_WAIT_SECONDS, Logins, Readers, Requester, client_key
 from explorer.security.gate import Address, Gate, hosts_of
+from explorer.startup import Listening
 from tests.explorer.scripted import ENDLESS, ScriptedRun, ScriptedSource
 from tests.explorer.scripted_rigs import answering
 from tests.running import completed, until

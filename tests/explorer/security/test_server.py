@@ -7,11 +7,11 @@ import pytest
 from starlette.testclient import TestClient
 
 from engine.errors import RequestError
-from explorer.opening import Listening, sockets_of
 from explorer.page import build, guarded
 from explorer.recordings import Library
 from explorer.security.bodies import RUNS
 from explorer.security.gate import ROUTE_PREFIXES
+from explorer.startup import Listening, sockets_of
 from tests.explorer.scripted import ScriptedSource
 from tests.explorer.scripted_rigs import answering
 

@@ -14,9 +14,9 @@ import pytest
 
 from engine.trace import Trace, dumps, recorded
 from explorer.browser_calls import STEP, browser_call, served
-from explorer.opening import Listening
 from explorer.page import build, guarded
-from explorer.recordings import Lesson, Library
+from explorer.recordings import Library, Recording
+from explorer.startup import Listening
 from tests.attack.asgi import Answer, ask, started
 from tests.explorer.scripted import scripted_trace
 from tests.explorer.scripted_rigs import answering
@@ -142,7 +142,7 @@ def test_no_request_blocks_the_event_loop(
 
     async def asked() -> None:
         library = Library([])
-        library.lessons = {"long": Lesson("long", long_trace())}
+        library.recordings = {"long": Recording("long", long_trace())}
         page, routes = build(answering(), library, results=tmp_path / "results.sqlite")
         app = guarded(page, routes, Listening())
         alive = await started(app)

@@ -18,8 +18,8 @@ from starlette.routing import Route
 import app
 from engine.errors import RequestError
 from engine.requests.rig_names import DEFAULT_RIG
-from explorer import opening
-from explorer.opening import FirstSeconds
+from explorer import startup
+from explorer.startup import FirstSeconds
 from tests.running import completed
 
 SLOW = ("gradio", "pandas", "plotly", "pydantic", "fastapi", "networkx", "torch", "transformers")
@@ -27,7 +27,7 @@ FIRST_SECONDS = 1.5  # of processor time to the first page, 0.6 on the machine t
 
 FIRST, REAL = """
 import sys, time
-import app, explorer.opening
+import app, explorer.startup
 args = app.flags().parse_args([])
 recordings = app.library(None, "demo")
 page = app.first_page(args, recordings)
@@ -52,7 +52,7 @@ def test_the_first_page_is_there_before_whatever_is_slow_and_the_real_one_is_bui
     first, endpoints = done.stdout.splitlines()
     seconds, *imported = first.split()
     assert imported == [] and float(seconds) < FIRST_SECONDS
-    assert endpoints == "/generate /lessons /trace"
+    assert endpoints == "/generate /lessons /recordings /trace"
 
 
 def test_flags() -> None:
@@ -71,7 +71,7 @@ class Building:
         self.go, self.begun, self.ended, self.gave_up = Event(), Event(), Event(), Event()
         self._failure = failure
         first = Starlette(routes=[Route("/", lambda _: PlainTextResponse("first"))])
-        self.opening = FirstSeconds(first, self._build, self.gave_up.set)
+        self.app = FirstSeconds(first, self._build, self.gave_up.set)
 
     def _build(self) -> Starlette:
         assert self.go.wait(20)
@@ -90,11 +90,11 @@ class Building:
     async def served(self) -> AsyncIterator[httpx.AsyncClient]:
         """What asks it, from its start to its end."""
         heard, sent = asyncio.Queue[dict[str, Any]](), asyncio.Queue[Any]()
-        life = asyncio.create_task(self.opening({"type": "lifespan"}, heard.get, sent.put))
+        life = asyncio.create_task(self.app({"type": "lifespan"}, heard.get, sent.put))
         await heard.put({"type": "lifespan.startup"})
         assert (await sent.get())["type"] == "lifespan.startup.complete"
         async with httpx.AsyncClient(
-                transport=httpx.ASGITransport(self.opening), base_url="http://127.0.0.1:7860") as client:
+                transport=httpx.ASGITransport(self.app), base_url="http://127.0.0.1:7860") as client:
             yield client
         await heard.put({"type": "lifespan.shutdown"})
         await asyncio.sleep(0.1)
@@ -135,11 +135,11 @@ def test_a_page_that_cannot_be_built_ends_the_server_with_a_reason() -> None:
             return await waiting
     answer = completed(act())
     assert answer.status_code == 503
-    assert building.gave_up.is_set() and str(building.opening.failure) == "The presets are broken."
+    assert building.gave_up.is_set() and str(building.app.failure) == "The presets are broken."
 
 
 def test_no_more_than_so_many_wait(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(opening, "MAX_WAITING", 2)
+    monkeypatch.setattr(startup, "MAX_WAITING", 2)
 
     async def act() -> list[httpx.Response]:
         building = Building()

@@ -44,7 +44,7 @@ class Listening:
 
 
 def listener(app: ASGIApp, listening: Listening) -> uvicorn.Server:
-    """The server of an app; its ``run`` is given the sockets of ``open_sockets``."""
+    """Return the server of an app; its ``run`` is given the sockets of ``open_sockets``."""
     return uvicorn.Server(uvicorn.Config(
         app, log_level="warning", server_header=False, ws="none", http="h11",
         proxy_headers=bool(listening.allowed), timeout_graceful_shutdown=SHUTDOWN_SECONDS,
@@ -52,7 +52,7 @@ def listener(app: ASGIApp, listening: Listening) -> uvicorn.Server:
 
 
 def open_sockets(listening: Listening) -> list[socket.socket]:
-    """The sockets to listen on, after printing the page's address. Raises RequestError if it is taken or not
+    """Return the sockets to listen on, after printing the page's address. Raises RequestError if it is taken or not
     valid."""
     sockets = sockets_of(listening.host, listening.port)
     host, port = sockets[0].getsockname()[:2]
@@ -146,9 +146,9 @@ def serve_at_once(page: str, build: Callable[[], Starlette], listening: Listenin
         return HTMLResponse(page, headers={"Cache-Control": "no-store"})
 
     first = Gate(Starlette(routes=[Route("/", opened)]), hosts_of(listening.host, listening.allowed, listening.frames))
-    opening = FirstSeconds(first, build, leave)
+    app = FirstSeconds(first, build, leave)
     sockets = open_sockets(listening)
-    server = listener(opening, listening)
+    server = listener(app, listening)
     server.run(sockets)
-    if opening.failure:
-        raise opening.failure
+    if app.failure:
+        raise app.failure
