@@ -28,8 +28,8 @@ interface Document {
 type Attributes = Record<string, string | number | boolean | null | undefined>;
 /** An element of an SVG: its tag, its attributes, and its text or the marks in it. */
 type Mark = [tag: string, attributes: Attributes, inside?: string | Mark[]];
-/** A part of a drawing that reacts to the pointer. */
-type Box = { x: number; y: number; width: number; height: number };
+/** A part of a drawing; `weight`: how much a tip may not cover a pixel of it. */
+type Box = { x: number; y: number; width: number; height: number; weight?: number };
 
 // ---- A round as panels draw it
 
@@ -92,6 +92,7 @@ interface Round extends Tree {
   shared: { runs: number; own: number; blocks: PassBlock[] } | null;
   method: string;
   budget: number | null;
+  split: string;
   engine: string;
   chunked: boolean;
   drafterNames: string[];
@@ -101,8 +102,8 @@ interface Round extends Tree {
   origin(node: number): Origin;
 }
 
-/** A node that a person points at or has pinned. */
-type NodeSelection = { node: number | null; pinned: boolean };
+/** A node of the shown round that a person points at or has pinned; another round, if the pointer is on one of its tokens. */
+type NodeSelection = { node: number | null; pinned: boolean; round: number | null };
 
 // ---- Panels
 

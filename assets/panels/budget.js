@@ -1,6 +1,7 @@
 // The node budget, tuned by eye: τ and tokens per second against it, and the tree of the shown round at any of it.
 
 import { button, group, html, oneAtATime, methodStyle, path, put, render, roundTicks, throttled, text, textWidth, write } from "../shared/ink.js";
+import { entryBudget } from "./facts.js";
 import { DrawnPanel, placeIn } from "./panel.js";
 import { counted, letterOf, machineOf, rateText, speedText, usedOf } from "../shared/round.js";
 import { define } from "../shared/define.js";
@@ -249,6 +250,17 @@ class BudgetPanel extends DrawnPanel {
     put(this.canvas, { "aria-valuenow": this.chosen, "aria-valuetext": words });
     const plots = PLOTS.map(({ name, label, plain }, place) => this.plot({ name, label, plain: plain || this.plainSpeed() }, place, points));
     render(this.drawing, [...plots.map((marks) => group(marks)), group(this.marker())]);
+    this.select(stage.selection);
+  }
+
+  // The smallest budget at which the selected node is in the tree.
+  marksOf(/** @type {number} */ node) {
+    const entry = entryBudget(this.round, node);
+    if (entry === null || !this.hostSize) return [];
+    const x = this.x(entry);
+    const [side, look] = x > this.width / 2 ? [x - 4, "is-end"] : [x + 4, ""];
+    return [path("cp-budget-entry", `M${x},${this.top}V${this.height - EDGE.bottom}`),
+      text(`cp-budget-title ${look}`, `node from ${entry} on`, side, (this.top + this.height - EDGE.bottom) / 2 + 8)];
   }
 
   /** The shown run as a point. @param {Header} header @returns {RunPoint} */

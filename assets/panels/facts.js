@@ -1,7 +1,8 @@
 // A node in words, for its tip and for the sheet of a pinned one; and how often rows of its place were kept over a run. A
 // place is the rank among siblings, the depth, and the drafter. The lab's Acceptance has the same with intervals.
 
-import { clip, html, ORIGIN_NAME, probability } from "../shared/ink.js";
+import { clip, html, originName, probability } from "../shared/ink.js";
+import { counted } from "../shared/round.js";
 
 const MAX_RANKS = 4; // the last one counts all worse ones too
 const PATH_ROOM = 240; // pixels for the path in a tip
@@ -52,10 +53,20 @@ function fateOf(round, node) {
   const parent = round.parents[node];
   if (round.trials) return round.kept.has(node) ? "accepted in its trial" : "rejected: its trial failed, or was not made";
   if (round.kept.has(node)) return "accepted: the target chose it";
-  if (!round.kept.has(parent)) return "rejected: what stands before it was";
+  if (!round.kept.has(parent)) return "rejected with its parent";
   const place = round.keep.indexOf(parent) + 1;
   const taken = place < round.keep.length ? round.tokens[round.keep[place]] : round.bonus;
   return `rejected: the target chose ${round.show(taken)} here`;
+}
+
+/** The smallest node budget at which a node is in the tree. Null if that is not known: nodes of these methods alone enter in
+ *  an order that does not depend on the budget. @param {Round} round @param {number} node */
+export function entryBudget({ method, drafters, split }, node) {
+  if (node && ["ddtree", "dflash"].includes(method)) return node;
+  if (!node || method !== "merged") return null;
+  const second = drafters[node] === 2;
+  const place = second ? node - drafters.indexOf(2) + 1 : node; // in its own drafter's tree
+  return split === "each" ? place : 2 * place - Number(!second);
 }
 
 /** The facts of a node, by name.
@@ -77,13 +88,15 @@ function draftedFacts(round, node, earned) {
   const parent = round.parents[node];
   const path = round.path(node).slice(0, -1).filter(Boolean).map((step) => round.show(round.tokens[step]));
   const { kept, seen } = earned?.placeOf(round, node) ?? {};
+  const entry = entryBudget(round, node);
   /** @type {[name: string, words: string][]} */
   const facts = [
     ["after", clip(path.join(""), PATH_ROOM, TIP_FONT)],
-    [ORIGIN_NAME[round.origin(node)], `q ${probability(Math.exp(round.logprobs[node] - round.logprobs[parent]))}, of the path `
+    [originName(round, node), `q ${probability(Math.exp(round.logprobs[node] - round.logprobs[parent]))}, of the path `
       + `${probability(Math.exp(round.logprobs[node]))}, sibling ${rankOf(round, node) + 1} of ${round.children[parent].length}`],
-    ["target", `p ${probability(Math.exp(round.offered[node]))}, its first two ${round.gap[parent].toFixed(2)} nats apart here`],
+    ["target", `p ${probability(Math.exp(round.offered[node]))}, top two tokens ${round.gap[parent].toFixed(2)} nats apart`],
     ["fate", fateOf(round, node)],
+    ["budget", entry === null ? "" : `in the tree from ${counted(entry, "node")} on`],
     ["its place", earned ? `${kept} of ${seen} kept in this run` : ""]];
   return facts.filter(([, words]) => words);
 }

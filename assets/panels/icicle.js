@@ -122,6 +122,11 @@ export class Icicle extends TreeMarks {
     return [x + wide / 2, y + high / 2];
   }
 
+  boxOf(/** @type {number} */ node) {
+    const { x, y, wide, high } = this.cellBox(node);
+    return [x, y, wide, high];
+  }
+
   /** @param {number} x @param {number} y */
   nearest(x, y) {
     const { round } = this.panel;

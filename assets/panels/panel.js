@@ -3,25 +3,30 @@
 import { html, put, render, svg } from "../shared/ink.js";
 import { stillOfSvg } from "../shared/picture.js";
 
+const TIP_STEPS = 12; // places that a tip tries along each side of its host
+
 export class Tip {
   constructor(/** @type {HTMLElement} */ host) {
     this.host = host;
     this.box = html("div", { class: "cp-tip", hidden: true }, host);
   }
 
-  /** Near a place of the host as it is scrolled, over as little as possible of what it explains.
+  /** Shows the tip near a point of the host, where it covers as little as possible of what it explains.
    *  @param {number} x @param {number} y @param {string[]} lines @param {Box[]} explained */
   show(x, y, lines, explained) {
     const { box, host: { clientWidth, clientHeight, scrollLeft, scrollTop } } = this;
     box.replaceChildren(...lines.map((line, place) => html("div", place ? "cp-tip-more" : "cp-tip-first", null, line)));
     box.hidden = false;
     const { offsetWidth: width, offsetHeight: height } = box;
-    const [right, low] = [clientWidth - width - 4, clientHeight - height - 4];
-    const pointed = { x: x - 8, y: y - 8, width: 20, height: 24 };
-    const places = [x + 12, x - width - 12, 4, right].flatMap((left) => [y + 16, y - height - 12, 4, low]
-      .map((top) => ({ x: Math.max(4, Math.min(left, right)), y: Math.max(4, Math.min(top, low)), width, height })));
-    const covered = (/** @type {Box} */ place) => [...explained, pointed].reduce((sum, part) => sum + overlap(place, part), 0);
-    const best = places.reduce((one, other) => (covered(other) < covered(one) ? other : one));
+    const pointed = /** @type {Box} */ ({ x: x - 8, y: y - 8, width: 20, height: 24 });
+    const steps = (/** @type {number} */ room) => Array.from({ length: TIP_STEPS + 1 }, (_, step) => 4 + (Math.max(0, room - 8) * step) / TIP_STEPS);
+    const places = steps(clientWidth - width).flatMap((left) => steps(clientHeight - height).map((top) => {
+      const place = { x: left, y: top, width, height };
+      const covered = [...explained, pointed].reduce((sum, part) => sum + (part.weight ?? 1000) * overlap(place, part), 0);
+      const distance = Math.max(left - x, x - left - width, 0) + Math.max(top - y, y - top - height, 0);
+      return { ...place, cost: covered + distance };
+    }));
+    const best = places.reduce((one, other) => (other.cost < one.cost ? other : one));
     Object.assign(box.style, { left: `${scrollLeft + best.x}px`, top: `${scrollTop + best.y}px` });
   }
 
@@ -99,7 +104,7 @@ const NO_ROUND = {
   drafters: new Int32Array(), index: 0, start: 0, elapsed: 0, keep: [], kept: new Set(), fate: [], bonus: 0, trials: null, alternatives: null,
   choice: new Int32Array(), choiceLogprobs: new Float32Array(), entropy: new Float32Array(), gap: new Float32Array(),
   offered: new Float32Array(), rejectedTrees: [], drafts: [], scores: [], seconds: {}, spent: 0, shared: null, method: "",
-  budget: null, engine: "", chunked: false, drafterNames: [], path: () => [], text: () => "", show: () => "", origin: () => "root",
+  budget: null, split: "", engine: "", chunked: false, drafterNames: [], path: () => [], text: () => "", show: () => "", origin: () => "root",
 };
 
 const UNSEEN = { width: 430, height: 270 }; // pixels of a host that is not shown

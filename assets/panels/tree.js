@@ -294,15 +294,27 @@ export class TreePanel extends DrawnPanel {
 
   tipLines(/** @type {Pointed & { node: number }} */ { node }) {
     const { round } = this;
-    return [round.show(round.tokens[node]), ...factsOf(round, node, this.keptShares).map((fact) => fact.join(" "))];
+    const facts = factsOf(round, node, this.keptShares).filter(([name]) => name !== "after" && name !== "cache"); // are seen
+    return [round.show(round.tokens[node]), ...facts.map((fact) => fact.join(" "))];
   }
 
-  // The path to the node, and the kept path with its words.
+  // The branch of the node: its path from the root, and all below it.
   boxesToSpare() {
-    const { node } = this.stage.selection;
-    const steps = node === null ? [] : [...new Set([...this.round.path(node), ...this.round.keep])];
-    const places = steps.map((step) => this.marks.at(step).map((place) => place * this.scale));
-    return [...super.boxesToSpare(), ...places.map(([x, y]) => ({ x: x - 20, y: y - 26, width: 40, height: 36 }))];
+    const { round, stage: { selection: { node } } } = this;
+    if (node === null) return [];
+    const branch = new Set(round.path(node));
+    const end = node && round.n; // all of the tree is below the root
+    for (let below = node + 1; below < end; below++) {
+      if (round.path(below).includes(node)) branch.add(below);
+    }
+    const boxes = Array.from(branch).filter((step) => this.marks.shown(step)).map((step) => this.marks.boxOf(step));
+    const words = round.keep.map((step) => this.marks.boxOf(step));
+    /** @param {number[]} sides @param {number} [weight] */
+    const scaled = (sides, weight) => {
+      const [x, y, width, height] = sides.map((side) => side * this.scale);
+      return { x, y, width, height, weight };
+    };
+    return [...super.boxesToSpare(), ...boxes.map((sides) => scaled(sides)), ...words.map((sides) => scaled(sides, 0.1))];
   }
 
   onPointer(/** @type {MouseEvent} */ event) {
@@ -359,11 +371,11 @@ define({
   place: { row: "upper", share: 1.5 },
   caption: "Depth by depth; the accepted path comes first.",
   legend: [
-    { glyph: "●✓", label: "accepted" }, { glyph: "○", label: "rejected" },
-    { glyph: "◆", label: "bonus", color: "--target", title: "The target's own next token, after the last accepted node" },
     { glyph: "■", label: "drafter 1", color: "--drafter1", origin: "drafter1" },
     { glyph: "■", label: "drafter 2", color: "--drafter2", origin: "drafter2" },
     { glyph: "■", label: "both", color: "--both", origin: "both", title: "Guessed by both drafters" },
+    { glyph: "◆", label: "bonus", color: "--target", title: "The target's own next token, after the last accepted node" },
+    { glyph: "●✓", label: "accepted" }, { glyph: "○", label: "rejected" },
     { glyph: "┄", label: "not chosen", rejectedTree: true, title: "The method routed drafts a tree with each drafter and verifies only one; the other is dashed" },
   ],
   create: (host, stage) => new TreePanel(host, stage),

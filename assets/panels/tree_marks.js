@@ -133,6 +133,14 @@ export class TreeMarks {
     return [camera.x(layout.columns[node]), camera.y(layout.rows[node])];
   }
 
+  // The part of the panel (x, y, width, height) that a node takes with its edge.
+  boxOf(/** @type {number} */ node) {
+    const { layout, parents } = this.panel;
+    const [x, y] = this.at(node);
+    const [left, above] = node && layout.rows[node] >= 0 ? this.at(parents[node]) : [x, y];
+    return [left - 8, Math.min(y, above) - 8, x - left + 16, Math.abs(y - above) + 16];
+  }
+
   // All curves between two columns bend at the same abscissas, so that they keep their order and never cross.
   curve(/** @type {number} */ node) {
     const { camera, layout, parents } = this.panel;

@@ -203,17 +203,20 @@ class VerifierPanel extends Panel {
   }
 
   select(/** @type {NodeSelection} */ { node, pinned }) {
-    const isMissing = () => node !== null && !this.list.querySelector(`[data-node="${node}"]`);
-    if (isMissing()) this.finish();
-    const place = node && isMissing() ? this.round.keep.indexOf(this.round.parents[node]) : -1;
-    if (place >= 0) this.list.children[place].replaceWith(this.stepRow(this.steps[place], node));
-    for (const mark of this.list.querySelectorAll("[data-node]")) {
+    const { round, list } = this;
+    const shown = (/** @type {number} */ one) => list.querySelector(`[data-node="${one}"]`);
+    const exit = node === null ? undefined : round.path(node).find((step) => !round.kept.has(step)); // where its path left the kept one
+    const wanted = exit ?? node;
+    if (wanted !== null && !shown(wanted)) this.finish();
+    const place = exit === undefined ? -1 : round.keep.indexOf(round.parents[exit]);
+    if (exit !== undefined && !shown(exit)) list.children[place].replaceWith(this.stepRow(this.steps[place], exit));
+    for (const mark of list.querySelectorAll("[data-node]")) {
       const chosen = Number(mark.dataset.node) === node;
       mark.classList.toggle("is-selected", chosen);
       mark.classList.toggle("is-pinned", chosen && pinned);
+      mark.classList.toggle("is-exit", exit !== undefined && (Number(mark.dataset.node) === exit || mark === list.children[place]));
     }
-    const step = `.cp-step[data-node="${node ? this.round.parents[node] : 0}"]`;
-    const first = this.list.querySelector(".is-selected") ?? (node === null ? null : this.list.querySelector(step));
+    const first = list.querySelector(".is-exit, .is-selected");
     if (first) this.scrollTo(this.scroll, first.offsetTop, first.offsetTop + first.offsetHeight);
   }
 

@@ -7,7 +7,7 @@ import "./stores.js";
 const SVG = "http://www.w3.org/2000/svg";
 export const MONO = '"DejaVu Sans Mono", "Cascadia Mono", Menlo, Consolas, monospace';
 export const ORIGIN = { root: "--target", drafter1: "--drafter1", drafter2: "--drafter2", both: "--both" };
-export const ORIGIN_NAME = { root: "target", drafter1: "drafter 1", drafter2: "drafter 2", both: "both drafters" };
+const ORIGIN_NAME = { root: "target", drafter1: "drafter 1", drafter2: "drafter 2", both: "both drafters" };
 
 /** The colour of a method's runs, the same in all plots. @param {string} method */
 export const methodColour = (method) => METHODS[method]?.color ?? "var(--method-other)";
@@ -220,7 +220,13 @@ export function describe(round, node) {
   const chance = probability(Math.exp(round.logprobs[node]));
   const where = `'${spoken(round, round.tokens[node])}', depth ${round.depths[node]}`;
   if (node === 0) return `${where}, root, the target's own token`;
-  return `${where}, probability ${chance}, ${round.fate[node]}, from ${ORIGIN_NAME[round.origin(node)]}`;
+  return `${where}, probability ${chance}, ${round.fate[node]}, from ${originName(round, node)}`;
+}
+
+/** Who proposed a node, by the drafter's name if it is known. @param {Round} round @param {number} node */
+export function originName(round, node) {
+  const origin = round.origin(node);
+  return round.drafterNames[["drafter1", "drafter2"].indexOf(origin)] ?? ORIGIN_NAME[origin];
 }
 
 /** A button named by its title. Its visible text is part of the name, so that voice control works with what is on the screen.

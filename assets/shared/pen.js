@@ -7,6 +7,14 @@ export function colourOf(host, name) {
   return getComputedStyle(host).getPropertyValue(name).trim();
 }
 
+/** The red, green and blue, 0 to 255, of a colour in any notation of CSS. @param {string} colour */
+function rgbOf(colour) {
+  const pen = /** @type {OffscreenCanvasRenderingContext2D} */ (new OffscreenCanvas(1, 1).getContext("2d"));
+  pen.fillStyle = colour;
+  pen.fillRect(0, 0, 1, 1);
+  return Array.from(pen.getImageData(0, 0, 1, 1).data.subarray(0, 3));
+}
+
 function luminance(/** @type {number[]} */ rgb) {
   const [red, green, blue] = rgb.map((part) => {
     const share = part / 255;
@@ -18,7 +26,7 @@ function luminance(/** @type {number[]} */ rgb) {
 // Decides whether text on a tint of an origin's colour has more contrast in the panel's colour than in ink.
 export class Shade {
   constructor(/** @type {Element} */ host) {
-    const read = (/** @type {string} */ name) => (colourOf(host, name).match(/\w\w/g) ?? []).map((part) => parseInt(part, 16)); // #rrggbb
+    const read = (/** @type {string} */ name) => rgbOf(colourOf(host, name));
     this.colours = { root: read(ORIGIN.root), drafter1: read(ORIGIN.drafter1), drafter2: read(ORIGIN.drafter2), both: read(ORIGIN.both) };
     this.panel = read("--panel");
     this.ink = luminance(read("--ink"));

@@ -104,8 +104,9 @@ export function readRound({ round, elapsed_seconds: elapsed, shared: others }, h
     trials: trials && { nodes: array(trials.nodes), chances: array(trials.chances), draws: array(trials.draws) },
     // the drafted trees of which no node was verified
     rejectedTrees: candidates.map((tree, place) => ({ drafter: place + 1, ...tree })).filter(({ n, drafter }) => n > 1 && !(verified & (1 << (drafter - 1)))),
-    drafts: round.drafts.map(draft), scores: candidates.map(({ n, logprobs }) => (n > 1 ? Array.from(logprobs.subarray(1), Math.exp).reduce((sum, p) => sum + p, 0) / (n - 1) : 0)), // μ
-    seconds, spent: Object.values(seconds).reduce((sum, part) => sum + part, 0), method: header.method, budget: header.budget, engine: header.engine || "",
+    drafts: round.drafts.map(draft), scores: candidates.map(confidence),
+    seconds, spent: Object.values(seconds).reduce((sum, part) => sum + part, 0),
+    method: header.method, budget: header.budget, split: header.split, engine: header.engine || "",
     chunked: Boolean(header.chunked),
     drafterNames: Array.from(header.drafters),
     path(node) {
@@ -117,6 +118,12 @@ export function readRound({ round, elapsed_seconds: elapsed, shared: others }, h
     show: (id) => show(named.get(id), id),
     origin: (node) => ORIGINS[drafted.drafters[node] & 3],
   };
+}
+
+/** A drafter's μ: the mean path probability of its nodes. @param {Tree} tree */
+function confidence({ n, logprobs }) {
+  const total = Array.from(logprobs.subarray(1), Math.exp).reduce((sum, chance) => sum + chance, 0);
+  return total / Math.max(1, n - 1);
 }
 
 /** The target's most likely tokens after each kept row. @param {lines.Alternatives} packed @returns {{ token: number, p: number }[][]} */
@@ -137,11 +144,15 @@ function secondsOf({ seconds, index }, elapsed, before) {
 /** Flattens a header and adds the options of its run; the budget is null if another engine did not report it.
  *  @param {lines.Header} header @returns {Header} */
 function readHeader({ request: { prompt_ids, stop_ids, sampling, ...request }, ...header }) {
-  const { prompt, drafters, turns, thinking, forced } = header;
-  const sample = header.every > 1 ? `, one round in ${header.every}` : "";
-  const note = header.engine ? `${header.note} Recorded in ${header.engine}${sample}.`.trim() : header.note;
-  return { ...header, ...request, ...sampling, prompt_ids, stop_ids, note, budget: header.engine && !request.budget ? null : request.budget,
-    options: { ...request, ...sampling, prompt, drafters, turns, thinking, forced: forcedOf({ prompt_ids, forced }) } };
+  const { prompt, drafters, turns, thinking, engine, every } = header;
+  const chosen = { ...request, ...sampling };
+  const sample = every > 1 ? `, one round in ${every}` : "";
+  return {
+    ...header, ...chosen, prompt_ids, stop_ids,
+    note: engine ? `${header.note} Recorded in ${engine}${sample}.`.trim() : header.note,
+    budget: engine && !request.budget ? null : request.budget,
+    options: { ...chosen, prompt, drafters, turns, thinking, forced: forcedOf({ prompt_ids, forced: header.forced }) },
+  };
 }
 
 // A run, built up line by line.

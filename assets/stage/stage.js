@@ -29,7 +29,7 @@ export class Stage extends EventEmitter {
   current = -1;
   pinned = /** @type {number | null} */ (null);
   hovered = /** @type {number | null} */ (null);
-  selection = /** @type {NodeSelection} */ ({ node: null, pinned: false });
+  selection = /** @type {NodeSelection} */ ({ node: null, pinned: false, round: null });
   following = true; // a live run shows its newest round until a person chooses another
   animate = false; // true for a step that is to be animated, false while scrubbing
   mode = "story";
@@ -338,9 +338,11 @@ export class Stage extends EventEmitter {
     this.emit("select", this.selection);
   }
 
-  hover(/** @type {number | null} */ node) {
-    this.hovered = this.hasNode(node) ? node : null;
-    this.updateSelection();
+  /** Selects the node under the pointer; a node of another round selects that round. @param {number | null} node @param {number} round */
+  hover(node, round = this.current) {
+    const here = round === this.current;
+    this.hovered = here && this.hasNode(node) ? node : null;
+    this.updateSelection(here ? null : round);
   }
 
   // Toggles the pin of a node.
@@ -357,14 +359,15 @@ export class Stage extends EventEmitter {
 
   unselect() {
     this.pinned = this.hovered = null;
-    this.selection = { node: null, pinned: false };
+    this.selection = { node: null, pinned: false, round: null };
   }
 
-  updateSelection() {
+  updateSelection(/** @type {number | null} */ round = null) {
     const node = this.hovered === null ? this.pinned : this.hovered;
     const pinned = node !== null && node === this.pinned;
-    if (node === this.selection.node && pinned === this.selection.pinned) return;
-    this.selection = { node, pinned };
+    const before = this.selection;
+    if (node === before.node && pinned === before.pinned && round === before.round) return;
+    this.selection = { node, pinned, round };
     this.emit("select", this.selection);
   }
 

@@ -95,7 +95,7 @@ export class TextPanel {
     }
     this.body.addEventListener("pointerover", (event) => {
       const at = this.tokenAt(event);
-      stage.hover(at?.round === stage.current ? at.node : null);
+      stage.hover(at?.node ?? null, at?.round);
     });
     this.body.addEventListener("pointerleave", () => stage.hover(null));
   }

@@ -76,7 +76,7 @@ export class Timeline {
     const key = html("div", { class: "cs-stage-key", title: "The parts of each bar: the share of the round's engine time that each stage took." }, row);
     for (const name of STAGES.slice(0, -2)) html("i", { style: `background: var(--stage-${name})` }, html("span", "", key, name));
     this.drawTransport();
-    stage.on("lines round run ticked hits", this.scheduleDraw);
+    stage.on("lines round run ticked hits select", this.scheduleDraw);
     stage.on("play state round", () => this.drawTransport());
     new ResizeObserver(([{ contentRect }]) => {
       this.size = contentRect;
@@ -219,9 +219,21 @@ export class Timeline {
     const middle = (/** @type {number} */ index) => (this.x(index) + this.x(index + 1)) / 2;
     render(this.over, [
       path("cs-veil", stage.round ? span(current + 1, stage.rounds.length, 0, height) : ""), // over the rounds after the one that is shown
-      path("cs-found", found.map((index) => `M${middle(index)},${TOP}l-4,-5h8z`).join("")), group(ticks), path("cs-here", stage.round ? box(this.x(current) - 1, TOP - 3, wide, high + 5) : "")]);
+      path("cs-found", found.map((index) => `M${middle(index)},${TOP}l-4,-5h8z`).join("")), group(ticks), path("cs-here", stage.round ? box(this.x(current) - 1, TOP - 3, wide, high + 5) : ""),
+      path("cs-pointed", this.pointedBox(high, high / maxTokens))]);
     put(this.canvas, {
       "aria-valuemin": 1, "aria-valuemax": Math.max(1, rounds.length), "aria-valuenow": Math.max(1, current + 1), "aria-valuetext": this.placeLabel.textContent });
+  }
+
+  /** The round of the token that is pointed at, or in the shown round the selected node's position.
+   *  @param {number} high @param {number} unit pixels of a token */
+  pointedBox(high, unit) {
+    const { selection: { node, round }, current, round: shown } = this.stage;
+    const index = round ?? current;
+    const wide = Math.max(3, this.x(index + 1) - this.x(index));
+    if (round !== null) return box(this.x(index), TOP, wide, high);
+    if (node === null || !shown) return "";
+    return box(this.x(index), TOP + Math.max(0, high - unit * (shown.depths[node] + 1)), wide, Math.max(3, unit));
   }
 
   // The pixel at which a round begins.

@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+from playwright.sync_api import expect
 
 from tests.browser.conftest import READY, Watched
 from tests.browser.doing import RUN, STAGE, go
@@ -95,12 +96,36 @@ def test_every_node_that_the_verifier_was_offered_is_linked_and_named_once(page:
         assert not twice or not page.locator("[data-panel=tree] .is-named").count(), node
 
 
-def test_a_pinned_node_has_a_sheet_beside_the_tree_and_a_tip_leaves_its_node_free(page: Any) -> None:
+def test_a_refused_node_shows_where_it_left_the_accepted_path_its_position_and_its_budget(page: Any) -> None:
     node = page.evaluate(f"{STAGE}.round.n - 1")
+    path = page.evaluate(f"{STAGE}.round.path({node})")
+    exit_step = next(step for step in path if step not in page.evaluate(f"{STAGE}.round.keep"))
+    entry, pointed = (page.locator(f"path.{name}") for name in ("cp-budget-entry", "cs-pointed"))
+    page.evaluate(f"{STAGE}.hover({node})")
+    exits = page.locator("[data-panel=verifier] .is-exit").evaluate_all("(marks) => marks.map((mark) => Number(mark.dataset.node))")
+    assert exits == [path[path.index(exit_step) - 1], exit_step]
+    expect(pointed).not_to_have_attribute("d", "")
+    expect(entry).to_have_count(1)
+    page.evaluate(f"{STAGE}.hover(null)")
+    expect(pointed).to_have_attribute("d", "")
+    expect(entry).to_have_count(0)
+
+
+def test_a_token_of_another_round_marks_that_round_in_the_timeline(page: Any) -> None:
+    page.locator(".cs-part:not(.is-current) .cs-token").first.hover()
+    assert page.evaluate(f"{STAGE}.selection") == {"node": None, "pinned": False, "round": 0}
+    expect(page.locator(".cs-pointed")).not_to_have_attribute("d", "")
+
+
+def test_a_tip_leaves_the_branch_of_its_node_free_and_a_pinned_node_has_a_sheet(page: Any) -> None:
     ring, tip, sheet = (page.locator(f"[data-panel=tree] .cp-{name}") for name in ("ring", "tip", "sheet"))
-    box = page.locator(f"[data-panel=tree] [data-node='{node}']").bounding_box()
-    page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
-    assert not overlap(ring.bounding_box(), tip.bounding_box())
+    for node in page.evaluate(f"Array.from({{ length: 8 }}, (_, place) => Math.ceil(({STAGE}.round.n - 1) * (place + 1) / 8))"):
+        box = page.locator(f"[data-panel=tree] [data-node='{node}']").bounding_box()
+        page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+        branch = page.evaluate(f"""(node) => Array.from(document.querySelectorAll("[data-panel=tree] [data-node]"), (mark) => Number(mark.dataset.node))
+            .filter((one) => one && ({STAGE}.round.path(one).includes(node) || {STAGE}.round.path(node).includes(one)))""", node)
+        marks = [page.locator(f"[data-panel=tree] [data-node='{one}']").bounding_box() for one in branch]
+        assert not any(overlap(mark, tip.bounding_box()) for mark in marks), node
     page.mouse.down()
     page.mouse.up()
     assert not tip.is_visible() and "rejected" in sheet.inner_text()

@@ -3,6 +3,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import { budgetAtPosition, comparableCurve, fastestOf, fastestWords, interpolate, axisPosition, throughOwnPoint, wordsAt } from "../../assets/panels/budget.js";
+import { entryBudget } from "../../assets/panels/facts.js";
 import { edgesOf } from "../../assets/panels/cache.js";
 import { probability } from "../../assets/shared/ink.js";
 import { changesOf, columnsOf, linesInto, shownOf } from "../../assets/panels/lattice.js";
@@ -161,4 +162,13 @@ test("up to the largest budget that was measured for the prompt, no other figure
   assert.match(wordsAt(forecast, 4).short, /3\.0, 58\D/);
   assert.match(wordsAt(forecast, 16).short, /predicted.*3\.0, 400\D/);
   assert.match(wordsAt({ ...forecast, measured: { ...measured, prompts: 12 } }, 4).short, /predicted.*2\.0, 750\D/);
+});
+
+test("a node's budget is its place in the order in which nodes enter, for the methods that have one", () => {
+  const parents = [-1, 0, 1, 0, 3];
+  const budgets = (header) => [0, 1, 2, 3, 4].map((node) => entryBudget(round({ parents, keep: [0], drafters: [0, 1, 1, 2, 2], header }), node));
+  assert.deepEqual(budgets({ method: "ddtree" }), [null, 1, 2, 3, 4]);
+  assert.deepEqual(budgets({ method: "merged", split: "each" }), [null, 1, 2, 1, 2]);
+  assert.deepEqual(budgets({ method: "merged", split: "total" }), [null, 1, 3, 2, 4]);
+  assert.deepEqual(budgets({ method: "joint" }), [null, null, null, null, null]);
 });
