@@ -102,7 +102,8 @@ def test_a_refused_node_shows_where_it_left_the_accepted_path_its_position_and_i
     exit_step = next(step for step in path if step not in page.evaluate(f"{STAGE}.round.keep"))
     entry, pointed = (page.locator(f"path.{name}") for name in ("cp-budget-entry", "cs-pointed"))
     page.evaluate(f"{STAGE}.hover({node})")
-    exits = page.locator("[data-panel=verifier] .is-exit").evaluate_all("(marks) => marks.map((mark) => Number(mark.dataset.node))")
+    marked = page.locator("[data-panel=verifier] .is-exit")
+    exits = marked.evaluate_all("(marks) => marks.map(({ dataset }) => Number(dataset.node))")
     assert exits == [path[path.index(exit_step) - 1], exit_step]
     expect(pointed).not_to_have_attribute("d", "")
     expect(entry).to_have_count(1)
@@ -119,13 +120,13 @@ def test_a_token_of_another_round_marks_that_round_in_the_timeline(page: Any) ->
 
 def test_a_tip_leaves_the_branch_of_its_node_free_and_a_pinned_node_has_a_sheet(page: Any) -> None:
     ring, tip, sheet = (page.locator(f"[data-panel=tree] .cp-{name}") for name in ("ring", "tip", "sheet"))
-    for node in page.evaluate(f"Array.from({{ length: 8 }}, (_, place) => Math.ceil(({STAGE}.round.n - 1) * (place + 1) / 8))"):
-        box = page.locator(f"[data-panel=tree] [data-node='{node}']").bounding_box()
-        page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
-        branch = page.evaluate(f"""(node) => Array.from(document.querySelectorAll("[data-panel=tree] [data-node]"), (mark) => Number(mark.dataset.node))
-            .filter((one) => one && ({STAGE}.round.path(one).includes(node) || {STAGE}.round.path(node).includes(one)))""", node)
-        marks = [page.locator(f"[data-panel=tree] [data-node='{one}']").bounding_box() for one in branch]
-        assert not any(overlap(mark, tip.bounding_box()) for mark in marks), node
+    count = page.evaluate(f"{STAGE}.round.n")
+    paths = page.evaluate(f"Array.from({STAGE}.round.tokens, (_, node) => {STAGE}.round.path(node))")
+    boxes = {node: page.locator(f"[data-panel=tree] [data-node='{node}']").bounding_box() for node in range(1, count)}
+    for node in range(count - 1, 1, -(count // 8)):
+        page.mouse.move(boxes[node]["x"] + boxes[node]["width"] / 2, boxes[node]["y"] + boxes[node]["height"] / 2)
+        branch = [one for one in boxes if node in paths[one] or one in paths[node]]
+        assert not any(overlap(boxes[one], tip.bounding_box()) for one in branch), node
     page.mouse.down()
     page.mouse.up()
     assert not tip.is_visible() and "rejected" in sheet.inner_text()
