@@ -241,10 +241,10 @@ class Recorder:
         keep = _array("keep", parts["keep"], INTEGERS)
         path = [*_array("tokens", parts["tokens"], INTEGERS)[keep].tolist(), _single("bonus", parts["bonus"])]
         before = _single("start", parts["start"]) - _single("start", self._first)
-        left = self._max_tokens - before if self._max_tokens else len(path)
+        tokens_left = self._max_tokens - before if self._max_tokens else len(path)
         stops = [depth for depth, token in enumerate(path) if token in self._stop_ids]
-        length = max(0, min([left, *stops, len(keep)]))
-        if stops or length == left:
+        length = max(0, min([tokens_left, *stops, len(keep)]))
+        if stops or length == tokens_left:
             self._ended = "stop" if path[length] in self._stop_ids else "length"
             self._rounds = index + bool(length)
             parts["keep"], parts["bonus"] = keep[:length], path[length]
@@ -445,18 +445,18 @@ class TokenTextOverrides:
         begin = next((place for place in range(self._checked - 1, 0, -1)
                       if self._texts.is_anchor(self._tokens[place], self._shown[place])), 0)
         first, self._checked = self._checked, end
-        known, text = self._expected(begin, end), self._texts.decode(self._tokens[begin:end])
-        if text == join_pieces(known):
+        expected, text = self._expected(begin, end), self._texts.decode(self._tokens[begin:end])
+        if text == join_pieces(expected):
             return {}
-        if not text.startswith(join_pieces(known[:first - begin])):  # earlier tokens read otherwise with these
+        if not text.startswith(join_pieces(expected[:first - begin])):  # earlier tokens read otherwise with these
             begin, first = 0, self._before
-            known, text = self._expected(0, end), self._texts.decode(self._tokens[:end])
-        return self._divide(text, begin, range(first, end), len(join_pieces(known[:first - begin])))
+            expected, text = self._expected(0, end), self._texts.decode(self._tokens[:end])
+        return self._divide(text, begin, range(first, end), len(join_pieces(expected[:first - begin])))
 
     def _expected(self, begin: int, end: int) -> list[Any]:
         """Return the current texts of these tokens, the first as the start of a text."""
-        known = self._shown[begin:end]
-        return [self._texts.decode([self._tokens[begin]]), *known[1:]] if begin else known
+        expected = self._shown[begin:end]
+        return [self._texts.decode([self._tokens[begin]]), *expected[1:]] if begin else expected
 
     def _divide(self, text: str, begin: int, places: range, done: int) -> dict[int, Any]:
         """Split the text behind its first ``done`` characters among the tokens at ``places``, and return what changed.
@@ -559,12 +559,12 @@ def _checked_line(index: int, parts: dict[str, Any]) -> dict[str, Any]:
     check_names(parts, ROUND, "A round")
     line: dict[str, Any] = {
         "index": index, "start": _single("start", parts["start"]), "tree": _tree(parts),
-        "verification": {name: _array(name, parts[given], VERIFICATION[name]) for given, name in CHOICE.items()
-                         if parts.get(given) is not None},
+        "verification": {name: _array(name, parts[option], VERIFICATION[name]) for option, name in CHOICE.items()
+                         if parts.get(option) is not None},
         "acceptance": {"keep": _array("keep", parts["keep"], INTEGERS), "bonus": _single("bonus", parts["bonus"])},
         "drafts": [_lattice(draft) for draft in parts.get("drafts") or ()],
         "candidates": [_tree(candidate) for candidate in parts.get("candidates") or ()],
-        "seconds": {str(stage): float(given) for stage, given in (parts.get("seconds") or {}).items()}}
+        "seconds": {str(stage): float(value) for stage, value in (parts.get("seconds") or {}).items()}}
     if parts.get("trials") is not None:
         line["acceptance"]["trials"] = _arrays(parts["trials"], TRIALS)
     check_round(line)
@@ -719,7 +719,7 @@ def check_object(value: Any, name: str) -> dict[str, Any]:
 def check_sampling(value: Any, name: str = "sampling") -> dict[str, float]:
     """Check the options by which the target chose its tokens."""
     check_names(check_object(value, name), SAMPLING, "The sampling")
-    return {part: SAMPLING[part](given, part) for part, given in value.items()}
+    return {part: SAMPLING[part](setting, part) for part, setting in value.items()}
 
 
 def check_biases(value: Any, name: str) -> tuple[tuple[int, float], ...]:

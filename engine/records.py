@@ -195,13 +195,13 @@ class DraftTree:
 
 @dataclass(frozen=True, eq=False)
 class PackedTree:
-    """A tree as the rows of one target pass: tokens, positions (absolute), parents (rows,) int32, and seen (rows, rows)
-    bool: whether a row sees another, as it does its ancestors and itself (paper 000, section 4.2)."""
+    """A tree as the rows of one target pass: tokens, positions (absolute), parents (rows,) int32, and visible (rows,
+    rows) bool: whether a row sees another, as it does its ancestors and itself (paper 000, section 4.2)."""
 
     tokens: Integers
     positions: Integers
     parents: Integers
-    seen: NDArray[np.bool_]
+    visible: NDArray[np.bool_]
 
     def __len__(self) -> int:
         return len(self.tokens)

@@ -105,13 +105,13 @@ def routed(trees: Sequence[Tree]) -> Tree:
 
 def merged(trees: Sequence[Tree]) -> Tree:
     """Disjoint subtrees below one root; φ shifts the nodes of the second by those of the first (paper 000, 3.1)."""
-    whole = Tree([trees[0].tokens[0]])
+    union = Tree([trees[0].tokens[0]])
     for drafter, tree in enumerate(trees):
-        shift = len(whole.tokens) - 1
+        shift = len(union.tokens) - 1
         for node in range(1, len(tree.tokens)):
             parent = tree.parents[node]
-            whole.add(tree.tokens[node], parent + shift if parent else 0, tree.scores[node], 1 << drafter)
-    return whole
+            union.add(tree.tokens[node], parent + shift if parent else 0, tree.scores[node], 1 << drafter)
+    return union
 
 
 def joint(trees: Sequence[Tree], nodes: int) -> Tree:
@@ -126,13 +126,13 @@ def joint(trees: Sequence[Tree], nodes: int) -> Tree:
             score, proposed_by = prefixes.get(prefix, (-np.inf, 0))
             prefixes[prefix] = np.logaddexp(score, weights[drafter] + tree.scores[node]), proposed_by | 1 << drafter
     order = sorted(prefixes, key=lambda prefix: (-min(np.float32(prefixes[prefix][0]), np.float32(0)), len(prefix)))
-    whole = Tree([trees[0].tokens[0]])
+    union = Tree([trees[0].tokens[0]])
     node_of: dict[tuple[int, ...], int] = {(trees[0].tokens[0],): 0}
     for prefix in order[:nodes]:
         mixture, proposed_by = prefixes[prefix]
         capped = min(np.float32(mixture), np.float32(0))
-        node_of[prefix] = whole.add(prefix[-1], node_of[prefix[:-1]], capped, proposed_by)
-    return whole
+        node_of[prefix] = union.add(prefix[-1], node_of[prefix[:-1]], capped, proposed_by)
+    return union
 
 
 GROW = {"chain": chain, "best_first": best_first}
@@ -167,14 +167,14 @@ def verify(target: Target, cache: Sequence[int], tree: Tree, temperature: float,
     them is exact at any temperature."""
     choices = []
     for row in tree_mask(tree):
-        seen = [*cache, *(tree.tokens[other] for other in np.flatnonzero(row))]
-        logprobs = target(seen)
+        context = [*cache, *(tree.tokens[other] for other in np.flatnonzero(row))]
+        logprobs = target(context)
         if temperature == 0:
             choices.append(int(logprobs.argmax()))
             continue
         scaled = (logprobs / np.float32(temperature)).astype(np.float64)
         heights = np.exp(scaled - scaled.max()).cumsum()
-        choices.append(int((heights <= draws[len(seen)] * heights[-1]).sum()))
+        choices.append(int((heights <= draws[len(context)] * heights[-1]).sum()))
     return choices
 
 
@@ -201,17 +201,17 @@ def generate(target: Target, drafters: Sequence[Drafter], request: Request,
     draws = np.random.Generator(np.random.Philox(request.sampling.seed)).random(positions)
     cache = list(request.prompt_ids)  # what the target has read: a slot of the KV cache for each token
     root = verify(target, cache[:-1], Tree([cache[-1]]), temperature, draws)[0]
-    left = request.max_tokens
-    while left > 0 and root not in stop and len(cache) < context_limit:
+    tokens_left = request.max_tokens
+    while tokens_left > 0 and root not in stop and len(cache) < context_limit:
         tree = draft_tree(request, drafters, [*cache, root], context_limit - len(cache) - 1)
         choices = verify(target, cache, tree, temperature, draws)
         keep = accept(tree, choices)
         bonus = choices[keep[-1]]
         for depth, node in enumerate(keep):  # a stop token, or the end of what was asked for, ends the text anywhere
-            if depth == left or tree.tokens[node] in stop:
+            if depth == tokens_left or tree.tokens[node] in stop:
                 keep, bonus = keep[:depth], tree.tokens[node]
                 break
         cache += [tree.tokens[node] for node in keep]  # the kept rows stay in the cache, the others are dropped
-        left -= len(keep)
+        tokens_left -= len(keep)
         root = bonus  # chosen by the target, to be read in the next round
         yield ReferenceRound(tree, keep, bonus)

@@ -163,17 +163,17 @@ def balanced(layers: Sequence[int], rest: int, free: Sequence[int]) -> list[int]
     """Choose a GPU for each layer, in order, so that the fullest is as empty as possible; [] if there is too little
     room. All numbers are bytes; ``rest`` lies on the first GPU."""
     for percent in range(1, MAX_GPU_PERCENT + 1):
-        left, gpu = [size * percent // 100 for size in free], 0
-        left[0] -= rest
+        remaining, gpu = [size * percent // 100 for size in free], 0
+        remaining[0] -= rest
         gpus: list[int] = []
         for size in layers:
-            while gpu < len(left) and left[gpu] < size:
+            while gpu < len(remaining) and remaining[gpu] < size:
                 gpu += 1
-            if gpu == len(left):
+            if gpu == len(remaining):
                 break
-            left[gpu] -= size
+            remaining[gpu] -= size
             gpus.append(gpu)
-        if len(gpus) == len(layers) and left[0] >= 0:
+        if len(gpus) == len(layers) and remaining[0] >= 0:
             return gpus
     return []
 

@@ -43,25 +43,25 @@ def load_tokenizer(folder: Path, vocabulary: int | None = None) -> PreTrainedTok
 def chat_templates(folder: Path, own: Any) -> str | dict[str, str] | None:
     """Return the chat template, or templates by name: the tokenizer's ``own``, and a processor's if it has no default.
     RigError if one is no text."""
-    named = _named_templates(folder, "the tokenizer's chat_template", own)
+    templates = _named_templates(folder, "the tokenizer's chat_template", own)
     for file in PROCESSOR_FILES:
-        if DEFAULT_TEMPLATE not in named and (folder / file).is_file():
-            named |= _named_templates(folder, file, read_object(folder / file).get("chat_template"))
-    return named.get(DEFAULT_TEMPLATE) if set(named) <= {DEFAULT_TEMPLATE} else named
+        if DEFAULT_TEMPLATE not in templates and (folder / file).is_file():
+            templates |= _named_templates(folder, file, read_object(folder / file).get("chat_template"))
+    return templates.get(DEFAULT_TEMPLATE) if set(templates) <= {DEFAULT_TEMPLATE} else templates
 
 
 def _named_templates(folder: Path, where: str, value: Any) -> dict[str, str]:
     """Return templates by name, from any of the forms in which a file may hold them."""
-    named: list[tuple[Any, Any]]
+    pairs: list[tuple[Any, Any]]
     if isinstance(value, list):
-        named = [(one.get("name"), one.get("template")) if isinstance(one, dict) else (None, one) for one in value]
+        pairs = [(one.get("name"), one.get("template")) if isinstance(one, dict) else (None, one) for one in value]
     else:
-        named = list(value.items()) if isinstance(value, dict) else [(DEFAULT_TEMPLATE, value)] * (value is not None)
-    for name, template in named:
+        pairs = list(value.items()) if isinstance(value, dict) else [(DEFAULT_TEMPLATE, value)] * (value is not None)
+    for name, template in pairs:
         if not isinstance(name, str) or not isinstance(template, str):
             raise RigError(f"{where} in {display_name(folder)} holds {template!r:.60} as the template {name!r:.60}; it "
                            "has to be text, or a list of names and texts.")
-    return dict(named)
+    return dict(pairs)
 
 
 class StopTokens(NamedTuple):
@@ -78,15 +78,15 @@ def stop_tokens(folder: Path, tokenizer: PreTrainedTokenizerBase, more: Mapping[
     generation = read_object(folder / GENERATION) if (folder / GENERATION).is_file() else {}
     text = config.get("text_config")
     inner = text.get(STOP) if isinstance(text, dict) else None
-    named = {GENERATION: generation.get(STOP), "config.json": inner if config.get(STOP) is None else config[STOP],
-             "the tokenizer": tokenizer.eos_token_id, **{file: list(ids) for file, ids in more.items()}}
-    naming = {file: ids for file, value in named.items() if (ids := _tokens(folder, file, value))}
-    stop_ids = frozenset[int]().union(*naming.values())
-    if not naming or stop_ids == next(iter(naming.values())):
+    values = {GENERATION: generation.get(STOP), "config.json": inner if config.get(STOP) is None else config[STOP],
+              "the tokenizer": tokenizer.eos_token_id, **{file: list(ids) for file, ids in more.items()}}
+    ids_by_file = {file: ids for file, value in values.items() if (ids := _tokens(folder, file, value))}
+    stop_ids = frozenset[int]().union(*ids_by_file.values())
+    if not ids_by_file or stop_ids == next(iter(ids_by_file.values())):
         return StopTokens(stop_ids)
     files = ", ".join(f"{file}: " + " ".join(
         str(tokenizer.convert_ids_to_tokens(token) if token < len(tokenizer) else token) for token in sorted(ids))
-        for file, ids in naming.items())
+        for file, ids in ids_by_file.items())
     return StopTokens(stop_ids, f"Files name different tokens that end a text, and each of them ends it ({files}).")
 
 

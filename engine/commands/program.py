@@ -58,13 +58,13 @@ class CommandLine(argparse.ArgumentParser):
         way_out = f"; see `{self.prog} --help`."
         raise UsageError(_on_one_line(sentence, MAX_SENTENCE_LENGTH - len(way_out) - 1) + way_out)
 
-    def understand(self, words: Sequence[str]) -> argparse.Namespace:
+    def understand(self, argv: Sequence[str]) -> argparse.Namespace:
         """Parse the words; UsageError if they cannot be. ``--flag=--`` is refused first, because argparse would take it
         for a missing value."""
-        bare = [word for word in words if word.startswith("--") and word.endswith("=--")]
+        bare = [word for word in argv if word.startswith("--") and word.endswith("=--")]
         if bare:
             self.error(f"argument {bare[0].partition('=')[0]}: is '--'; it has to be a value")
-        return self.parse_args(words)
+        return self.parse_args(argv)
 
 
 def _on_one_line(sentence: str, longest: int = MAX_SENTENCE_LENGTH) -> str:
@@ -99,15 +99,15 @@ def enter() -> NoReturn:
     exit_now(main())
 
 
-def main(words: Sequence[str] | None = None) -> int:
+def main(argv: Sequence[str] | None = None) -> int:
     """Run what was typed, and return the exit status. Every expected failure is one sentence on stderr."""
-    words = sys.argv[1:] if words is None else words
+    argv = sys.argv[1:] if argv is None else argv
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # for terminals whose encoding lacks τ
     try:
-        name = top_parser().understand(words[:1]).verb
-        args = verb_parser(name).understand(words[1:])
+        name = top_parser().understand(argv[:1]).verb
+        args = verb_parser(name).understand(argv[1:])
         return run(verb_named(name), args)
     except UsageError as error:
         return _fail(error, USAGE_ERROR)

@@ -67,17 +67,17 @@ def sequential(
         if not len(children):
             bonus = int(verification.choice[path[-1]])
             break
-        tried, left, end = set[int](), 1.0, path[-1]
+        tried, remaining, end = set[int](), 1.0, path[-1]
         for node, token, mass in zip(children.tolist(), tokens.tolist(), masses[children].tolist(), strict=True):
             probability = 0.0 if token in tried else mass
-            chance = float(np.float32(min(1.0, probability / left) if left > 0 else 0))
+            chance = float(np.float32(min(1.0, probability / remaining) if remaining > 0 else 0))
             draw = float(random.random(dtype=np.float32))
             trials.append((node, chance, draw))
             if draw < chance:
                 path.append(node)
                 break
             tried.add(token)
-            left -= probability
+            remaining -= probability
         if path[-1] == end:
             tokens = np.unique(tokens)
             bonus = redraw(end, tokens, np.ones(len(tokens), np.float32), random.random())

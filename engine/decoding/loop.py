@@ -105,7 +105,7 @@ class DecodeRun:
         self.request, self.target = request, target
         self.drafters = tuple(drafters[:self.method.drafter_count])
         self.policy = policy or BudgetPolicy()
-        self.start, self.left, self.index = len(request.prompt_ids), request.max_tokens, 0
+        self.start, self.tokens_left, self.index = len(request.prompt_ids), request.max_tokens, 0
         self.limit = target.positions_for(self.start)
         self.root = NO_ROOT
         self.closed = False
@@ -150,7 +150,7 @@ class DecodeRun:
 
     @property
     def unfinished(self) -> bool:
-        return (self.left > 0 and self.root not in self.request.stop_ids
+        return (self.tokens_left > 0 and self.root not in self.request.stop_ids
                 and self.start < self.limit and not self.closed)
 
     def order(self) -> None:
@@ -169,7 +169,7 @@ class DecodeRun:
 
     def accept(self, verification: Verification) -> None:
         whole_path = self.method.accept(self.tree, verification, self.target.redraw, self._random)
-        self.acceptance = _end_of_text(whole_path, self.tree, self.request, self.left)
+        self.acceptance = _end_of_text(whole_path, self.tree, self.request, self.tokens_left)
         self.policy.learn(self.tree, self.acceptance)
 
     def observe(self, features: Features) -> None:
@@ -182,7 +182,7 @@ class DecodeRun:
         record = Round(self.index, self.start, self.drafts, self.candidates, self.tree, verification, self.acceptance,
                        seconds)
         self.start += len(self.acceptance.keep)
-        self.left -= len(self.acceptance.keep)
+        self.tokens_left -= len(self.acceptance.keep)
         self.root, self.index = self.acceptance.bonus, self.index + 1
         return record
 
@@ -217,12 +217,12 @@ def draft(runs: Sequence[DecodeRun]) -> None:
         run.drafts = tuple([lattices[id(drafter)].cut(deepest) for drafter in run.drafting])
 
 
-def _end_of_text(acceptance: Acceptance, tree: DraftTree, request: Request, left: int) -> Acceptance:
+def _end_of_text(acceptance: Acceptance, tree: DraftTree, request: Request, tokens_left: int) -> Acceptance:
     """End the kept path before a stop token, and at max_tokens: nothing after it reaches text, τ or cache."""
     tokens = tree.tokens.take(acceptance.keep).tolist()
-    if len(tokens) <= left and request.stop_ids.isdisjoint(tokens):
+    if len(tokens) <= tokens_left and request.stop_ids.isdisjoint(tokens):
         return acceptance
-    length = min([left, *(index for index, token in enumerate(tokens) if token in request.stop_ids)])
+    length = min([tokens_left, *(index for index, token in enumerate(tokens) if token in request.stop_ids)])
     return replace(acceptance, keep=acceptance.keep[:length], bonus=tokens[length])
 
 

@@ -66,5 +66,5 @@ def pack(tree: DraftTree, start: int) -> PackedTree:
     positions = np.asarray([line.bit_count() for line in lines], np.int32) + np.int32(start - 1)
     width = -(-size // 8)
     bits = np.frombuffer(b"".join([line.to_bytes(width, "little") for line in lines]), np.uint8)
-    seen = np.unpackbits(bits.reshape(size, width), axis=1, count=size, bitorder="little").view(np.bool_)
-    return PackedTree(tree.tokens, positions, tree.parents, seen)
+    visible = np.unpackbits(bits.reshape(size, width), axis=1, count=size, bitorder="little").view(np.bool_)
+    return PackedTree(tree.tokens, positions, tree.parents, visible)

@@ -95,8 +95,8 @@ def plan_drafter(folder: Path, target: TargetFacts) -> DrafterPlan:
     """Plan the drafter in a folder, by the first kind that recognises its config.json."""
     values = read_config(folder)
     format_ = values.get("speculators_model_type")
-    named = architectures(values) if format_ is None else str(format_)
-    if what := next((what for part, what in NOT_RUN.items() if part in named), ""):
+    architecture = architectures(values) if format_ is None else str(format_)
+    if what := next((what for part, what in NOT_RUN.items() if part in architecture), ""):
         raise RigError(f"The drafter in {display_name(folder)} is {what}; DFlash, DFlash 2, DSpark, TreeFlash, "
                        "EAGLE-3, MTP, UNO and phrase drafters run, and language models.")
     common = checked(folder, CommonFields, values)

@@ -136,35 +136,35 @@ def _omissions(counted: CountedRuns) -> Iterator[str]:
 
 def sentences(anatomy: Anatomy) -> dict[str, list[str]]:
     """Describe the statistics in sentences, by topic."""
-    words: dict[str, list[str]] = defaultdict(list)
+    by_topic: dict[str, list[str]] = defaultdict(list)
     for drafter, misses in anatomy.misses.items():
         walks = max(share.count for share in misses.values())
         parts = [f"{place} {share.value:.0%} ({share.low:.0%} to {share.high:.0%})"
                  for place, share in sorted(misses.items(), key=lambda pair: -pair[1].value)]
-        words["misses"].append(f"Where {drafter} ranked the token that the target chose instead ({walks} rounds"
+        by_topic["misses"].append(f"Where {drafter} ranked the token that the target chose instead ({walks} rounds"
                                f"{', few' if walks < FEW_CASES else ''}): {'; '.join(parts)}.")
     siblings = {f"{ordinal} siblings": share
                 for ordinal, share in zip(ORDINALS, anatomy.by_rank.values(), strict=False)}
     for topic, lead, shares in (("rows", "a verified row", siblings if len(siblings) > 1 else {}),
                                 ("drafters", "a row, by who proposed it", anatomy.by_drafter)):
         if shares:
-            words[topic].append(f"Tokens earned by {lead}: " + ", ".join(
+            by_topic[topic].append(f"Tokens earned by {lead}: " + ", ".join(
                 f"{name} {share} of {share.count} rows" for name, share in shares.items()) + ".")
-    words["nodes"] = _node_words(anatomy.first_nodes)
+    by_topic["nodes"] = _node_words(anatomy.first_nodes)
     for drafter in dict.fromkeys(row.drafter for row in anatomy.redrafts):
         kinds = _largest_trees([row for row in anatomy.redrafts if row.drafter == drafter])
         chain = kinds[CHAIN]
-        words["trees"].append(
+        by_topic["trees"].append(
             f"With {chain.budget} nodes of {drafter} at the same {chain.accepted.count} places: "
             + ", ".join(f"{kind} {row.accepted}" for kind, row in kinds.items()) + " drafted tokens a round.")
         for row in (row for kind, row in kinds.items() if kind.startswith("tree")):
             tau, gain = 1 + chain.accepted.value, row.gain_over_chain
             sure = "" if gain.low > 0 or gain.high < 0 else ", which may be none"
-            words["branching"].append(
+            by_topic["branching"].append(
                 f"With {row.budget} nodes of {drafter} branching was worth {gain} tokens a round to the {row.kind}"
                 f"{sure}: {gain.value / tau:+.0%} of the chain's τ of {tau:.2f}.")
-    words["omissions"] = list(anatomy.omissions)
-    return {topic: lines for topic, lines in words.items() if lines}
+    by_topic["omissions"] = list(anatomy.omissions)
+    return {topic: lines for topic, lines in by_topic.items() if lines}
 
 
 def _node_words(first_nodes: Mapping[int, Measured]) -> list[str]:
@@ -174,12 +174,12 @@ def _node_words(first_nodes: Mapping[int, Measured]) -> list[str]:
     last, before = sizes[-1], sizes[-2]
     all_nodes, fewer = first_nodes[last], first_nodes[before]
     enough = next(size for size in sizes if first_nodes[size].value >= ENOUGH_FRACTION * all_nodes.value)
-    words = [f"Trees of up to {last} nodes: {all_nodes} accepted tokens a round. The first node adds "
+    lines = [f"Trees of up to {last} nodes: {all_nodes} accepted tokens a round. The first node adds "
              f"{first_nodes[sizes[0]].value:.2f}, each node beyond {before} adds "
              f"{(all_nodes.value - fewer.value) / (last - before):.3f}."]
     if enough < last:
-        words.append(f"Here {enough} nodes are as good as {last}: {first_nodes[enough].value:.2f} are accepted.")
-    return words
+        lines.append(f"Here {enough} nodes are as good as {last}: {first_nodes[enough].value:.2f} are accepted.")
+    return lines
 
 
 def _largest_trees(rows: Sequence[RedraftedLength]) -> Mapping[str, RedraftedLength]:

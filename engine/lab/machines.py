@@ -86,8 +86,8 @@ class ModelShape:
         cached = 2 * self.kv_heads * self.head_dim * context
         read = BFLOAT16_BYTES * (self.layers * (self.attention + self.feed_forward(rows) + cached) + self.head)
         products = 2 * (self.layers * self.layer + self.head)
-        seen = 4 * self.layers * self.heads * self.head_dim * context
-        return roofline_ms(device, read, rows * (products + seen))
+        attention = 4 * self.layers * self.heads * self.head_dim * context
+        return roofline_ms(device, read, rows * (products + attention))
 
     def draft_ms(self, device: Device, context: int) -> float:
         """Return the floor of a draft: its layers over the block, and the target's head."""

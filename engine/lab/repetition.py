@@ -57,9 +57,9 @@ def first_copy(items: Sequence[Hashable]) -> int | None:
     return start if copied[start:].mean() >= MIN_COPIED_SHARE else None
 
 
-def repetition_in(rounds: Sequence[Round], named: Mapping[int, Piece]) -> int | None:
+def repetition_in(rounds: Sequence[Round], pieces: Mapping[int, Piece]) -> int | None:
     """Return the index of the token at which the text of these rounds begins to loop, or None."""
-    return repeats_from(named.get(token, f"⟨{token}⟩") for round_ in rounds for token in round_.committed.tolist())
+    return repeats_from(pieces.get(token, f"⟨{token}⟩") for round_ in rounds for token in round_.committed.tolist())
 
 
 def rounds_within(rounds: Sequence[Round], tokens: int) -> int:

@@ -125,31 +125,31 @@ class Step:
 class Replay:
     """Replays a setting over a known text, at any budget. RequestError if its method does not follow the text."""
 
-    def __init__(self, setting: Setting, known: KnownText) -> None:
+    def __init__(self, setting: Setting, text: KnownText) -> None:
         self._row = row = method_named(setting.method)
         if not row.follows_text:
             raise RequestError(f"The method {setting.method} accepts by its own draws ({row.accept.__name__}); a "
                                "what-if needs a method that follows the text.")
-        self.drafters, self.known = setting.drafters, known
+        self.drafters, self.text = setting.drafters, text
         self._split_budget = split_rule_of(row, setting.split)
 
     def tree(self, position: int, budget: int, uncached: bool = False) -> DraftTree:
-        tree_of = self.known.build if uncached else self.known.tree
+        tree_of = self.text.build if uncached else self.text.tree
         trees = tuple(tree_of(drafter, self._row.build, position, nodes) for drafter, nodes in zip(
             self.drafters, self._split_budget(budget, len(self.drafters)), strict=True))
         return self._row.combine(trees, budget)
 
     def steps(self, budget: int, policy: BudgetPolicy | None = None) -> Iterator[Step]:
         policy = policy or BudgetPolicy()
-        position, size = 0, len(self.known.token_ids)
+        position, size = 0, len(self.text.token_ids)
         while position < size:
             drafter_count, built = policy.plan(len(self.drafters), budget)
-            root = int(self.known.token_ids[position])
+            root = int(self.text.token_ids[position])
             tree = self.tree(position, built) if drafter_count else root_only(root)
             tree = cut_trees([policy], [tree])[0]
-            keep = self.known.accepted_nodes(position, tree)
+            keep = self.text.accepted_nodes(position, tree)
             # the bonus token after the last one is unknown and not needed
-            policy.learn(tree, Acceptance(keep, int(self.known.token_ids[min(position + len(keep), size - 1)])))
+            policy.learn(tree, Acceptance(keep, int(self.text.token_ids[min(position + len(keep), size - 1)])))
             yield Step(position, drafter_count, built, tree, keep)
             position += len(keep)
 
@@ -187,9 +187,9 @@ class Forecast:
         return 1e3 * self.tokens / self.predicted_ms if self.predicted_ms else 0.0
 
 
-def forecasts(setting: Setting, budgets: Sequence[int], known: KnownText, curve: CostCurve | None) -> list[Forecast]:
+def forecasts(setting: Setting, budgets: Sequence[int], text: KnownText, curve: CostCurve | None) -> list[Forecast]:
     """Forecast a setting at every budget and, with a cost curve, at ``auto``; without drafters, only at budget 0."""
-    replay = Replay(setting, known)
+    replay = Replay(setting, text)
     settings = [replace(setting, budget=budget, drafters=()) for budget in (budgets if setting.drafters else (0,))]
     if curve and setting.drafters:
         settings.append(replace(setting, budget=MAX_AUTO_NODES, drafters=(), pace=AUTO))
@@ -215,9 +215,9 @@ class Gain:
     realised: tuple[float, ...]  # fraction of rounds in which it was accepted
 
 
-def gain(setting: Setting, known: KnownText) -> Gain:
+def gain(setting: Setting, text: KnownText) -> Gain:
     """Return what each further node is worth, averaged over the rounds of this setting."""
-    steps = list(Replay(setting, known).steps(setting.budget))
+    steps = list(Replay(setting, text).steps(setting.budget))
     max_nodes = max((len(step.tree) - 1 for step in steps), default=0)
     expected, realised = np.zeros(max_nodes), np.zeros(max_nodes)
     for step in steps:

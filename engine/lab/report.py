@@ -46,10 +46,10 @@ def report(stored: StoredSweep, measured: Sequence[CellResult], cost: CostCurve 
         "rows": _records(plan, measured, cost),
         "categories": {category: _records(plan, results, cost)
                        for category, results in by_category(plan, measured).items()},
-        "histograms": [{**named, "counts": list(histogram(group))} for named, group in read],
-        "acceptance": [{**named, **asdict(cell), "rate": cell.rate} for named, group in read
+        "histograms": [{**labels, "counts": list(histogram(group))} for labels, group in read],
+        "acceptance": [{**labels, **asdict(cell), "rate": cell.rate} for labels, group in read
                        for cell in acceptance(group)],
-        "calibration": [{**named, **asdict(bins)} for named, group in read if (bins := calibration(group))],
+        "calibration": [{**labels, **asdict(bins)} for labels, group in read if (bins := calibration(group))],
         "failures": [{**_named(result.cell.setting), "prompt": plan.prompts[result.cell.prompt].text[:80],
                       "repeat": result.cell.repeat, "failure": result.failure}
                      for result in measured if result.reading is None],

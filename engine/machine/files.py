@@ -83,6 +83,6 @@ def _write_beside(target: Path, data: bytes) -> None:
 def kept_files() -> Path:
     """Return the folder for converted checkpoints and unfinished training: $CANOPY_CACHE, else ``canopy`` in the user's
     cache folder. It may not exist yet."""
-    if named := os.environ.get(CACHE_VARIABLE):
-        return Path(named).expanduser()
+    if folder := os.environ.get(CACHE_VARIABLE):
+        return Path(folder).expanduser()
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache").expanduser() / "canopy"

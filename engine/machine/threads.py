@@ -41,8 +41,8 @@ def configure_openmp(environment: MutableMapping[str, str] = os.environ) -> None
 def cores() -> int:
     """Return how many threads can compute at once: whole cores of this process, within its container's quota."""
     allowed = processors()
-    whole = len({_siblings(number) for number in allowed}) if allowed else os.cpu_count() or 1
-    return max(1, min(whole, _quota()))
+    cores = len({_siblings(number) for number in allowed}) if allowed else os.cpu_count() or 1
+    return max(1, min(cores, _quota()))
 
 
 def processors() -> tuple[int, ...]:
@@ -60,12 +60,12 @@ def _siblings(number: int) -> str:
 def _quota() -> int:
     """Return how many processors the container may use, rounded up; 2¹⁵ without a limit."""
     for path in QUOTAS:
-        words = _read(path).split()
-        if not words:
+        fields = _read(path).split()
+        if not fields:
             continue
-        period = words[1] if len(words) > 1 else _read(path.with_name("cpu.cfs_period_us")) or "100000"
-        if words[0].isdigit() and period.isdigit() and int(period):
-            return -(-int(words[0]) // int(period))
+        period = fields[1] if len(fields) > 1 else _read(path.with_name("cpu.cfs_period_us")) or "100000"
+        if fields[0].isdigit() and period.isdigit() and int(period):
+            return -(-int(fields[0]) // int(period))
     return 2**15
 
 

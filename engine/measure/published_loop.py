@@ -79,9 +79,9 @@ class PublishedLoop:
     def _draft(self) -> Tensor:
         """Return log probabilities (depth, vocabulary), on the host."""
         drafter, model, device = self.drafter, self.drafter.model, self.drafter.device
-        seen = self.context.shape[-2] if self.context.numel() else 0
-        added = model.context(self.features[None], model.rotation(torch.arange(seen, self.length, device=device)))
-        self.context = torch.cat([self.context, added], -2) if seen else added
+        read = self.context.shape[-2] if self.context.numel() else 0
+        added = model.context(self.features[None], model.rotation(torch.arange(read, self.length, device=device)))
+        self.context = torch.cat([self.context, added], -2) if read else added
         tokens = torch.full((1, drafter.block), drafter.mask_id, device=device)
         tokens[0, 0] = self.root
         positions = torch.arange(self.length + drafter.block, device=device)
@@ -97,12 +97,12 @@ class PublishedLoop:
         drafted, parents, depths = heap_tree(logprobs, self.request.budget)
         tokens, parents = [self.root, *drafted], [0, *parents]
         size = len(tokens)
-        seen = torch.eye(size, dtype=torch.bool)
+        visible = torch.eye(size, dtype=torch.bool)
         for row in range(1, size):
-            seen[row] |= seen[parents[row]]
+            visible[row] |= visible[parents[row]]
         dtype, device = self.target.model.dtype, self.target.device
         mask = torch.zeros(1, 1, size, self.length + size, dtype=dtype)
-        mask[0, 0, :, self.length:].masked_fill_(~seen, torch.finfo(dtype).min)
+        mask[0, 0, :, self.length:].masked_fill_(~visible, torch.finfo(dtype).min)
         output = self.target.model(
             input_ids=torch.tensor([tokens], device=device), position_ids=torch.tensor([[
                 self.length + depth for depth in (0, *depths)]], device=device),

@@ -26,8 +26,8 @@ def tree_mask(*, mask_function: Any, attention_mask: Tensor, dtype: torch.dtype,
     positions = attention_mask[0].sum(-1) - 1
     by_slot = torch.cat([torch.arange(slots - rows, device=positions.device), positions])
     # rows last, since the rule of chunks subtracts, for each row of the mask, its padding on the left: none
-    seen = mask_function(0, 0, positions[None], by_slot[:, None]).T & attention_mask[0]
-    return torch.zeros(1, 1, rows, slots, dtype=dtype, device=seen.device).masked_fill_(~seen, -torch.inf)
+    visible = mask_function(0, 0, positions[None], by_slot[:, None]).T & attention_mask[0]
+    return torch.zeros(1, 1, rows, slots, dtype=dtype, device=visible.device).masked_fill_(~visible, -torch.inf)
 
 
 def tree_mask_or(usual: Callable[..., Any]) -> Callable[..., Any]:
@@ -38,9 +38,9 @@ def tree_mask_or(usual: Callable[..., Any]) -> Callable[..., Any]:
     return build
 
 
-def eager_attention(module: Any, *states: Any, **named: Any) -> Any:
+def eager_attention(module: Any, *states: Any, **options: Any) -> Any:
     """Call the attention function of the module's own file, which handles its sinks, caps and biases."""
-    return sys.modules[type(module).__module__].eager_attention_forward(module, *states, **named)
+    return sys.modules[type(module).__module__].eager_attention_forward(module, *states, **options)
 
 
 AttentionInterface.register(FUSED, sdpa_attention_forward)

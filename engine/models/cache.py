@@ -16,8 +16,9 @@ from engine.records import Integers
 def cache_argument(model: nn.Module) -> str:
     """Return the name of the cache argument of a model's forward: it differs between transformers 5.23 and 5.24, and
     models without attention have a third one."""
-    named = signature(model.forward).parameters
-    return next((name for name in ("cache", "past_key_values", "cache_params") if name in named), "past_key_values")
+    parameters = signature(model.forward).parameters
+    names = ("cache", "past_key_values", "cache_params")
+    return next((name for name in names if name in parameters), "past_key_values")
 
 
 class KeptText(NamedTuple):
@@ -30,10 +31,11 @@ class KeptText(NamedTuple):
 
     @property
     def nbytes(self) -> int:
-        return self.features.nbytes + sum(rows.nbytes for held in self.slots.values() for rows in held.values())
+        return self.features.nbytes + sum(rows.nbytes for tensors in self.slots.values() for rows in tensors.values())
 
     def copied(self) -> Self:
-        slots = {layer: {number: rows.clone() for number, rows in held.items()} for layer, held in self.slots.items()}
+        slots = {layer: {number: rows.clone() for number, rows in tensors.items()}
+                 for layer, tensors in self.slots.items()}
         return type(self)(self.token_ids, slots, self.features.clone())
 
 
@@ -118,22 +120,22 @@ class LayeredCache(Cache):  # type: ignore[misc]  # see above
         return self._written(layer_idx, 2, indexer_key_states)
 
     def _written(self, layer: int, number: int, rows: Tensor) -> Tensor:
-        held = self.slots.setdefault(layer, {})
-        if number not in held:
-            held[number] = rows.new_zeros(*rows.shape[:-2], self.capacity, rows.shape[-1])
+        tensors = self.slots.setdefault(layer, {})
+        if number not in tensors:
+            tensors[number] = rows.new_zeros(*rows.shape[:-2], self.capacity, rows.shape[-1])
         end = self.length + rows.shape[-2]
-        held[number][..., self.length:end, :] = rows
-        return held[number][..., :end, :]
+        tensors[number][..., self.length:end, :] = rows
+        return tensors[number][..., :end, :]
 
     def first_slots(self, length: int) -> dict[int, dict[int, Tensor]]:
         """Return a view of the first slots of each layer, as in ``KeptText``."""
-        return {layer: {number: slots[..., :length, :] for number, slots in held.items()}
-                for layer, held in self.slots.items()}
+        return {layer: {number: slots[..., :length, :] for number, slots in tensors.items()}
+                for layer, tensors in self.slots.items()}
 
     def begin_with(self, slots: dict[int, dict[int, Tensor]], length: int) -> None:
         """Copy the first slots of a kept text; the cache has to be empty."""
-        for layer, held in slots.items():
-            for number, rows in held.items():
+        for layer, tensors in slots.items():
+            for number, rows in tensors.items():
                 self._written(layer, number, rows[..., :length, :])
         self.length = length
 
@@ -155,8 +157,8 @@ class LayeredCache(Cache):  # type: ignore[misc]  # see above
         count = len(rows)
         if rows[-1] != count - 1:
             source = on_device + self.length
-            for held in self.slots.values():
-                for slots in held.values():
+            for tensors in self.slots.values():
+                for slots in tensors.values():
                     slots[..., self.length:self.length + count, :] = slots.index_select(-2, source.to(slots.device))
         for replay in self.replays:
             replay(on_device)

@@ -283,9 +283,9 @@ def attend(tensors: Any, shape: Any, openmp: Any) -> None:
     """Compute attention for rows of queries, keys and values, states (rows, heads, size).
 
     Queries and keys are rotated in place; keys and values are written into the cache behind the committed slots. A row
-    attends to those and to the rows of its mask row or, if the address ``seen`` is 0, to all rows up to itself.
+    attends to those and to the rows of its mask row or, if the address ``visible`` is 0, to all rows up to itself.
     """
-    states, cosines, sines, slots, seen, results = tensors
+    states, cosines, sines, slots, visible, results = tensors
     rows, query_heads, kv_heads, size, capacity, committed = shape
     start, task, threads = openmp
     if committed + rows > capacity:
@@ -299,7 +299,7 @@ def attend(tensors: Any, shape: Any, openmp: Any) -> None:
             for d in range(size):
                 cache[0, h, committed + i, d] = x[i, query_heads + h, d]
                 cache[1, h, committed + i, d] = x[i, query_heads + kv_heads + h, d]
-    arguments = np.array([0, states, slots, seen, results, rows, query_heads, kv_heads, size, capacity, committed])
+    arguments = np.array([0, states, slots, visible, results, rows, query_heads, kv_heads, size, capacity, committed])
     if threads > 1 and rows * (committed + rows) >= MIN_THREADED_SCORES:
         run_on_threads(start, task, arguments.ctypes.data, threads)
     else:
@@ -331,11 +331,12 @@ class CompiledLayers:
         openmp = (GOMP_PARALLEL, attend_on_thread.address, torch.get_num_threads()) if GOMP_PARALLEL else (0, 0, 1)
         first = 0
         for part in parts:
-            slots, seen, count = part.cache.slots, part.rows.seen, len(part.rows.tokens)
+            slots, visible, count = part.cache.slots, part.rows.visible, len(part.rows.tokens)
             tensors = (states.data_ptr() + BF16_BYTES * first * width,
                        cosines.data_ptr() + BF16_BYTES * first * layer.size,
                        sines.data_ptr() + BF16_BYTES * first * layer.size,
-                       slots.data_ptr() + BF16_BYTES * number * slots.stride(0), 0 if seen is None else seen.data_ptr(),
+                       slots.data_ptr() + BF16_BYTES * number * slots.stride(0),
+                       0 if visible is None else visible.data_ptr(),
                        mixed.data_ptr() + BF16_BYTES * first * outputs)
             shape = (count, layer.query_heads, layer.kv_heads, layer.size, slots.shape[-2], part.cache.length)
             attend(tensors, shape, openmp)

@@ -220,15 +220,15 @@ def folded_groups(config: Any, like: Tensor) -> int:
     return config.num_attention_heads // config.num_key_value_heads if like.device.type == "cpu" else 1
 
 
-def additive(seen: Tensor, committed: int, like: Tensor, groups: int = 1, spare: int = 0) -> Tensor:
+def additive(visible: Tensor, committed: int, like: Tensor, groups: int = 1, spare: int = 0) -> Tensor:
     """Make the additive mask of a pass: (1, 1, groups × rows, committed + drafted + spare), 0 or −inf, like ``like``.
 
-    ``seen`` is (rows, drafted) bool. All rows see the ``committed`` positions before them, none the ``spare`` slots
+    ``visible`` is (rows, drafted) bool. All rows see the ``committed`` positions before them, none the ``spare`` slots
     behind them; ``groups``: see ``folded_groups``.
     """
-    rows, drafted = seen.shape
+    rows, drafted = visible.shape
     mask = like.new_zeros(groups, rows, committed + drafted + spare)
-    mask[:, :, committed:committed + drafted].masked_fill_(~seen, -torch.inf)
+    mask[:, :, committed:committed + drafted].masked_fill_(~visible, -torch.inf)
     if spare:
         mask[:, :, -spare:] = -torch.inf
     return mask.flatten(0, 1)[None, None]

@@ -59,7 +59,7 @@ class ReferencePass(nn.Module):
             model.get_decoder().layers[layer].register_forward_hook(partial(keep_output, self._tapped, layer))
 
     def forward(self, parts: Sequence[PassPart]) -> list[PassOutput]:
-        """Run one pass per part, causal if ``seen`` is None; return logits and taps of all rows."""
+        """Run one pass per part, causal if ``visible`` is None; return logits and taps of all rows."""
         return [self._run(*part) for part in parts]
 
     def prefill(self, part: PassPart) -> PassOutput:
@@ -67,16 +67,16 @@ class ReferencePass(nn.Module):
         return self._run(*part, last=1)
 
     def _run(self, rows: PassRows, cache: Any, interrupt: Callable[[], None] | None, last: int = 0) -> PassOutput:
-        tokens, seen = rows.tokens, rows.seen
+        tokens, visible = rows.tokens, rows.visible
         if isinstance(cache, LayeredCache):
-            cache.tree, cache.replays = None if seen is None else rows, []
+            cache.tree, cache.replays = None if visible is None else rows, []
         mask = None
-        if seen is not None and not (isinstance(cache, LayeredCache) and not cache.slots):  # recurrent in all layers
+        if visible is not None and not (isinstance(cache, LayeredCache) and not cache.slots):  # recurrent in all layers
             like = self.model.get_input_embeddings().weight
             if self.model.config.get_text_config()._attn_implementation in (FUSED, EAGER):
-                mask = torch.cat([seen.new_ones(len(seen), cache.length), seen], -1)[None]  # see ``tree_mask``
+                mask = torch.cat([visible.new_ones(len(visible), cache.length), visible], -1)[None]  # see ``tree_mask``
             else:
-                mask = additive(seen, cache.length, like)
+                mask = additive(visible, cache.length, like)
         if interrupt:
             self._interrupts.append(interrupt)
         try:
@@ -165,24 +165,24 @@ class FusedPass(nn.Module):
         positions = concat_texts([part.rows.positions for part in parts])
         rotation = self.rotations.at(positions, max([part.end for part in parts]))
         compiled = self._compiled if sum(rows) <= MAX_COMPILED_ROWS else None
-        seen_by = [] if compiled else [self._seen_by(part) for part in parts]
+        visible_to = [] if compiled else [self._visible_to(part) for part in parts]
         outputs, interrupts = [], [part.interrupt for part in parts if part.interrupt]
         for number, layer in enumerate(self.layers):
             for interrupt in interrupts:
                 interrupt()
             hidden = compiled.run(number, hidden, rotation, parts) if compiled else layer.run(hidden, rotation, [
                 View(count, slots[number], mask, spare, self.attention_dtype)
-                for count, (slots, mask, spare) in zip(rows, seen_by, strict=True)])
+                for count, (slots, mask, spare) in zip(rows, visible_to, strict=True)])
             outputs.append(hidden)
         return hidden, concat_taps([outputs[layer] for layer in self.taps])
 
-    def _seen_by(self, part: PassPart) -> tuple[Sequence[Tensor], Tensor | None, int]:
+    def _visible_to(self, part: PassPart) -> tuple[Sequence[Tensor], Tensor | None, int]:
         """Return each layer's slots for a part's rows, their mask, and the number of spare slots at the end."""
-        seen, multiple = part.rows.seen, 1 if part.rows.seen is None else SLOT_MULTIPLE
+        visible, multiple = part.rows.visible, 1 if part.rows.visible is None else SLOT_MULTIPLE
         slots = part.cache.slots[:, :, 0, :, :-(-part.end // multiple) * multiple]
         spare = slots.shape[3] - part.end
         like = slots.new_empty(0, dtype=self.attention_dtype)
-        mask = None if seen is None else additive(seen, part.cache.length, like, self.groups, spare)
+        mask = None if visible is None else additive(visible, part.cache.length, like, self.groups, spare)
         return slots.unbind(), mask, spare
 
 

@@ -48,7 +48,7 @@ class LogitsAdjustment:
             order = np.argsort(drafted, kind="stable")  # equal tokens side by side
             distinct, first = np.unique(drafted[order], return_index=True)
             counts[:, np.searchsorted(tokens, distinct)] += np.add.reduceat(
-                tree.seen[:, order], first, axis=1, dtype=np.int32)
+                tree.visible[:, order], first, axis=1, dtype=np.int32)
         columns, times = torch.from_numpy(tokens).long().to(device), torch.from_numpy(counts).to(device)
         in_text = (times > 0) | torch.from_numpy(self._in_prompt[tokens]).to(device)
         values = logits.index_select(-1, columns)

@@ -73,26 +73,26 @@ class DeltaMixer(TreeMixer):
     """
 
     def _in_tree(self, cache: LayeredCache, tree: PassRows, args: Any, kwargs: Any) -> Any:
-        assert tree.seen is not None
-        mixer, held = self.mixer, cache.layers[self.mixer.layer_idx]
+        assert tree.visible is not None
+        mixer, state_cache = self.mixer, cache.layers[self.mixer.layer_idx]
         hidden = kwargs.get("hidden_states", args[0] if args else None)
         mixed, gate, rates = self._projected(hidden)
         rate, step = rates.chunk(2, -1)
-        above = columns_above(held.conv_states[0].shape[-1], tree)
-        columns = torch.cat([held.conv_states[0][0].T, mixed])
+        above = columns_above(state_cache.conv_states[0].shape[-1], tree)
+        columns = torch.cat([state_cache.conv_states[0][0].T, mixed])
         query, key, value = self._convolved(columns, above)
-        state = held.recurrent_states[0][0].to(key.dtype)
+        state = state_cache.recurrent_states[0][0].to(key.dtype)
         wide = key.dtype
         decays = -mixer.A_log.to(wide).exp() * softplus(step.to(wide) + mixer.dt_bias)  # logarithms, (rows, heads)
-        decays = (tree.seen.to(wide) @ decays).T  # from the committed state to each row, (heads, rows)
-        between = (decays[:, :, None] - decays[:, None]).masked_fill_(~tree.seen, -torch.inf).exp_()
+        decays = (tree.visible.to(wide) @ decays).T  # from the committed state to each row, (heads, rows)
+        between = (decays[:, :, None] - decays[:, None]).masked_fill_(~tree.visible, -torch.inf).exp_()
         rate = rate.sigmoid().to(wide).T[..., None]
         carried = decays.exp()[..., None]
         right_side = rate * (value - carried * (key @ state))
         news = torch.linalg.solve_triangular(
             rate * between * (key @ key.mT), right_side, upper=False, unitriangular=True)
         output = carried * (query @ state) + between * (query @ key.mT) @ news
-        cache.replays.append(partial(self._commit, held, (columns, above), (decays, key, news)))
+        cache.replays.append(partial(self._commit, state_cache, (columns, above), (decays, key, news)))
         output = mixer.norm(output.transpose(0, 1).flatten(0, 1).to(hidden.dtype), gate.reshape(-1, gate.shape[-1]))
         return mixer.out_proj(output.view(1, len(mixed), -1))
 
@@ -122,15 +122,15 @@ class DeltaMixer(TreeMixer):
         return query * mixer.head_k_dim ** -0.5, key, value.unflatten(-1, (-1, mixer.head_v_dim)).transpose(0, 1)
 
     @staticmethod
-    def _commit(held: Any, convolution: tuple[Tensor, Tensor], rule: tuple[Tensor, ...], rows: Tensor) -> None:
+    def _commit(state_cache: Any, convolution: tuple[Tensor, Tensor], rule: tuple[Tensor, ...], rows: Tensor) -> None:
         """Replace the committed states by those after a path's last row."""
         (columns, above), (decays, key, news) = convolution, rule
         kept = rows.to(decays.device)
         decays = decays[:, kept]
-        left = (decays[:, -1:] - decays).exp()[..., None]  # of each row's share, at the path's end
-        state = held.recurrent_states[0]
-        state.mul_(decays[:, -1].exp()[:, None, None]).add_((key[:, kept] * left).mT @ news[:, kept])
-        held.conv_states[0].copy_(columns[above[kept[-1]]].T)
+        later_decay = (decays[:, -1:] - decays).exp()[..., None]  # of each row's share, at the path's end
+        state = state_cache.recurrent_states[0]
+        state.mul_(decays[:, -1].exp()[:, None, None]).add_((key[:, kept] * later_decay).mT @ news[:, kept])
+        state_cache.conv_states[0].copy_(columns[above[kept[-1]]].T)
 
 
 def columns_above(window: int, tree: PassRows) -> Tensor:

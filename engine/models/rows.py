@@ -19,7 +19,7 @@ class PassRows(NamedTuple):
     """One text's rows of a pass, on the device.
 
     tokens, positions: (rows,) integers.
-    seen: (rows, rows) bool, which row sees which. None: each row sees all rows before it.
+    visible: (rows, rows) bool, which row sees which. None: each row sees all rows before it.
     parents: (rows,) int32, the root's being 0; empty if the rows are no tree.
     draws: (rows,) float64 in [0, 1), the draw of the token after each row; empty at temperature 0.
     levels: the rows of each depth, (n,) int64 each, for recurrent layers; empty without them.
@@ -27,7 +27,7 @@ class PassRows(NamedTuple):
 
     tokens: Tensor
     positions: Tensor
-    seen: Tensor | None = None
+    visible: Tensor | None = None
     parents: Tensor = EMPTY
     draws: Tensor = EMPTY
     levels: tuple[Tensor, ...] = ()
@@ -52,10 +52,10 @@ def tree_rows(packed: PackedTree, draws: NDArray[np.float64], device: torch.devi
     depths = packed.positions - packed.positions[0]
     order = np.argsort(depths, kind="stable") if levels and several else np.zeros(0, np.int64)
     on_device = to_device([draws, order, packed.tokens, packed.positions, packed.parents,
-                           *([packed.seen] if several else [])], device)
-    draws_there, order_there, tokens, positions, parents, *seen = on_device
+                           *([packed.visible] if several else [])], device)
+    draws_there, order_there, tokens, positions, parents, *visible = on_device
     by_depth = order_there.split(np.bincount(depths).tolist()) if len(order) else ()
-    return PassRows(tokens, positions, seen[0] if several else None, parents, draws_there, by_depth)
+    return PassRows(tokens, positions, visible[0] if several else None, parents, draws_there, by_depth)
 
 
 def to_device(arrays: Sequence[NDArray[Any]], device: torch.device) -> list[Tensor]:

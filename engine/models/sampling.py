@@ -89,18 +89,19 @@ def verification(logits: Tensor, sampling: Sampling, rows: PassRows, adjusted: T
     """Return the target's choices and statistics at each node, as host arrays. ``adjusted``: logits with penalties and
     biases, by which it chooses. Up to ``MAX_LAZY_LOGITS`` logits (rows, vocabulary), statistics are computed when they
     are read, because a round needs only the choices along its path."""
-    made: GreedyChoices | KnownChoices
+    target_choices: GreedyChoices | KnownChoices
     if sampling.temperature == 0 and logits.device.type == "cpu" and adjusted is None:
         must_be_numbers(_largest_on_cpu(logits[0]))
-        made = GreedyChoices(logits, rows.tokens.numpy(), rows.parents.numpy())
+        target_choices = GreedyChoices(logits, rows.tokens.numpy(), rows.parents.numpy())
     else:
-        choice, left = choices(logits if adjusted is None else adjusted, sampling, rows.draws)
-        if adjusted is not None and left is None:
-            left = processed_logprobs(adjusted, sampling)
+        choice, processed = choices(logits if adjusted is None else adjusted, sampling, rows.draws)
+        if adjusted is not None and processed is None:
+            processed = processed_logprobs(adjusted, sampling)
         on_host, largest = to_host(choice.int(), logits[:1].amax(-1).float())
         must_be_numbers(float(largest[0]))
-        made = KnownChoices(on_host, lambda: Verification(on_host, *describe(logits, choice, left, rows)))
-    return LazyVerification(made) if logits.numel() <= MAX_LAZY_LOGITS else made.described()
+        target_choices = KnownChoices(
+            on_host, lambda: Verification(on_host, *describe(logits, choice, processed, rows)))
+    return LazyVerification(target_choices) if logits.numel() <= MAX_LAZY_LOGITS else target_choices.described()
 
 
 class LazyVerification(Verification):
@@ -178,20 +179,20 @@ def most_likely(logits: Tensor, count: int) -> Alternatives:
 
 
 @torch.inference_mode()
-def describe(logits: Tensor, choice: Tensor, left: Tensor | None, rows: PassRows) -> Floats:
+def describe(logits: Tensor, choice: Tensor, processed: Tensor | None, rows: PassRows) -> Floats:
     """Compute the statistics of these choices, in the order of ``Verification``: (5, rows) on the host."""
     logits = logits.float()
     offers, above = rows.tokens.long(), rows.parents.long()
-    best = choice if left is None else likeliest(logits)
+    best = choice if processed is None else likeliest(logits)
     masses, first = logits.softmax(-1), best[:, None]
     top = logits.gather(-1, first)[:, 0]
     total = top - masses.gather(-1, first)[:, 0].log()  # log of the sum of exponentials
     entropy = (total - torch.linalg.vecdot(masses, logits)).clamp_(min=0)
     offered = logits[above, offers] - total[above]
-    if left is None:
+    if processed is None:
         logprobs, processed_offer = top - total, torch.where(offers == choice[above], 0.0, -torch.inf)
     else:
-        logprobs, processed_offer = logits.gather(-1, choice[:, None])[:, 0] - total, left[above, offers]
+        logprobs, processed_offer = logits.gather(-1, choice[:, None])[:, 0] - total, processed[above, offers]
     second = logits.scatter(-1, first, -torch.inf).amax(-1)
     statistics: Floats = torch.stack([logprobs, entropy, top - second, offered, processed_offer]).cpu().numpy()
     statistics[3:, 0] = 0

@@ -165,9 +165,9 @@ class TorchTarget:
         for tokens in prompt.split(self._prefill_rows or len(prompt)):
             count, first = len(tokens), start + cache.length
             # without a mask transformers' code makes its own, which recurrent layers need in the first pass
-            seen = None if forward is self.reference and not cache.length else torch.ones(
+            visible = None if forward is self.reference and not cache.length else torch.ones(
                 count, count, dtype=torch.bool, device=self.device).tril()
-            rows = PassRows(tokens, torch.arange(first, first + count, device=self.device), seen)
+            rows = PassRows(tokens, torch.arange(first, first + count, device=self.device), visible)
             self._output = forward.prefill(PassPart(rows, cache, self._interrupt))
             cache.length += count
             yield self._output.tapped
@@ -275,10 +275,10 @@ class TorchTarget:
     @in_inference_mode
     def redraw(self, row: int, tokens: Integers, masses: Floats, draw: float) -> int:
         probabilities = processed_logprobs(self._output.logits[row:row + 1].float(), self._sampling)[0].exp()
-        left = probabilities.clone()
-        left[torch.from_numpy(tokens.astype(np.int64))] -= torch.from_numpy(masses).to(left.device)
-        left.clamp_(min=0)
-        weights = left if left.sum() > 0 else probabilities
+        remaining = probabilities.clone()
+        remaining[torch.from_numpy(tokens.astype(np.int64))] -= torch.from_numpy(masses).to(remaining.device)
+        remaining.clamp_(min=0)
+        weights = remaining if remaining.sum() > 0 else probabilities
         return int(draw_tokens(weights[None], torch.tensor([draw], device=weights.device))[0])
 
     def release(self) -> None:

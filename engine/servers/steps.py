@@ -75,15 +75,15 @@ def chain_round(index: int, start: int, tokens: Sequence[Token], step: ServerSte
         step: the step that wrote them; at most ``MAX_DRAFTED`` of its drafted tokens become rows.
     """
     kept = len(tokens) - 1
-    named = tokens if step.cut else tokens[:-1]
-    size = max(1 + min(step.drafted, MAX_DRAFTED), len(named))
+    written = tokens if step.cut else tokens[:-1]
+    size = max(1 + min(step.drafted, MAX_DRAFTED), len(written))
     unknown = np.full(size, np.nan, np.float32)
     ids, choice = np.full(size, UNKNOWN_TOKEN, np.int32), np.full(size, NOT_RECORDED, np.int32)
-    ids[:len(named)] = [token.id for token in named]
+    ids[:len(written)] = [token.id for token in written]
     choice[:kept] = [token.id for token in tokens[1:]]
     chosen, offered, logprobs = unknown.copy(), unknown.copy(), unknown.copy()
     chosen[:kept] = [token.logprob for token in tokens[1:]]
-    offered[1:len(named)] = chosen[:len(named) - 1]
+    offered[1:len(written)] = chosen[:len(written) - 1]
     offered[0] = logprobs[0] = 0
     rows = np.arange(size, dtype=np.int32)
     tree = DraftTree(ids, np.maximum(rows - 1, 0), logprobs, np.minimum(rows, 1))

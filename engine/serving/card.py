@@ -65,10 +65,10 @@ class RigCard(BaseModel):
     @classmethod
     def _as_many_drafters(cls, defaults: dict[int, tuple[str, ...]], info: ValidationInfo) -> dict[
             int, tuple[str, ...]]:
-        known = (*info.data.get("drafters", ()), NGRAM)
-        if any(count not in (0, 1, 2) or len(names) != count or not {*names} <= {*known}
+        drafter_names = (*info.data.get("drafters", ()), NGRAM)
+        if any(count not in (0, 1, 2) or len(names) != count or not {*names} <= {*drafter_names}
                for count, names in defaults.items()):
-            raise ValueError(f"it has to be as many of {', '.join(known)}, for \"1\" or \"2\"")
+            raise ValueError(f"it has to be as many of {', '.join(drafter_names)}, for \"1\" or \"2\"")
         return defaults
 
     @check_field("acceptance_lengths")

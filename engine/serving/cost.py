@@ -83,13 +83,13 @@ class CostBook:
         """Return the curve for the bucket of ``context`` tokens; if ``QUICK`` is enough, one near it. It is measured if
         there is none, or ``again``. ``interrupt`` is polled; it raises to stop."""
         case = CostCase(bucket(context, self._target.context_limit), sampling)
-        known = self._curves.get((case.kind, effort))
+        curve = self._curves.get((case.kind, effort))
         if effort == QUICK and (near := self.nearest(case.context, case.drawing)):
-            known = near if _octaves(case.context, near) <= MAX_OCTAVES_OFF else known
-        if known and not again:
-            return known
+            curve = near if _octaves(case.context, near) <= MAX_OCTAVES_OFF else curve
+        if curve and not again:
+            return curve
         curve = self.measure(case, effort, interrupt=interrupt)
-        self._curves = {kind: other for kind, other in self._curves.items() if other is not known}
+        self._curves = {kind: other for kind, other in self._curves.items() if other is not curve}
         self._curves[case.kind, effort] = curve
         return curve
 

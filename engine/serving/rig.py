@@ -359,7 +359,7 @@ class RigRun(DecodeRun):
     def _reason(self, last: Round | None) -> str:
         if last is None or last.acceptance.bonus in self.request.stop_ids:
             return "stop"
-        return "length" if self.left <= 0 else "context"
+        return "length" if self.tokens_left <= 0 else "context"
 
     def _header(self) -> Header:
         rig, target, request, options = self.rig, self.rig.target, self.request, self.options

@@ -111,8 +111,8 @@ def _pair_parts(name: str, pair: RigPair, context: LoadContext) -> RigParts:
     target = look_up(pair.target, context.report)
     drafters: dict[str, LocalModel] = {}
     block_sizes: dict[str, int] = {}
-    for number, named in enumerate(pair.drafters, 1):
-        source, _, size = named.partition(BLOCK_SIZE_KEY)
+    for number, source_name in enumerate(pair.drafters, 1):
+        source, _, size = source_name.partition(BLOCK_SIZE_KEY)
         name_ = f"drafter {number}" if len(pair.drafters) > 1 else "drafter"
         if source == MTP and not kind_named(MTP).recognises(values := read_config(target.folder)):
             raise RigError(f"The target in {display_name(target.folder)} is a {values.get('model_type')}, of which no "

@@ -215,10 +215,10 @@ def recorded(trace: Trace, title: str, note: str, date: str) -> Trace:
 
 def pieces_of(trace: Trace) -> dict[int, Piece]:
     """Return the text of every token in the trace."""
-    named = dict(trace.header.pieces)
+    pieces = dict(trace.header.pieces)
     for entry in trace.entries:
-        named |= entry.pieces
-    return named
+        pieces |= entry.pieces
+    return pieces
 
 
 class RunText:
@@ -247,15 +247,15 @@ class RunText:
         return join_pieces(self.pieces)
 
 
-def readable(named: Mapping[int, Piece], token: int) -> str:
+def readable(pieces: Mapping[int, Piece], token: int) -> str:
     """Return a token's text; bytes that are no whole character are written as ⟨e2⟩."""
-    piece = named.get(token, f"⟨{token}⟩")
+    piece = pieces.get(token, f"⟨{token}⟩")
     return piece if isinstance(piece, str) else "".join(f"⟨{byte:02x}⟩" for byte in piece)
 
 
-def joined(named: Mapping[int, Piece], token_ids: Iterable[int]) -> str:
+def joined(pieces: Mapping[int, Piece], token_ids: Iterable[int]) -> str:
     """Join tokens to one text; characters may span several tokens."""
-    return join_pieces(named.get(token, f"⟨{token}⟩") for token in token_ids)
+    return join_pieces(pieces.get(token, f"⟨{token}⟩") for token in token_ids)
 
 
 ROUND_BYTES = 2_500  # of a round's records and small arrays, whatever they hold

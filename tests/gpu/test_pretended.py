@@ -274,7 +274,7 @@ def test_what_a_gpu_refuses_is_refused(gpu: Counts, on_gpu: Rig, monkeypatch: py
 
     def left_on_the_host(self: TorchTarget, packed: Any) -> Any:
         there = rows(self, packed)
-        return there._replace(seen=there.seen.cpu()) if there.seen is not None else there
+        return there._replace(visible=there.visible.cpu()) if there.visible is not None else there
 
     monkeypatch.setattr(TorchTarget, "_rows", left_on_the_host)
     with pytest.raises(RuntimeError, match="same device"):

@@ -235,9 +235,9 @@ class DFlashDrafter:
         positions = anchors[:, None] + torch.arange(self.block, device=self.device)
         cosines, sines = (part.view(count, 1, self.block, -1) for part in variant.rotation(positions.flatten()))
         keys = torch.cat([before, positions], -1)
-        seen = torch.cat([before < anchors[:, None], torch.ones_like(tokens, dtype=torch.bool)], -1)
+        visible = torch.cat([before < anchors[:, None], torch.ones_like(tokens, dtype=torch.bool)], -1)
         hidden = self.model(
             self.embedded(tokens), (cosines, sines), context.expand(-1, -1, count, -1, -1, -1),
-            seen[:, None, None].expand(-1, 1, self.block, -1), (positions[:, None], keys[:, None]))
+            visible[:, None, None].expand(-1, 1, self.block, -1), (positions[:, None], keys[:, None]))
         proposing: Tensor = hidden[:, variant.first_slot:variant.first_slot + self.model.depth]
         return proposing

@@ -167,23 +167,23 @@ class DFlashModel(nn.Module):
         fused = self.hidden_norm(self.fc(features))
         return torch.stack([torch.stack(layer.self_attn.keys_values(fused, rotation)) for layer in self.layers])
 
-    def forward(self, block: Tensor, rotation: Rotation, context: Tensor, seen: Tensor | None = None,
+    def forward(self, block: Tensor, rotation: Rotation, context: Tensor, visible: Tensor | None = None,
                 positions: BlockPositions | None = None) -> Tensor:
         """Return denoised states (batch, slots, hidden), before the last norm, of embedded blocks of that shape.
 
-        ``context``: see the method; ``seen`` bool (batch or 1, 1, slots, keys): which keys count; ``positions`` of
+        ``context``: see the method; ``visible`` bool (batch or 1, 1, slots, keys): which keys count; ``positions`` of
         slots and keys, needed unless all layers see everything. For training and comparison; decoding uses
         ``engine.models.layers``.
         """
         hidden = block
         for layer, sight, (keys, values) in zip(self.layers, self.sights, context, strict=True):
-            mask = seen
+            mask = visible
             if sight != EVERYTHING:
                 if positions is None:
                     raise ValueError("Some layers of the drafter see a part of the keys; the pass needs the positions "
                                      "of slots and keys.")
                 near = sight.of(*positions)
-                mask = near if seen is None else seen & near
+                mask = near if visible is None else visible & near
             attend = partial(layer.self_attn, rotation=rotation, keys=keys, values=values, mask=mask)
             hidden = hidden + convolve(layer.attention_conv, layer.input_layernorm(hidden), attend)
             hidden = hidden + convolve(layer.mlp_conv, layer.post_attention_layernorm(hidden), layer.mlp)

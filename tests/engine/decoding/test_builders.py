@@ -122,11 +122,11 @@ def test_depths_masks_positions_and_paths_follow_the_parents(tree: DraftTree) ->
     climbs, packed = [climb(tree, node) for node in range(len(tree))], pack(tree, 100)
     assert depths(tree.parents).tolist() == [len(above) - 1 for above in climbs]
     assert packed.positions.tolist() == [100 + len(above) - 1 for above in climbs]
-    assert packed.positions.dtype == np.int32 and packed.seen.dtype == np.bool_
-    np.testing.assert_array_equal(packed.seen, ancestors(tree.parents))
+    assert packed.positions.dtype == np.int32 and packed.visible.dtype == np.bool_
+    np.testing.assert_array_equal(packed.visible, ancestors(tree.parents))
     assert packed.tokens.tolist() == tree.tokens.tolist() and packed.parents.tolist() == tree.parents.tolist()
     for node, above in enumerate(climbs):
-        assert np.flatnonzero(packed.seen[node]).tolist() == sorted(above)
+        assert np.flatnonzero(packed.visible[node]).tolist() == sorted(above)
         assert path_to(tree.parents, node).tolist() == above[::-1]
 
 
