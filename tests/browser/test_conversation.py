@@ -9,7 +9,7 @@ import pytest
 from engine.trace import dumps
 from tests.browser.conftest import Watched
 from tests.browser.doing import RUN, STAGE, STATE, ask, choose, exported, finish, press, upload
-from tests.engine.test_detokenizer import recorded
+from tests.engine.texts.test_detokenizer import recorded
 from tests.engine.tokenizer_kinds import kind
 from tests.explorer.scripted import CODE, STORY, scripted_trace
 

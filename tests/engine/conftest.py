@@ -1,11 +1,14 @@
 """What several folders of the engine's tests ask for."""
 
-from typing import Any
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from engine.budget.cost import CostCurve
-from engine.serving.cost import CostBook, CostCase, Effort
+if TYPE_CHECKING:
+    from engine.budget.cost import CostCurve
+    from engine.serving.cost import CostCase
 
 FEW_ROWS = (1, 3, 9, 33)
 
@@ -13,6 +16,8 @@ FEW_ROWS = (1, 3, 9, 33)
 @pytest.fixture
 def quick_curves(monkeypatch: pytest.MonkeyPatch) -> None:
     """Cost curves are measured in earnest, but at a few sizes and in a fraction of a second."""
+    from engine.serving.cost import CostBook, Effort  # here, because it imports torch
+
     measure = CostBook.measure
 
     def quickly(book: CostBook, case: CostCase, effort: Effort, **more: Any) -> CostCurve:

@@ -9,7 +9,7 @@ from explorer.claims import recorded_comparison
 from explorer.endpoints import summary, trace_lines
 from explorer.runs import RunLog
 from explorer.two_runs import first_difference
-from tests.engine.test_detokenizer import recorded
+from tests.engine.texts.test_detokenizer import recorded
 from tests.engine.tokenizer_kinds import kind
 
 WORDS = "one two three"
