@@ -11,7 +11,7 @@ from engine.trace import encode_record
 from explorer.lab.lab import Lab
 from tests.explorer.scripted import scripted_trace
 from tests.explorer.scripted_instruments import ScriptedInstruments
-from tests.explorer.scripted_rigs import answering
+from tests.explorer.scripted_rigs import answering, called
 from tests.running import until
 
 FORM = {"methods": ["autoregressive", "ddtree", "joint"], "budgets": [8, 32, 16], "set": "math", "prompts": "2",
@@ -22,11 +22,10 @@ class Answering:
     """A lab whose functions answer as the browser reads it: in JSON."""
 
     def __init__(self, lab: Any) -> None:
-        self._lab = lab
+        self.lab = lab
 
     def __getattr__(self, name: str) -> Any:
-        value = getattr(self._lab, name)
-        return value if name.startswith("_") else lambda *wanted: encode_record(value(*wanted))
+        return lambda *query: encode_record(getattr(self.lab, name)(*query))
 
 
 def lab_at(folder: Path = Path("nowhere"), pause_seconds: float = 0.0, queue: Admission | None = None,
@@ -58,6 +57,11 @@ def saved(lab: Any, kind: str) -> bytes:
     return base64.b64decode(json.loads(lab.report({"sweep": None, "kind": kind}))["data"])
 
 
+def polled(lab: Any, begun: Mapping[str, Any], **more: Any) -> Any:
+    """What the page reads of a job."""
+    return encode_record(called(lab.lab.functions(), "lab_job", **begun, **more))
+
+
 def ended(lab: Any, begun: Mapping[str, Any]) -> Any:
-    until(lambda: lab._jobs.poll(begun)["state"] in ("done", "error", "stopped"))
-    return encode_record(lab._jobs.poll(begun))
+    until(lambda: polled(lab, begun)["state"] in ("done", "error", "stopped"))
+    return polled(lab, begun)

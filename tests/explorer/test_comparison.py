@@ -22,7 +22,7 @@ from explorer.rig import CurrentRig
 from explorer.runs import RunLog, Runner, Runs
 from tests.explorer.scripted import CURVE, STORY, ScriptedSource, going_on
 from tests.explorer.scripted_instruments import ScriptedInstruments
-from tests.explorer.scripted_rigs import ASK
+from tests.explorer.scripted_rigs import ASK, called
 from tests.running import until
 
 OTHER_WORD = " left"  # a token that the script has not
@@ -60,7 +60,7 @@ class Compared:
     def begin(self) -> Callable[[], Any]:
         """What tells of the comparison."""
         job = self.comparison.compare({"run": "mine"})
-        return lambda: self.comparison._jobs.poll(job)
+        return lambda: called(self.comparison.functions(), "compared", **job)
 
     def ended(self) -> Any:
         look = self.begin()

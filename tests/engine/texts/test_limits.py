@@ -58,8 +58,7 @@ def checkpoint(folder: Path, change: Change | None = None, template: str = "") -
 
 
 @pytest.mark.parametrize(("change", "template", "limit"), [
-    (None, LOOPS, "1 s"), (None, "{{ 'x' * 3000000000 }}", "2 GiB"), (None, "{{ '%3000000000d' % 1 }}", "2 GiB"),
-    (None, "{{ range(100000)|join(range(100000)|join) }}", "2 GiB"),
+    (None, LOOPS, "1 s"), (None, "{{ 'x' * 3000000000 }}", "2 GiB"),
     (normalized(*[replaced(".", "y" * 1000)] * 3), "", "2 GiB"),
     (decoded(replaced(".", "y" * 300)), "", "1,024")])
 def test_what_passes_a_limit_on_a_short_text_is_not_opened(

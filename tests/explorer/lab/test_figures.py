@@ -65,7 +65,7 @@ def test_plotly_takes_every_figure_as_it_is() -> None:
     """They are dictionaries, which nothing checks where they are made."""
     lab = lab_at()
     ended(lab, lab.what_if({"run": "r"}))
-    recorded = lab._lab.sweeps.view(NUMBER, concurrent=True)
+    recorded = lab.lab.sweeps.view(NUMBER, concurrent=True)
     assert recorded.stored is not None
     trace = load(Path("assets/traces/arithmetic.jsonl.gz"))
     every = all_figures([

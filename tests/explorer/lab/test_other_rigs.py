@@ -21,7 +21,7 @@ def lab_of(folder: Path, rig: str = HERE) -> Any:
     instruments = ScriptedInstruments()
     instruments.laboratory.conditions = replace(instruments.laboratory.conditions, rig=rig)
     lab = lab_at(folder, instruments=instruments)
-    lab._lab.sweeps.recorded = shipped(folder)
+    lab.lab.sweeps.recorded = shipped(folder)
     return lab
 
 
@@ -80,17 +80,17 @@ def test_nothing_of_the_loaded_rig_shares_an_axis_with_another_rig(tmp_path: Pat
 
 
 def test_a_what_if_of_a_rig_that_is_gone_is_not_drawn(tmp_path: Path) -> None:
-    lab = lab_of(tmp_path)
+    instruments = ScriptedInstruments()
+    lab = lab_at(tmp_path, instruments=instruments)
     ended(lab, lab.what_if({"run": "r"}))
-    lab._rig.instruments.laboratory.conditions = replace(
-        lab._rig.instruments.laboratory.conditions, rig=THERE)
+    instruments.laboratory.conditions = replace(instruments.laboratory.conditions, rig=THERE)
     assert drawn(lab.curves({"what_if": "r"})) == set()
 
 
 @pytest.mark.slow
 def test_the_lab_opens_with_it_until_something_is_measured(tmp_path: Path) -> None:
     lab = lab_of(tmp_path, "demo rig")
-    lab._lab.sweeps.recorded = shipped(FOLDER)
+    lab.lab.sweeps.recorded = shipped(FOLDER)
     progress = lab.progress({})
     assert progress["sweep"] == NUMBER and set(progress["recorded"]) == {"date", "rig", "hardware", "dtype"}
     assert all(progress["recorded"].values())

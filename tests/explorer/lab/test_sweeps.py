@@ -1,6 +1,8 @@
 """Sweeps behind the page: in turn, kept, paused, resumed, and what the table says of them."""
 
 import base64
+import sqlite3
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -52,7 +54,7 @@ def test_a_run_has_the_curve_of_its_method_and_machine_live_or_recorded(tmp_path
     lab = measured(tmp_path)
     rows = lab.curves({})["table"]["rows"]
     totals = {row["budget"]: row["total"]["median"] for row in rows if row["method"] == "joint"}
-    sweeps = lab._lab.sweeps
+    sweeps = lab.lab.sweeps
     conditions = sweeps.list_sweeps()[-1].conditions
     live = replace(scripted_trace("joint", 32).header, rig=conditions.rig, hardware=conditions.hardware,
                    dtype=conditions.dtype)
@@ -127,7 +129,7 @@ def test_what_was_ended_frees_the_machine_and_goes_on_also_in_another_app(
     assert (state(lab), lab.progress({})["done"], lab.curves({})["table"]) == (ended, done, table)
     lab.control({"do": "resume", "sweep": number})
     until(lambda: state(lab) == "done")
-    assert lab.progress({})["done"] == CELLS == len({id(row) for row in lab._lab.sweeps.results_of(number)})
+    assert lab.progress({})["done"] == CELLS == len({id(row) for row in lab.lab.sweeps.results_of(number)})
 
 
 @pytest.mark.parametrize(("change", "sentence"), [
@@ -218,7 +220,8 @@ def test_a_deleted_sweep_is_gone_and_no_other(tmp_path: Path) -> None:
         lab.delete({})
     with Results(tmp_path / "results.sqlite") as results:
         assert [stored.number for stored in results.sweeps()] == [1]
-        assert results._all("SELECT count(*) FROM cell WHERE sweep = 2") == [(0,)]
+    with closing(sqlite3.connect(tmp_path / "results.sqlite")) as file:
+        assert file.execute("SELECT count(*) FROM cell WHERE sweep = 2").fetchall() == [(0,)]
     lab.delete({"sweep": 1})
     assert lab.progress({})["sweep"] is None, "what ships is of another rig"
     assert measure(lab) == 3, "a number is never given twice"

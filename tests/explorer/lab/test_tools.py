@@ -29,7 +29,7 @@ from explorer.recordings import NoInstruments
 from explorer.rig import CurrentRig
 from tests.explorer.scripted import CODE, CURVE, PASSES_MS, STORY, ScriptedSource, scripted_trace
 from tests.explorer.scripted_instruments import ScriptedInstruments
-from tests.explorer.scripted_lab import FORM, Answering, ended, lab_at, measure, measured, saved
+from tests.explorer.scripted_lab import FORM, Answering, ended, lab_at, measure, measured, polled, saved
 from tests.running import until
 
 RACE = {"prompt": "How many books? ${7*6}", "methods": ["autoregressive", "ddtree", "joint"], "budget": 32,
@@ -111,7 +111,7 @@ def predicted() -> Any:
 @pytest.fixture
 def forecast(predicted: Any) -> WhatIf:
     """What its run comes to."""
-    what_if: WhatIf | None = predicted._lab.forecast("r")
+    what_if: WhatIf | None = predicted.lab.forecast("r")
     assert what_if is not None
     return what_if
 
@@ -177,14 +177,15 @@ def test_no_best_budget_is_predicted_from_a_cost_without_order() -> None:
 
 
 def test_the_doctor_tells_how_far_it_is_names_the_worst_first_and_can_be_cancelled() -> None:
-    lab = lab_at()
+    instruments = ScriptedInstruments()
+    lab = lab_at(instruments=instruments)
     findings = ended(lab, lab.doctor({}))["result"]["findings"]
     assert [finding["status"] for finding in findings] == ["wrong", "fine"]
-    lab._rig.instruments.doctor_seconds = 1.0
+    instruments.doctor_seconds = 1.0
     begun = lab.doctor({})
-    until(lambda: (lab._jobs.poll(begun)["share"] or 0) > 0.1)
-    assert lab._jobs.poll(begun)["message"].startswith("Step ")
-    lab._jobs.poll({**begun, "stop": True})
+    until(lambda: (polled(lab, begun)["share"] or 0) > 0.1)
+    assert polled(lab, begun)["message"].startswith("Step ")
+    polled(lab, begun, stop=True)
     assert (ended(lab, begun)["state"], ended(lab, begun)["result"]) == ("stopped", None)
 
 
@@ -245,7 +246,7 @@ def test_predicted_speeds_stand_alone_and_say_what_they_are(trace: Trace) -> Non
     view = elsewhere_view(trace, None, "qwen3-8b", "B200")
     elsewhere = view["elsewhere"]
     assert elsewhere and all("predicted" in series["name"] for series in elsewhere["data"])
-    assert "predicted" in elsewhere["layout"]["yaxis"]["title"]["text"] and "never measured here" in view["caution"]
+    assert "predicted" in elsewhere["layout"]["yaxis"]["title"]["text"] and "not measured here" in view["caution"]
     floor = machine_curve("qwen3-8b", "B200", FLOOR)
     kept = 52 / 11  # of 16 nodes, a round
     assert elsewhere["data"][0]["y"][-1] == pytest.approx((1 + kept) * floor.plain_ms / floor.round_ms(17, 16, 1))

@@ -23,16 +23,16 @@ from tests.explorer.scripted_rigs import answering
 from tests.running import completed
 
 MAX_SECONDS = 0.1  # of processor time, where 0.05 is meant: this machine may be busy
-ROUNDS = 3_000
+ROUNDS = {"long": 3_000, "short": 30}
 HEADERS = (("Host", "127.0.0.1:7860"), ("Content-Type", "application/json"))
 PREFIX = "/gradio_api"
 
 
 @cache
-def long_trace() -> Trace:
-    """A recording of many rounds."""
-    short = recorded(scripted_trace("ddtree", 4), "Long", "", "2026-11-20")
-    entries = (short.entries * (ROUNDS // len(short.entries) + 1))[:ROUNDS]
+def trace_of(length: str) -> Trace:
+    """A recording of many rounds, or of few."""
+    short, rounds = recorded(scripted_trace("ddtree", 4), length, "", "2026-11-20"), ROUNDS[length]
+    entries = (short.entries * (rounds // len(short.entries) + 1))[:rounds]
     return Trace(short.header, tuple(
         replace(entry, round=replace(entry.round, index=index)) for index, entry in enumerate(entries)), short.end)
 
@@ -40,8 +40,8 @@ def long_trace() -> Trace:
 class Server:
     """The page, asked in this process."""
 
-    def __init__(self, app: Any, page: Any) -> None:
-        self._app = app
+    def __init__(self, app: Any, page: Any, run: str) -> None:
+        self._app, self.run, self.rounds = app, run, ROUNDS[run]
         self._parts = {name: part["id"] for part in page.config["components"]
                        for name in part["props"].get("server_fns") or ()}
 
@@ -65,35 +65,36 @@ class Server:
         return json.loads(stream.body.decode().rpartition("data: ")[2])[0]
 
 
-async def replayed(server: Server, run: str = "long") -> None:
-    """All lines of a long recording."""
-    assert (await server.get(f"/canopy/runs/{run}")).count(b'{"round":') == ROUNDS
+async def replayed(server: Server, opened: str = "") -> None:
+    """All lines of a recording."""
+    assert (await server.get(f"/canopy/runs/{opened or server.run}")).count(b'{"round":') == server.rounds
 
 
 async def traced(server: Server) -> None:
     """Its trace file, in pieces."""
     lines = 0
-    while lines < ROUNDS + 2:
-        lines += (await server.named("trace", "long", lines)).count("\n")
-    assert lines == ROUNDS + 2
+    while lines < server.rounds + 2:
+        lines += (await server.named("trace", server.run, lines)).count("\n")
+    assert lines == server.rounds + 2
 
 
 async def exported(server: Server) -> None:
     """As a file of every kind."""
     for kind in ("trace", "rounds", "tree", "replay"):
-        assert (await server.call("export", {"kind": kind, "run": "long", "round": 0}))["data"]
+        assert (await server.call("export", {"kind": kind, "run": server.run, "round": 0}))["data"]
 
 
 async def drawn(server: Server) -> None:
     """By the lab, and beside another."""
-    assert (await server.call("lab_acceptance", {"run": "long"}))["lengths"]
-    assert (await server.call("two_runs", {"first": {"run": "long"}, "second": {"run": "long"}}))["same_text"]
+    run = {"run": server.run}
+    assert (await server.call("lab_acceptance", run))["lengths"]
+    assert (await server.call("two_runs", {"first": run, "second": run}))["same_text"]
     assert len(await server.call("lab_plotly", {})) > 10**6
 
 
 async def opened(server: Server) -> None:
     """As a file of somebody."""
-    data, name = dumps(long_trace()), ""
+    data, name = dumps(trace_of(server.run)), ""
     for begin in range(0, len(data), 2**20):
         piece = base64.b64encode(data[begin:begin + 2**20]).decode()
         name = (await server.call("upload", {"upload": name, "data": piece}))["upload"]
@@ -142,13 +143,13 @@ def test_no_request_blocks_the_event_loop(
 
     async def asked() -> None:
         library = Library([])
-        library.recordings = {"long": Recording("long", long_trace())}
+        library.recordings = {length: Recording(length, trace_of(length)) for length in ROUNDS}
         page, routes = build(answering(), library, results=tmp_path / "results.sqlite")
         app = guarded(page, routes, Listening())
         alive = await started(app)
-        await hostile(Server(app, page))  # the first time imports what is needed
+        await hostile(Server(app, page, "short"))  # the first time imports what is needed
         monkeypatch.setattr(asyncio.Handle, "_run", timed)
-        await hostile(Server(app, page))
+        await hostile(Server(app, page, "long"))
         monkeypatch.undo()
         alive.cancel()
 
