@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 from gradio_client import Client
 from playwright.sync_api import Browser
 
+from explorer.bundle import startup_page
 from tests.browser.conftest import PORT, READY, Watched, served, visit
 from tests.browser.doing import STAGE, STATE
 from tests.running import free_port
@@ -87,12 +88,16 @@ def check_flag_is_named(page: Any) -> None:
     page.close()
 
 
-def test_people_open_it_before_the_page_is_built(browser: Browser, tmp_path: Path) -> None:
-    go = tmp_path / "go"  # the file for which the page waits to be built
-    with (served("-m", "tests.browser.serve", PORT, "0", "--until", str(go), answers="") as url, proxied(url) as below,
+def test_people_open_it_below_a_path_before_the_page_is_built_and_in_a_named_origins_frame(
+        browser: Browser, tmp_path: Path) -> None:
+    go, framing = tmp_path / "go", free_port()  # the file for which the page waits to be built
+    words = ("-m", "tests.browser.serve", PORT, "0", "--root-path", BELOW, "--allow-frame", f"http://127.0.0.1:{framing}",
+             "--until", str(go))
+    with (served(*words, answers="") as direct, proxied(direct) as url, page_with_a_frame(framing, url),
           visit(browser, url) as asking, visit(browser, url) as stopping, visit(browser, url) as watching):
         lost = browser.new_page()  # not watched: its calls go to the other program
-        lost.goto(below)
+        lost.route(url, lambda route: route.fulfill(body=startup_page(()), content_type="text/html"))
+        lost.goto(url)
         lost.fill(FIELD, "Who takes this?")
         check_flag_is_named(lost)
         asker, stopper = asking.open(url), stopping.open(f"{url}#mode=workbench&budget=8")
@@ -118,35 +123,18 @@ def test_people_open_it_before_the_page_is_built(browser: Browser, tmp_path: Pat
         watcher.wait_for_function(f"{BUILT} && {STAGE}.scene === 'card'")  # the film ends first, then the page changes
         assert watcher.evaluate("!Canopy.controls.filled"), "nobody chose the recording: the rig's own setting may come"
 
-
-def test_with_root_path_it_works_below_a_path_from_its_first_second_and_in_a_named_origins_frame(
-        browser: Browser, tmp_path: Path) -> None:
-    go, framing = tmp_path / "go", free_port()
-    words = ("-m", "tests.browser.serve", PORT, "0", "--root-path", BELOW, "--allow-frame", f"http://127.0.0.1:{framing}",
-             "--until", str(go))
-    with (served(*words, answers="") as direct, proxied(direct) as url, visit(browser, url) as watched,
-          page_with_a_frame(framing, url)):
-        page = watched.page
-        page.goto(url)
-        page.wait_for_selector(".cs-opening")
-        go.touch()
-        page.wait_for_function(BUILT)
-        run_in(page)
         assert Client(url, verbose=False).predict(api_name="/recordings"), "programs are answered, too"
 
         framed = browser.new_page()  # not watched: that a frame is refused is logged as an error
         framed.goto(f"http://localhost:{framing}/")  # the same page, but of an origin that was not named
         framed.frames[1].wait_for_url(re.compile("^chrome-error:"), wait_until="commit")
         framed.goto(f"http://127.0.0.1:{framing}/")
-        framed.frames[1].wait_for_function(BUILT)
-        run_in(framed.frames[1])
+        frame = framed.frames[1]
+        frame.wait_for_function(BUILT)
+        frame.fill(PROMPT, "What is 3 + 4?")
+        frame.click("#canopy-run")
+        frame.wait_for_function(f"{STATE} === 'done' && !{STAGE}.recorded && {STAGE}.rounds.length > 0")
         framed.close()
-
-
-def run_in(page: Any) -> None:
-    page.fill(PROMPT, "What is 3 + 4?")
-    page.click("#canopy-run")
-    page.wait_for_function(f"{STATE} === 'done' && !{STAGE}.recorded && {STAGE}.rounds.length > 0")
 
 
 def test_without_root_path_the_page_names_the_flag(browser: Browser, address: str) -> None:

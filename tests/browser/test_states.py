@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser
+from playwright.sync_api import Browser, Page
 
 from tests.browser.conftest import PATIENCE_MS, READY, Watched, new_context
 from tests.browser.doing import RUN, STAGE, STATE, ask, fill_more, finish, go, press
@@ -134,12 +134,18 @@ def killed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[App]:
     app.process.wait(20)
 
 
-def test_a_server_that_dies_leaves_the_text_and_what_is_asked_meanwhile_runs_when_it_is_back(
-        browser: Browser, killed: App) -> None:
+@pytest.fixture
+def unwatched(browser: Browser) -> Iterator[Page]:
+    """A page that may complain of failed requests."""
     context = new_context(browser)
-    page = context.new_page()  # not watched: it will complain of failed requests
+    page = context.new_page()
     page.set_default_timeout(PATIENCE_MS)
-    Watched(page).open(killed.url)
+    yield page
+    context.close()
+
+
+def test_a_server_that_dies_leaves_the_text_and_what_is_written_meanwhile(unwatched: Page, killed: App) -> None:
+    page = Watched(unwatched).open(killed.url)
     begin(page, ENDLESS)
     page.wait_for_function(f"{STAGE}.rounds.length > 4")
     killed.kill()
@@ -157,18 +163,19 @@ def test_a_server_that_dies_leaves_the_text_and_what_is_asked_meanwhile_runs_whe
     page.wait_for_function("document.querySelector('#canopy-prompt textarea')?.value === 'Something else'")
     assert page.evaluate(f"{STAGE}.rounds.length") == rounds and page.locator(OUTPUT).inner_text() == written
 
-    page.route("**/run/predict", lambda route: route.abort())  # as if it had died while the bar was asking
-    page.reload()
-    page.wait_for_function(READY)
-    killed.kill()
+
+def test_what_is_asked_of_a_server_that_is_away_runs_when_it_is_back(unwatched: Page, address: str) -> None:
+    page = unwatched
+    page.route("**/run/predict", lambda route: route.abort())  # as if it had gone while the bar was asking
+    Watched(page).open(address)
+    page.context.set_offline(True)
     ask(page, "Mine at last")
     page.click("#canopy-run")
     page.locator(".cs-notice.is-lost", has_text="your prompt runs").wait_for(state="visible")
     page.unroute("**/run/predict")  # or Gradio loads the page again and again
-    killed.start()
+    page.context.set_offline(False)
     page.wait_for_function(f"window.Canopy && Canopy.parts?.ready && {STAGE}.header.prompt === 'Mine at last'"
                            f" && {STAGE}.rounds.length > 0")
-    context.close()
 
 
 def test_what_opens_the_page_never_takes_the_place_of_a_run(watched: Watched, address: str) -> None:
