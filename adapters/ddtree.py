@@ -16,7 +16,7 @@ from typing import Any
 
 from engine.recorder import Recorder
 
-RANKS = 64  # how many of the drafter's tokens are recorded at each depth: other trees of so many nodes can be replayed
+RANKS = 64  # drafter's tokens recorded at each depth, so that other trees of up to this many nodes can be replayed
 
 
 def record_round(recorder: Recorder, names: Mapping[str, Any]) -> None:

@@ -55,7 +55,7 @@ MAX_DRAFTERS, MAX_STAGES = 16, 64
 MAX_PROMPT_TOKENS, MAX_STOP_TOKENS, MAX_BIASES = 2**20, 4096, 300
 MAX_TEXT_LENGTH = 2**20  # characters: a prompt
 MAX_NOTE_LENGTH = 2**13  # characters: a title, a sentence for the reader, what the hardware is
-MAX_NAME_LENGTH = 200  # characters: a method, a drafter, a stage, a reason
+MAX_NAME_LENGTH = 200  # characters: a method, a drafter, a model, a stage, a reason
 MAX_PIECE_LENGTH = 2**10  # characters or bytes of one token
 MAX_INT32 = 2**31 - 1  # of a token id, an index, a count
 MAX_SEED = 2**63 - 1
@@ -436,7 +436,7 @@ class TokenTextOverrides:
         return self._changes(len(self._shown) - _incomplete(self._shown))
 
     def finish(self) -> dict[int, Any]:
-        """Return what is left, incomplete characters included."""
+        """Return the remaining changes, incomplete characters included."""
         return self._changes(len(self._shown))
 
     def _changes(self, end: int) -> dict[int, Any]:

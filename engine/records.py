@@ -128,7 +128,7 @@ class PromptRequest(RunOptions):
     prompt: Annotated[str, Option("The prompt", "what is asked", page_high=20_000)]
     _: KW_ONLY
     drafters: Annotated[tuple[str, ...], Option(
-        "The drafters", "drafters by name, in order, for the methods that take so many")] = ()
+        "The drafters", "drafters by name, in order, for methods with that many")] = ()
     turns: Annotated[tuple[tuple[str, str], ...], Option(
         "The turns", "the conversation before the prompt", page_high=64)] = ()
     forced: Annotated[tuple[int, ...], Option(

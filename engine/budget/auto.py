@@ -92,7 +92,7 @@ class DraftHistory:
             self.scales[number] = accepted[number] / promised[number]
 
     def add_to_balance(self, tokens: float, cost: float) -> None:
-        """Add a round's tokens less its cost, up to a limit that pays for a few more such rounds."""
+        """Add a round's tokens less its cost, up to a limit that pays for a few more of these rounds."""
         limit = 2 * INITIAL_BALANCE * max(1.0, cost)
         self.balance = min(limit, self.balance + tokens - cost)
 

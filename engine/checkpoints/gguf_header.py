@@ -56,7 +56,7 @@ class GgufHeader(NamedTuple):
 
 
 def header_of(file: Path) -> GgufHeader:
-    """Read what the file says of its model; RigError says what in it cannot be, or is not known here."""
+    """Read what the file says of its model; RigError says what is invalid or not supported."""
     try:
         with file.open("rb") as opened, mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ) as data:
             return _HeaderReader(data).header()

@@ -95,5 +95,5 @@ def _tokens(folder: Path, file: str, value: Any) -> frozenset[int]:
     for token in ids:
         if type(token) is not int or not 0 <= token <= MAX_INT32:
             raise RigError(f"{file} in {display_name(folder)} has {STOP} {value!r:.60}; it has to be a token's number, "
-                           "or a list of such.")
+                           "or a list of numbers.")
     return frozenset(ids)

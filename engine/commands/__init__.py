@@ -21,7 +21,7 @@ VERBS: Mapping[str, str] = MappingProxyType({
     "bench": "how fast, and where the time of a round goes",
     "check": "is it lossless? every method's text against plain decoding's",
     "sweep": "which method and node budget are fastest here: measured, and kept in one file",
-    "record": "record the shipped lessons",
+    "record": "make the shipped recordings",
     "anatomy": "where a tree pays: what each proposal and row of recorded runs earned",
     "predict": "what rounds would cost on another machine, from published figures, and flags to paste",
     "whatif": "τ of every method at every budget from one run",

@@ -23,7 +23,7 @@ from engine.requests.limits import MAX_CONCURRENCY, MAX_REPEATS, check_int, show
 from engine.requests.prompts import ROLES, Turn
 from engine.requests.rig_names import AUTO_DTYPE, DEFAULT_RIG, DTYPE_NAMES
 
-MAX_NAME_LENGTH = 1024  # characters of a rig, of two model ids or two folders
+MAX_RIG_NAME_LENGTH = 1024  # characters of a rig, of two model ids or two folders
 MAX_PROMPTS = 10**6
 
 
@@ -39,9 +39,9 @@ def text(word: str) -> str:
 
 def name(word: str) -> str:
     word = text(word)
-    if "\0" in word or len(word) > MAX_NAME_LENGTH:
+    if "\0" in word or len(word) > MAX_RIG_NAME_LENGTH:
         raise ArgumentTypeError(f"is {shown(word)}, {len(word)} characters; it has to be a name of at most "
-                                f"{MAX_NAME_LENGTH}, without zero bytes")
+                                f"{MAX_RIG_NAME_LENGTH}, without zero bytes")
     return word
 
 

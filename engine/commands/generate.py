@@ -16,7 +16,7 @@ from engine.requests.prompts import ROLES
 from engine.serving.rig import Answer, Rig
 from engine.trace import dump, tau
 
-PARTIAL = "\ufffd"  # stands for a character whose tokens are not all there yet
+PARTIAL = "\ufffd"  # a character whose tokens have not all arrived
 
 
 def add(parser: argparse.ArgumentParser) -> None:

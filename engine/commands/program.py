@@ -28,7 +28,7 @@ class UsageError(CanopyError):
 
 
 class HelpText(argparse.RawDescriptionHelpFormatter):
-    """The description as it is written, and behind the help of a flag its default."""
+    """Prints the description unchanged, and the default after a flag's help."""
 
     def _get_help_string(self, action: argparse.Action) -> str | None:
         default = action.default

@@ -1,13 +1,12 @@
-"""Records the shipped lessons: runs of a rig, with a title and a note on what they teach.
+"""Makes the shipped recordings: runs of a rig, each with a title and a note on what it shows.
 
     python -m engine record --rig demo
     python -m engine record --rig smollm2
 
-A lesson is a row of the JSON file. Each is run twice and the second run is kept, so that no recording shows the slow
-first use of cold memory. If plain decoding of a lesson's prompt is a lesson too, both get the seconds of a third run,
-made in turns, so what is compared has met the same machine; and the lesson gets a curve: the same prompt at several
-budgets, each in turns with plain decoding. Let the machine be idle: a budget at which other programs disturbed that has
-no point in the curve.
+Each row of the JSON file plans a recording. It is run twice and the second run is kept, because the first use of cold
+memory is slow. If another row plans plain decoding of the same prompt, both get the seconds of a third, interleaved
+run. The drafting one also gets a curve: its prompt at several budgets, each interleaved with plain decoding. Let the
+machine be idle: a budget that other programs disturbed has no point in the curve.
 """
 
 import argparse
@@ -38,7 +37,7 @@ CURVE_BUDGETS = (1, 2, 3, 4, 6, 8, 16, 32, 64)
 CURVE_REPEATS = 3
 
 
-class LessonPlan(BaseModel):
+class RecordingPlan(BaseModel):
     """A run to record; ``name`` is its file's name, and further fields are options of the run. ``film_round``, from 1,
     is the round that the page's film shows."""
 
@@ -55,64 +54,64 @@ class LessonPlan(BaseModel):
         return prompt_request({**(self.model_extra or {}), "prompt": self.prompt})
 
 
-def read_lessons(path: Path) -> list[LessonPlan]:
-    """Return the lessons of a file; RequestError names the row and the field that is wrong."""
+def read_plans(path: Path) -> list[RecordingPlan]:
+    """Return the plans of a file; RequestError names the row and the field that is wrong."""
     with open_file(path) as file:
         data = file.read()
     try:
-        lessons = TypeAdapter(list[LessonPlan]).validate_json(data)
+        plans = TypeAdapter(list[RecordingPlan]).validate_json(data)
     except ValidationError as error:
         first = error.errors()[0]
         place = ".".join(map(str, first["loc"]))
-        raise RequestError(f"{path.name} is not a file of lessons: {place or 'it'} is {first['input']!r:.40}. "
+        raise RequestError(f"{path.name} is no plan of recordings: {place or 'it'} is {first['input']!r:.40}. "
                            f"{first['msg'][:200]}.") from error
-    if not lessons:
-        raise RequestError(f"{path.name} is not a file of lessons: it holds none.")
-    for number, lesson in enumerate(lessons, start=1):
+    if not plans:
+        raise RequestError(f"{path.name} is no plan of recordings: it holds none.")
+    for number, plan in enumerate(plans, start=1):
         try:
-            lesson.request  # noqa: B018 - checked here
+            plan.request  # noqa: B018 - checked here
         except RequestError as error:
-            raise RequestError(f"{path.name}, lesson {number}: {error}") from error
-    return lessons
+            raise RequestError(f"{path.name}, recording {number}: {error}") from error
+    return plans
 
 
 def add(parser: argparse.ArgumentParser) -> None:
     flags.add_flags(parser, "--rig", "--dtype")
-    parser.add_argument("--lessons", type=flags.readable_file, metavar="FILE", help="what to record (default: the "
-                        "rig's own, assets/traces/lessons-RIG.json, else lessons.json)")
+    parser.add_argument("--plans", "--lessons", type=flags.readable_file, metavar="FILE",
+                        help="what to record (default: assets/traces/lessons-RIG.json, else lessons.json)")
     parser.add_argument("--out", type=flags.folder, metavar="FOLDER",
                         help="where the traces go (default: assets/traces)")
 
 
-def lessons_of(rig: str) -> Path:
+def plans_file(rig: str) -> Path:
     path = TRACES / f"lessons-{Path(rig).name}.json"
     return path if path.is_file() else TRACES / "lessons.json"
 
 
-def record(rig: Rig, lesson: LessonPlan, today: str) -> Trace:
-    gather(rig.run(lesson.request))
-    return recorded(gather(rig.run(lesson.request)), lesson.title, lesson.note, today)
+def record(rig: Rig, plan: RecordingPlan, today: str) -> Trace:
+    gather(rig.run(plan.request))
+    return recorded(gather(rig.run(plan.request)), plan.title, plan.note, today)
 
 
-def check_film_round(trace: Trace, lesson: LessonPlan) -> None:
+def check_film_round(trace: Trace, plan: RecordingPlan) -> None:
     """Raise RequestError if the round that the film would show has too few branches or refused guesses."""
-    if lesson.film_round > len(trace.entries):
-        raise RequestError(f"{lesson.name} has {len(trace.entries)} rounds, so the film cannot show round "
-                           f"{lesson.film_round}.")
-    shown = trace.entries[lesson.film_round - 1].round
+    if plan.film_round > len(trace.entries):
+        raise RequestError(f"{plan.name} has {len(trace.entries)} rounds, so the film cannot show round "
+                           f"{plan.film_round}.")
+    shown = trace.entries[plan.film_round - 1].round
     branches = len(shown.tree) - len(set(shown.tree.parents[1:].tolist()))
     refused = len(shown.tree) - len(shown.acceptance.keep)
     if branches < MIN_BRANCHES or refused < MIN_REFUSED:
-        raise RequestError(f"Round {lesson.film_round} of {lesson.name} has {branches} branches and {refused} refused "
+        raise RequestError(f"Round {plan.film_round} of {plan.name} has {branches} branches and {refused} refused "
                            f"guesses; the film needs {MIN_BRANCHES} and {MIN_REFUSED}.")
 
 
-def pairs(lessons: Sequence[LessonPlan]) -> Iterator[tuple[LessonPlan, LessonPlan]]:
-    """Yield each lesson of plain decoding behind the first that drafts for the same prompt."""
-    for plain in lessons:
+def pairs(plans: Sequence[RecordingPlan]) -> Iterator[tuple[RecordingPlan, RecordingPlan]]:
+    """Yield each plan of plain decoding behind the first that drafts for the same prompt."""
+    for plain in plans:
         same = replace(plain.request, method="", budget=0)
-        drafting = (lesson for lesson in lessons if METHODS[lesson.request.method].drafter_count != 0
-                    and replace(lesson.request, method="", budget=0, drafters=()) == same)
+        drafting = (plan for plan in plans if METHODS[plan.request.method].drafter_count != 0
+                    and replace(plan.request, method="", budget=0, drafters=()) == same)
         if METHODS[plain.request.method].drafter_count == 0 and (first := next(drafting, None)):
             yield first, plain
 
@@ -125,11 +124,11 @@ def interleaved(rig: Rig, request: PromptRequest, plain: PromptRequest) -> Inter
     return timing
 
 
-def measure_curve(rig: Rig, lesson: LessonPlan, plain: LessonPlan) -> tuple[MeasuredBudget, ...]:
-    """Time a lesson's prompt at several budgets; one at which no speed-up can be said is left out."""
+def measure_curve(rig: Rig, plan: RecordingPlan, plain: RecordingPlan) -> tuple[MeasuredBudget, ...]:
+    """Time a plan's prompt at several budgets; a budget whose speed-up is withheld has no point."""
     points = []
-    for budget in sorted({*CURVE_BUDGETS, lesson.request.budget}):
-        request = replace(lesson.request, budget=budget)
+    for budget in sorted({*CURVE_BUDGETS, plan.request.budget}):
+        request = replace(plan.request, budget=budget)
         timings = [interleaved(rig, request, plain.request) for _ in range(CURVE_REPEATS)]
         rounds = timings[0].rounds
         speed = speed_beside_plain([pair for timing in timings for pair in timing.pairs], rounds)
@@ -139,9 +138,9 @@ def measure_curve(rig: Rig, lesson: LessonPlan, plain: LessonPlan) -> tuple[Meas
     return tuple(points)
 
 
-def time_interleaved(rig: Rig, traces: Sequence[Trace], lessons: Sequence[LessonPlan]) -> list[Trace]:
-    """Return the traces of a lesson and of plain decoding, with the seconds of interleaved runs."""
-    timing = interleaved(rig, *(lesson.request for lesson in lessons))
+def time_interleaved(rig: Rig, traces: Sequence[Trace], plans: Sequence[RecordingPlan]) -> list[Trace]:
+    """Return the traces of a plan and of plain decoding, with the seconds of interleaved runs."""
+    timing = interleaved(rig, *(plan.request for plan in plans))
     timed = []
     for trace, rounds in zip(traces, (timing.rounds, timing.plain), strict=True):
         first, (_, clock) = trace.entries[0], cumulative_times(rounds)
@@ -155,21 +154,21 @@ def time_interleaved(rig: Rig, traces: Sequence[Trace], lessons: Sequence[Lesson
 
 
 def run(args: argparse.Namespace) -> Outcome:
-    lessons = read_lessons(args.lessons or lessons_of(args.rig))
+    plans = read_plans(args.plans or plans_file(args.rig))
     rig, today = open_rig(args.rig, args.dtype), date.today().isoformat()
-    for lesson in lessons:
-        rig.drafters_for(lesson.request.method, lesson.request.drafters)  # refused before anything is recorded
-    traces = {lesson.name: record(rig, lesson, today) for lesson in tqdm(lessons, unit="lesson")}
-    for pair in pairs(lessons):
-        names = [lesson.name for lesson in pair]
+    for plan in plans:
+        rig.drafters_for(plan.request.method, plan.request.drafters)  # refused before anything is recorded
+    traces = {plan.name: record(rig, plan, today) for plan in tqdm(plans, unit="recording")}
+    for pair in pairs(plans):
+        names = [plan.name for plan in pair]
         drafting, plain = time_interleaved(rig, [traces[name] for name in names], pair)
         header = replace(drafting.header, curve=measure_curve(rig, *pair))
         traces |= zip(names, (replace(drafting, header=header), plain), strict=True)
     rows, faults = [], []
-    for lesson in lessons:
+    for plan in plans:
         try:
-            if lesson.film_round:
-                check_film_round(traces[lesson.name], lesson)
+            if plan.film_round:
+                check_film_round(traces[plan.name], plan)
         except RequestError as error:  # another machine's rounding may write another text
             faults.append(f"\n{error} Name another film_round.")
     for name, trace in traces.items():
@@ -177,6 +176,6 @@ def run(args: argparse.Namespace) -> Outcome:
         rounds = trace.rounds
         rows.append({"name": name, "method": trace.header.request.method, "tau": round(tau(rounds), 4),
                      "rounds": len(rounds), "end": trace.end.reason, "budgets": len(trace.header.curve)})
-    return Outcome({"lessons": rows}, aligned([
-        ["lesson", "method", "τ", "rounds", "end", "budgets of its curve"], *(list(row.values()) for row in rows)])
-        + f"\n{len(rows)} lessons recorded." + "".join(faults))
+    return Outcome({"recordings": rows}, aligned([
+        ["recording", "method", "τ", "rounds", "end", "budgets of its curve"], *(list(row.values()) for row in rows)])
+        + f"\n{len(rows)} recordings made." + "".join(faults))

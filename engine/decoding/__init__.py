@@ -1,1 +1,1 @@
-"""The decoding loop, from drafters and target to rounds. Read ``protocols.py`` (who takes part), then ``loop.py``."""
+"""The decoding loop: from target and drafters to rounds. Read ``protocols.py``, then ``loop.py``."""

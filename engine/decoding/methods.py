@@ -30,7 +30,7 @@ class Method:
     """A method: how many drafters draft, how trees are built and combined, and how nodes are accepted.
 
     ``family`` is the kind of drafter that it is meant for: ``dflash`` (marginals of a block), ``path`` (one that
-    sees its own path), ``ngram``. Any drafter serves any method; the rig goes by ``family`` if none is named.
+    sees its own path), ``ngram``. Any drafter serves any method; the rig chooses by ``family`` if none is named.
     """
 
     drafter_count: int

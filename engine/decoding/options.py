@@ -12,6 +12,7 @@ from typing import Annotated, Any, get_args, get_origin, get_type_hints
 from engine.decoding.budget_policy import AUTO, MAX_AUTO_NODES, PACES
 from engine.decoding.methods import METHODS, SERVED
 from engine.errors import RequestError
+from engine.recorder import MAX_NAME_LENGTH
 from engine.records import MAX_INT32, Option, PromptRequest, RunOptions, Sampling
 from engine.requests.limits import check_choice, check_int, check_number, shown
 from engine.requests.prompts import THINKING, Turn, check_text, turns_from
@@ -30,7 +31,6 @@ OLDER = MappingProxyType({"heads": "drafters"})  # a name that programs may stil
 
 MAX_CONVERSATION_LENGTH = 100_000  # characters of all turns, over the network
 MAX_DRAFTERS = max(row.drafter_count for row in METHODS.values())
-MAX_NAME_LENGTH = 200  # characters of a drafter's
 MAX_BIASES = 300  # tokens, as in the OpenAI API
 
 

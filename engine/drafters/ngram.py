@@ -112,7 +112,7 @@ def grow(row_after: Callable[[Context], Row], text: TextCounts, root: int, paths
 
 
 class TextDrafter:
-    """A drafter that goes by the counts of the text so far; ``priors`` are those of ``TextCounts``."""
+    """A drafter that proposes by the counts of the text so far; ``priors`` are those of ``TextCounts``."""
 
     priors: Sequence[float]
     _text: TextCounts

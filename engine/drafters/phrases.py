@@ -54,7 +54,7 @@ class PhraseOrder:
     codes: NDArray[np.uint8]
 
     def row(self, key: int) -> Row | None:
-        """Return what follows a context; None if it is not known."""
+        """Return the tokens that follow a context; None if the table has none."""
         view = self.keys.data  # for Python's bisect: numpy's search makes an array in each call
         number = bisect_left(view, key)
         if number == len(view) or view[number] != key:

@@ -87,7 +87,7 @@ def _misses(counted: CountedRuns) -> dict[str, dict[str, Measured]]:
 
 
 def _place_of_last(draft: Lattice, path: Sequence[int]) -> str:
-    """Say where the path's last token stands in the drafter's row."""
+    """Return the rank of the path's last token in the drafter's row, in words."""
     rows = list(rows_along(draft, path))
     if len(rows) < len(path):
         return "past its last place" if len(rows) == draft.depth else "on a path that it did not propose"

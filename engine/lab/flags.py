@@ -29,7 +29,7 @@ NAMES: Mapping[str, tuple[str, str, str]] = MappingProxyType({
 WITHOUT_CHECKPOINT = ("mtp", "ngram")
 STEPWISE = ("eagle3", "mtp", "autoregressive")  # SGLang asks for the number of their steps
 TREES = (*STEPWISE, "uno", "ngram", "")  # kinds whose drafts SGLang verifies as trees
-UNKNOWN_KIND = " The kind of drafter is not known: put its name instead of the capitals."
+UNKNOWN_KIND = " The kind of drafter is unknown: put its name in place of the capitals."
 
 
 @dataclass(frozen=True)

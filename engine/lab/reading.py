@@ -118,7 +118,7 @@ def read(rounds: Iterable[Round]) -> Reading:
 def read_concurrent(measured: DecodeRun, others: Sequence[Callable[[], DecodeRun]], concurrency: int) -> Reading:
     """Answer a request to its end, with ``concurrency`` requests in each of its rounds.
 
-    ``others`` make the runs beside it, in turn: when one ends, the next begins, and its prompt is read between two
+    ``others`` make the concurrent runs: when one ends, the next begins, and its prompt is read between two
     rounds. Only rounds are timed. RequestError if too few requests can be served.
     """
     runs, waiting = [measured], cycle(others)

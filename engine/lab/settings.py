@@ -119,8 +119,8 @@ class SweepPlan:
                                "seed": self.seed + cell.repeat, **setting})
 
     def task(self, cell: Cell) -> Task:
-        """Return a cell's task. The prompts after it, cyclically, run beside it: each prompt is beside others equally
-        often."""
+        """Return a cell's task. The prompts after it, cyclically, run concurrently with it, so every prompt accompanies
+        others equally often."""
         concurrency = cell.setting.concurrency
         following = range(1, 1 + TURNS_PER_REQUEST * concurrency) if concurrency > 1 else ()
         others = [replace(cell, prompt=(cell.prompt + steps) % len(self.prompts)) for steps in following]

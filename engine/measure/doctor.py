@@ -108,7 +108,7 @@ def examine(rig: Rig, answers: Sequence[ReferenceAnswer], other: Rig | None = No
         "thinking", "", not thinking, f"{thinking} of {len(texts)} answers begin by thinking.",
         "Most published drafters were trained on answers without thinking: switch it off if the template can."))
     for name, drafter in drafters.items():
-        progress.begin(f"The drafter {name} as it is configured.")
+        progress.begin(f"The drafter {name} as configured.")
         configured = score_chains(Variant(drafter, rig.target.taps), answers)
         findings += _try_variants(rig, name, drafter, answers, configured, progress)
         findings += [_check_loop_matches_model(rig, name, drafter, answers[0]), confidence_finding(name, configured),

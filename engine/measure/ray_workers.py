@@ -19,8 +19,8 @@ from engine.errors import RequestError, RigError
 from engine.lab.settings import CellResult, Conditions, Task, block_of
 from engine.lab.sweeping import Laboratory, measure, warm
 
-MAX_ATTEMPTS = 3  # a cell is given up after losing so many workers
-MAX_LOSSES = 5  # a worker is not restarted after so many
+MAX_ATTEMPTS = 3  # workers that may be lost to a cell before it fails
+MAX_LOSSES = 5  # restarts of a worker
 POLL_SECONDS = 0.2  # between two checks whether the sweep was stopped
 
 OpenLaboratory = Callable[[], Laboratory]

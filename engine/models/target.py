@@ -38,7 +38,7 @@ from engine.requests.rig_names import FOUR_BITS
 PREFIX, SIBLINGS, DEPTH = 6, 12, 3
 PREFILL_ROWS = 256  # of one pass over a prompt; fewer are slower, because torch reorders bfloat16 weights in each pass
 INT4_PREFILL_ROWS = 128  # passes of any size are as fast
-UNLIMITED = 1 << 20  # positions, if a model has no limit of its own
+UNLIMITED = 1 << 20  # positions, if a model has no limit
 TOLERANCES_NATS = {torch.float32: 0.005}
 COARSE_NATS = 0.5  # more than rounding to 16 bits changes in a batch of rows
 

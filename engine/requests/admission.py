@@ -82,7 +82,7 @@ class Admission:
         with self.place(share=share) as place:
             for sentence in place.sentences():
                 if any(other.begun and other.thread == thread for other in list(self._line)):
-                    raise RequestError("This thread has begun another answer and there is no room beside it; read that "
+                    raise RequestError("This thread has begun another answer, and no second one fits; read that "
                                        "one to its end or close it first, or use Rig.interleaved.")
                 report(sentence)
             place.thread = thread

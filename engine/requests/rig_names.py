@@ -27,7 +27,7 @@ RANDOM_PREFIX = "random:"  # random:SHAPE
 EMBEDDED_RIG = "demo"  # needs neither network nor set-up, so it serves if no other rig can
 DEFAULT_RIG = "smollm2"  # if no rig is named; the embedded rig if this one cannot be fetched
 AUTO_DTYPE = "auto"  # the dtype that is fastest on this processor
-FOUR_BITS = "int4"  # weights that a file stores in 4 bits, read as such
+FOUR_BITS = "int4"  # weights that a file stores in 4 bits, multiplied as 4 bits
 DTYPE_WORDS: Mapping[str, str] = MappingProxyType({
     "float32": "weights and arithmetic of 32 bits", "bfloat16": "weights and arithmetic of 16 bits",
     FOUR_BITS: "weights of 4 bits, arithmetic in bfloat16"})

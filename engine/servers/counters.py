@@ -16,7 +16,7 @@ POSITION_LABEL = re.compile(r'(?<!\w)position="([0-9]{1,3})"')  # of a drafted t
 MAX_COUNT = 1e15
 MIN_SECONDS = 1.0  # between two samples, however many browsers ask
 MAX_SAMPLES = 900
-SILENT_TOKENS = 64  # a server that writes so many without a draft gets a warning
+SILENT_TOKENS = 64  # written without a draft: then there is a warning
 
 
 @dataclass(frozen=True)
@@ -107,8 +107,8 @@ def by_depth(samples: Sequence[Counts]) -> list[float]:
 
 
 def no_drafts_warning(samples: Sequence[Counts]) -> str:
-    """Say that the server drafts nothing although it writes; empty if it drafts, and if it wrote little or does not
-    count that. It looks back to the last draft."""
+    """Return a warning if the server wrote ``SILENT_TOKENS`` tokens since its last draft, else "" (also if it does not
+    count them)."""
     last = samples[-1]
     since = next(sample for sample in samples if sample.drafts == last.drafts)
     tokens = _grown(since.generated, last.generated)

@@ -62,7 +62,7 @@ KINDS: Mapping[str, ServerKind] = MappingProxyType({
             "drafts": "llamacpp:spec_decode_num_drafts", "accepted": "llamacpp:spec_decode_num_accepted_tokens",
             "by_depth": "llamacpp:spec_decode_num_accepted_tokens_per_pos", "generated": "llamacpp:tokens_predicted",
             "running": "llamacpp:requests_processing"},
-        more="llama.cpp sends every token by itself, so its rounds cannot be told apart; a build with LLAMA_SPEC_DUMP "
+        more="llama.cpp sends every token by itself, so the page cannot see its rounds; a build with LLAMA_SPEC_DUMP "
              "writes them (adapters/README.md).",
         counting="llama.cpp counts if it was started with --metrics."),
 })

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, AliasChoices, Field
 
 from engine.errors import ServerError
+from engine.recorder import MAX_NAME_LENGTH
 from engine.records import MAX_INT32, PromptRequest, Sampling
 from engine.requests.rig_names import MODEL_MARK
 from engine.servers.answer import MAX_CHUNK_LENGTH, Answer, Message, ServerReport, parse
@@ -19,7 +20,6 @@ CHAT, MODELS = "/v1/chat/completions", "/v1/models"
 PROBE_REQUEST = PromptRequest("Count from one to ten.", max_tokens=16)  # shows what the server reports
 PROBE_SECONDS = 120.0
 MAX_LISTED_MODELS = 12  # in a message
-MAX_NAME_LENGTH = 200  # characters of a model's name or a version
 # Sent only if they differ from the default: not every server knows them.
 RARE = ("top_k", "min_p", "repetition_penalty", "presence_penalty", "frequency_penalty")
 MAX_TIMED_TOKENS, MAX_TIMED_SECONDS = 64, 60.0  # a longer answer is not timed to its end

@@ -2,7 +2,7 @@
 
 One dtype serves plain decoding and trees, so that both write one text. It is chosen by expected tokens per second at
 each dtype's best budget: the acceptance lengths of the rig's card over the measured time of a pass. Weights that a file
-stores in 4 bits may be multiplied as such, "int4" (``models/packed_linear.py``). Figures: ``LOG.md``.
+stores in 4 bits may be multiplied as 4 bits, "int4" (``models/packed_linear.py``). Figures: ``LOG.md``.
 """
 
 import json

@@ -197,7 +197,7 @@ class Scheduler:
         if message is LEAVE:
             self._clear(reader)
         elif reader not in self._readers:
-            return  # the run was given up, and its reader was told
+            return  # the run failed, and its reader got the error
         elif message is ROUND and reader.opened and not reader.run.unfinished:
             reader.answer(None)
         else:

@@ -1,6 +1,6 @@
 """A checkpoint's tokenizer and chat template, within limits.
 
-Chat templates, normalizers, decoders and the expressions of a card are programs of whoever made them. They may loop,
+Chat templates, normalizers, decoders and the expressions of a card are programs by their publishers. They may loop,
 fill memory or end their process, so they run in one of their own, which all rigs share. It ends when it passes a limit,
 and starts again when it is next asked.
 """

@@ -2,7 +2,7 @@
 
     python -m engine.texts.inside DESCRIPTOR SECONDS
 
-It answers requests from the socket of that number, each within so many seconds of processor time, and ends when the
+It answers requests from the socket of that number, each within a limit of processor time, and ends when the
 socket is closed. Both ways go as JSON, because a stranger's template may have run in what answers.
 """
 

@@ -33,13 +33,13 @@ class Header:
         recorded: ISO date of a recording; empty for a live run.
         turns: the conversation before the prompt.
         engine: empty for Canopy's own.
-        every: one of so many rounds was recorded.
+        every: one of this many rounds was recorded.
         precision: a sentence that says why the rig runs in this dtype.
         chunked: the engine does not report rounds; each ``round`` is a chunk of its stream.
         interleaved: timed interleaved with plain decoding of the same prompt, which is recorded too.
         recurrent_layers: how many layers of the target keep one state instead of a cache row per token.
         thinking: the chat template's switch, as requested: on, off or auto.
-        forced: so many last tokens of the prompt ids are the given beginning of the answer.
+        forced: number of tokens at the end of the prompt ids that begin the answer.
         drafter_kinds: kinds of the drafters' checkpoints, such as eagle3; empty in older traces.
         outside: the prompt is unlike the rig's training, as the note says.
         curve: the same run at several budgets, measured for a recording.
@@ -121,7 +121,7 @@ class End:
 
     Args:
         reason: ``stop`` (a stop token), ``length`` (max_tokens), ``context`` (no positions left), ``stopped``, ``cut``
-            (the file ends early) or ``unknown`` (a recorder was not told).
+            (the file ends early) or ``unknown`` (not reported to a recorder).
         dropped: rounds that a recorder had no time for; ``refused`` ones were invalid.
         note: another engine's own figures, how many runs shared rounds, or how many lines the reader left out.
         drafted, accepted: of a chunked run, tokens in all; 0 if unknown.

@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 import app
 from engine.commands import VERBS, bench, generate, program, sweep
 from engine.commands.program import USAGE_ERROR, UsageError
-from engine.commands.record import lessons_of, read_lessons
+from engine.commands.record import plans_file, read_plans
 from engine.errors import CanopyError
 from engine.lab.settings import check, measuring_order, prompt_set
 from engine.measure.whatif import text_of_run
@@ -109,7 +109,7 @@ def before_a_model(verb: ModuleType, args: argparse.Namespace) -> int:
         case "check" | "doctor":
             prompt_set(args.prompts, args.limit)
         case "record":
-            read_lessons(args.lessons or lessons_of(args.rig))
+            read_plans(args.plans or plans_file(args.rig))
     return 0
 
 

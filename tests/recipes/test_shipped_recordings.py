@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import app
-from engine.commands.record import check_film_round, lessons_of, read_lessons
+from engine.commands.record import check_film_round, plans_file, read_plans
 from engine.errors import RequestError
 from engine.records import Round
 from engine.trace import Piece, committed_ids, joined, pieces_of
@@ -61,17 +61,17 @@ def worth(pieces: Mapping[int, Piece], round_: Round) -> float:
 
 @pytest.mark.parametrize("rig", ["demo", "smollm2"])
 def test_the_films_round_has_branches_and_most_words(rig: str) -> None:
-    recorded, lessons = app.library(None, rig).recordings, read_lessons(lessons_of(rig))
-    named = [lesson for lesson in lessons if lesson.film_round]
-    assert lessons[0] in named and len(named) > 1
-    for lesson in named:
-        trace = recorded[lesson.name].trace
+    recorded, plans = app.library(None, rig).recordings, read_plans(plans_file(rig))
+    named = [plan for plan in plans if plan.film_round]
+    assert plans[0] in named and len(named) > 1
+    for plan in named:
+        trace = recorded[plan.name].trace
         worths = [worth(pieces_of(trace), round_) for round_ in trace.rounds]
-        assert lesson.film_round == worths.index(max(worths)) + 1, lesson.name
-        check_film_round(trace, lesson)
+        assert plan.film_round == worths.index(max(worths)) + 1, plan.name
+        check_film_round(trace, plan)
     plain = next(recording.trace for recording in recorded.values() if not recording.trace.header.drafters)
     with pytest.raises(RequestError, match="0 refused"):
-        check_film_round(plain, lessons[0])
+        check_film_round(plain, plans[0])
 
 
 @pytest.mark.parametrize("rig", ["demo", "smollm2"])
@@ -80,4 +80,4 @@ def test_the_opening_recording_was_faster_than_plain_decoding(rig: str) -> None:
     first = library.first()
     comparison = library.comparison(first.name) if first else None
     assert first and comparison and comparison.speed.outcome == "faster"
-    assert first.name == read_lessons(lessons_of(rig))[0].name
+    assert first.name == read_plans(plans_file(rig))[0].name

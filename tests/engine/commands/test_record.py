@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from engine.commands.record import CURVE_BUDGETS, LessonPlan, measure_curve, run
+from engine.commands.record import CURVE_BUDGETS, RecordingPlan, measure_curve, run
 from engine.records import PromptRequest, Round
 from engine.trace import gather
 from tests.explorer.scripted import ScriptedSource, going_on
@@ -36,9 +36,9 @@ class TimedRig:
 
 @pytest.mark.parametrize("busy", [0, 8])
 def test_a_curve_has_a_point_at_every_budget_that_nothing_disturbed(busy: int) -> None:
-    lesson = LessonPlan.model_validate({**PLAN, "method": "ddtree", "budget": 12})
+    plan = RecordingPlan.model_validate({**PLAN, "method": "ddtree", "budget": 12})
     rig: Any = TimedRig(busy)
-    curve = measure_curve(rig, lesson, LessonPlan.model_validate({**PLAN, "method": "autoregressive", "budget": 0}))
+    curve = measure_curve(rig, plan, RecordingPlan.model_validate({**PLAN, "method": "autoregressive", "budget": 0}))
     assert {point.budget for point in curve} == {*CURVE_BUDGETS, 12} - {busy}
     assert all(point.ratio == pytest.approx(point.tau / 1.5, rel=0.1) for point in curve)
     assert all(point.low <= round(point.ratio, 2) <= point.high for point in curve)
@@ -49,7 +49,7 @@ def test_a_film_round_that_the_text_does_not_have_is_named_and_the_recording_kep
     source: Any = ScriptedSource()
     source.drafters_for = lambda method, drafters: {}
     monkeypatch.setattr("engine.commands.record.open_rig", lambda name, dtype: source)
-    lessons = tmp_path / "lessons.json"
-    lessons.write_text(json.dumps([{**PLAN, "method": "ddtree", "budget": 12, "film_round": 999}]))
-    outcome = run(Namespace(lessons=lessons, rig="scripted", dtype="auto", out=tmp_path))
+    plans = tmp_path / "lessons.json"
+    plans.write_text(json.dumps([{**PLAN, "method": "ddtree", "budget": 12, "film_round": 999}]))
+    outcome = run(Namespace(plans=plans, rig="scripted", dtype="auto", out=tmp_path))
     assert "999" in outcome.text and (tmp_path / "one.jsonl.gz").is_file()

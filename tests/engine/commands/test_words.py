@@ -14,7 +14,7 @@ import pytest
 import app
 from engine.commands import VERBS, program
 from engine.commands.program import CommandLine, UsageError, main, verb_parser
-from engine.commands.record import lessons_of, read_lessons
+from engine.commands.record import plans_file, read_plans
 from tests.running import at_most
 
 HOSTILE = ("", " ", "\udcff", "nan", "inf", "-inf", "-1", "1e400", "9" * 400, "0x10", "½", "٣", "1_0", "null", "[1]",
@@ -132,8 +132,8 @@ def test_no_pipe_is_waited_for_and_no_device_read(
 
 
 def test_a_rig_with_lessons_of_its_own_records_those() -> None:
-    assert lessons_of("smollm2").name == "lessons-smollm2.json" and lessons_of("demo").name == "lessons.json"
-    assert len(read_lessons(lessons_of("smollm2"))) >= 4
+    assert plans_file("smollm2").name == "lessons-smollm2.json" and plans_file("demo").name == "lessons.json"
+    assert len(read_plans(plans_file("smollm2"))) >= 4
 
 
 def test_an_error_of_the_machine_and_an_interruption_are_sentences(

@@ -54,7 +54,7 @@ def test_flags_go_by_the_kind_of_the_drafter(kind: str) -> None:
     assert config.get("method", "") == vllm and ("model" in config) == (own and bool(vllm))
     assert flags.get("llama.cpp", ["", ""])[1] == llama_cpp
     assert ("SGLang, a tree" in flags) == (kind not in ("dflash", "dspark"))
-    assert ("not known" in flags_of_run(run_of(kind), FLAT)[0].expected) == (kind == "")
+    assert ("unknown" in flags_of_run(run_of(kind), FLAT)[0].expected) == (kind == "")
 
 
 def test_no_other_engine_runs_phrases() -> None:
@@ -71,7 +71,7 @@ def test_a_recording_without_kinds_opens_and_its_flags_say_so(tmp_path: Path) ->
     trace = load(tmp_path / "former.jsonl")
     assert trace.header.drafter_kinds == ()
     rows = flags_of_run(anatomy([trace]), FLAT)
-    assert rows and all("not known" in row.expected for row in rows if row.engine != "Canopy")
+    assert rows and all("unknown" in row.expected for row in rows if row.engine != "Canopy")
 
 
 def test_a_servers_flags_drop_the_places_that_earn_little() -> None:
