@@ -135,7 +135,7 @@ export interface LabCurves {
   seconds_per_run: number | null;
 }
 
-/** The figures, and for a shipped sweep when and where it was recorded. */
+/** The figures, for a shipped sweep when and where it was recorded, and with what prompts they were measured. */
 export interface LabConcurrency {
   lines: string[];
   line: string;
@@ -144,6 +144,7 @@ export interface LabConcurrency {
   rows: CellRow[];
   heat: Figure | null;
   recorded: RecordedOn | null;
+  asked: SweepAsked | null;
 }
 
 /** The chosen sweep, null if there is none, and the list of all. */
@@ -199,7 +200,7 @@ export interface RaceView {
   tracks: TrackView[];
 }
 
-/** One check of one drafter, or of the target if ``drafter`` is empty: what was ``seen``, with its figure, and what to do about it (empty if the status is fine). */
+/** One check of one drafter, or of the target if ``drafter`` is empty. */
 export interface DoctorFinding {
   name: string;
   drafter: string;
@@ -386,6 +387,15 @@ export interface RecordedOn {
   rig: string;
   hardware: string;
   dtype: string;
+}
+
+/** What a sweep measured its settings with, as in the lab's form. */
+export interface SweepAsked {
+  set: string;
+  prompts: number;
+  repeats: number;
+  temperature: number;
+  max_tokens: number;
 }
 
 /** A sweep in the list of all. */

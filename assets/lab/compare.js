@@ -55,11 +55,11 @@ class Side {
     this.figures = html("dl", "lab-pair-figures", this.box);
     this.stage = new Stage();
     this.stage.mode = "workbench";
-    this.text = html("div", "lab-pair-text", this.box);
-    new TextPanel(this.stage, this.text);
     const host = html("div", "lab-pair-tree", this.box);
     this.tree = /** @type {PanelDefinition} */ (panels.get("tree")).create(host, this.stage);
     host.before(...host.querySelectorAll(".cp-tools")); // off the drawing
+    this.text = html("div", "lab-pair-text", this.box);
+    new TextPanel(this.stage, this.text);
     this.stage.on("round", () => this.tree.draw(this.stage.round));
     this.stage.on("select", (selection) => this.tree.select(selection));
     new ResizeObserver(() => {
@@ -126,7 +126,6 @@ export class Compare {
   /** @param {Lab} lab @param {HTMLElement} parent */
   constructor(lab, parent) {
     this.lab = lab;
-    this.race = new Race(lab, parent);
     const bar = html("div", "lab-race-bar lab-pair-bar", parent);
     this.status = html("p", "lab-note", bar);
     this.differenceButton = action(bar, "Go to the first difference", "", () => this.goToToken(this.firstDifference));
@@ -135,9 +134,10 @@ export class Compare {
     this.slider.addEventListener("input", () => this.goToToken(Number(this.slider.value)));
     this.position = html("span", "lab-clock", bar);
     action(bar, "Choose runs", "Tick two to four in the list of runs", () => controls.parts?.runs?.toggle(true));
-    this.common = html("p", "lab-caption", parent); // the machine and prompt that all runs share
+    this.common = html("p", "lab-caption lab-common", parent); // the machine and prompt that all runs share
     this.grid = html("div", "lab-grid lab-runs", parent);
     this.depths = html("div", { class: "lab-pair-depths", role: "img" }, parent);
+    this.race = new Race(lab, html("div", "lab-pane-race", parent));
     lab.stage.on("ticked", () => lab.stage.mode === "lab" && this.draw());
   }
 
@@ -160,7 +160,7 @@ export class Compare {
     for (const [side, figures] of figuresOf) side.drawFigures(figures, [...figuresOf.values()].filter((other) => other !== figures));
     const { prompt, machine } = common(shown);
     for (const side of shown) side.writeTitle(Boolean(machine));
-    write(this.common, [machine, prompt].filter(Boolean).join(" · "));
+    write(this.common, [machine, prompt].filter(Boolean).join(" · ")).title = prompt;
     this.grid.classList.toggle("lab-one-prompt", Boolean(prompt));
     this.slider.max = String(Math.max(0, ...shown.map(({ ends }) => (ends?.at(-1) ?? 1) - 1)));
     write(this.status, shown.length > 1 ? this.comparability(shown) : "Choose two runs that the server still holds.");

@@ -18,11 +18,11 @@ export class Load extends Tool {
     super(lab, pane);
     this.line = this.addSelect("Method", "The method whose budgets are drawn");
     showField(this.line, false);
-    this.again = action(this.bar, "Measure again", "Measures this method at these budgets and numbers of requests once more, with the form's prompts and other settings", () => this.measureAgain());
-    this.words = html("ul", { class: "lab-card lab-words", "aria-label": "What the figures show" }, pane);
+    this.again = action(this.bar, "Measure again", "Measures this method at these budgets and numbers of requests once more, with the same prompts, repeats, temperature and tokens", () => this.measureAgain());
     this.plots = this.plotsIn("lab-one", {
       heat: ["All requests together", "Total {tokens/s} by {node budget} and requests at once; a frame marks the best budget of each row, ▸ the number that curves and table show."],
     });
+    this.words = html("ul", { class: "lab-card lab-words", "aria-label": "What the figures show" }, pane);
     this.plots.heat.onPoint = ({ x, y }) => this.chooseCell(x, y);
     this.table = tableIn(pane, "lab-concurrency-table", "In figures", "Total {tokens/s} with the {95 %} interval (the range, with fewer than six prompts), and those of each request.");
   }
@@ -43,9 +43,11 @@ export class Load extends Tool {
 
   measureAgain() {
     if (!this.view) return;
-    const { line, columns, rows } = this.view;
+    const { line, columns, rows, asked } = this.view;
+    const { sweep } = this.lab;
     const method = this.lab.table?.rows.find((row) => row.line === line)?.method ?? line;
-    this.lab.sweep.measure(method, columns, rows.map(({ concurrency }) => concurrency));
+    if (asked) sweep.fill(asked);
+    sweep.measure(method, columns, rows.map(({ concurrency }) => concurrency));
   }
 
   async redraw() {

@@ -101,7 +101,7 @@ export class Race extends Tool {
     figure(`${record.speed} tokens/s`, `${WORDS["tokens/s"]} Spread: ${range(total, 0)}`);
     figure(`(${range(total, 0)})`, WORDS.spread, "lab-quiet");
     if (record.times && speedup) figure(record.times, `Over plain decoding, its tokens/s divided by those. Spread in single repeats: ${range(speedup, 2)}`);
-    else if (record.withheld) figure("speed-up not said", record.withheld, "lab-quiet");
+    else if (record.withheld) figure("speed-up withheld", record.withheld, "lab-quiet");
     figure(`τ ${tau.median.toFixed(2)}`, WORDS["τ"]);
     if (repeating) figure("repeats itself", "The text repeats itself, which every drafter guesses right; these figures count it.", "lab-tag is-warning");
     figure(difference ? "≠ text differs" : "= same text",

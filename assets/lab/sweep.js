@@ -152,6 +152,16 @@ export class Sweep {
     } };
   }
 
+  /** Fills the form as a sweep was measured; a set that the server no longer has stays what it is.
+   *  @param {import("../types.d.ts").SweepAsked} asked */
+  fill({ set, prompts, repeats, temperature, max_tokens: tokens }) {
+    if (this.sets.some(({ name }) => name === set)) this.set.value = set;
+    this.promptCount.value = String(prompts);
+    this.repeats.value = String(repeats);
+    this.temperature.value = String(temperature);
+    this.tokens.value = String(tokens);
+  }
+
   /** Measures one method alone. @param {string} method @param {string[]} budgets @param {number[]} concurrency */
   measure(method, budgets, concurrency) {
     this.methods.values = [method];

@@ -73,7 +73,7 @@ export class Table {
     name.append(label);
     const tag = (/** @type {string} */ text, look = "", title = "") => name.append(" ", html("span", { class: `lab-tag ${look}`, title }, null, text));
     if (fastest) tag("fastest");
-    if (record.withheld) tag("no speed-up said", "", record.withheld);
+    if (record.withheld) tag("speed-up withheld", "", record.withheld);
     if (!lossless) tag("biased", "is-warning");
     const figure = (/** @type {string} */ printed, beside = "", look = "") => {
       const cell = html("td", look, line);

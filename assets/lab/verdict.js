@@ -10,7 +10,7 @@ import { download } from "../stage/save.js";
 /** @type {Record<string, string>} */
 const HEADINGS = {
   plain: "Plain decoding is fastest here", few: "Fastest so far, over too few prompts to be sure",
-  unclear: "Not yet clearly faster than plain decoding", withheld: "No speed-up is said", faster: "Fastest here",
+  unclear: "Not yet clearly faster than plain decoding", withheld: "No speed-up is reported", faster: "Fastest here",
 };
 
 const REPORTS = [["HTML page", "self-contained", "html"], ["CSV of settings", "a row each", "csv"], ["CSV of runs", "a row each", "runs"]];
@@ -85,7 +85,7 @@ export class Verdict {
     const { withheld } = record;
     const figures = [
       [record.speed, concurrency > 1 ? `tokens/s, ${concurrency} at once` : "tokens/s", spread(total, 0), WORDS["tokens/s"]],
-      [record.times || "–", "plain decoding", record.range || (speedup ? spread(speedup, 2) : withheld ? "not said" : ""), withheld || WORDS["plain decoding"]],
+      [record.times || "–", "plain decoding", record.range || (speedup ? spread(speedup, 2) : withheld ? "withheld" : ""), withheld || WORDS["plain decoding"]],
       [tau.median.toFixed(2), "τ", spread(tau, 2), WORDS["τ"]],
     ];
     this.figures.replaceChildren(...figures.map(([number, name, range, title]) => {

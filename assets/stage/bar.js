@@ -46,8 +46,8 @@ export function bar(stage, parent, parts) {
   const badge = html("span", "cs-badge", box);
   const shared = html("span", { class: "cs-shared", title: "Several runs are answered in the same forward passes; the panel Batch shows which rows belong to which run." }, box);
   const title = html("span", "cs-run-title", box);
+  const titleLine = html("span", "", title);
   const settingLine = html("span", "", title);
-  const machineLine = html("span", "", title);
   html("span", "cs-gap", box);
   const views = html("div", { class: "cs-modes", role: "group", "aria-label": "View" }, box);
   const items = VIEWS.filter(([mode]) => modes.includes(mode)).map(([mode, label, about]) => (
@@ -80,21 +80,28 @@ export function bar(stage, parent, parts) {
     write(shared, runs ? `${runs} runs share the rounds` : "");
     title.hidden = !header || Boolean(pending);
     if (!header) return;
-    // What was asked, and under it of which rig and on which machine; in full on hover.
+    // In full on hover.
     const made = machineText(header, header.hardware);
     const asked = settingOf(header);
     badge.title = [made, stage.about.dtype_words].filter(Boolean).join(": ");
-    write(settingLine, header.title ? `${header.title}: ${asked}` : asked);
-    write(machineLine, machineText(header, shortened(header.hardware)));
+    write(titleLine, header.title || asked);
+    write(settingLine, settingText(header, parts));
     title.title = [made, `${asked}, temperature ${header.temperature}, seed ${header.seed}`,
       header.drafters.length && `drafted by ${header.drafters.join(" and ")}`, header.note].filter(Boolean).join("\n");
   };
-  stage.on("state lines mode", draw);
+  stage.on("state lines mode rigs", draw);
   draw();
 }
 
 /** @param {Header} header @param {string} hardware */
 const machineText = ({ rig, dtype }, hardware) => [rig, hardware, dtype].filter(Boolean).join(", ");
+
+/** What was asked, unless it is the title, and on which machine; the loaded rig has its name on a button.
+ *  @param {Header} header @param {Parts} parts */
+function settingText(header, { rigs }) {
+  const rig = header.rig === rigs?.state?.rig ? "" : header.rig;
+  return [header.title && settingOf(header), machineText({ ...header, rig }, shortened(header.hardware))].filter(Boolean).join(" · ");
+}
 
 // A processor's name without what its maker adds to all of them.
 const shortened = (/** @type {string} */ hardware) => (

@@ -32,7 +32,7 @@ from explorer.lab.curves import CurvesView, curves_view, live_figure
 from explorer.lab.recorded import is_recorded
 from explorer.lab.report import saved
 from explorer.lab.style import Figure
-from explorer.lab.sweeps import NOTHING, RecordedOn, SweepProgress, Sweeps, seconds_per_run
+from explorer.lab.sweeps import NOTHING, RecordedOn, SweepAsked, SweepProgress, Sweeps, seconds_per_run
 from explorer.lab.table import TableRow, TableView, row_view, table_view
 from explorer.latest import Latest
 from explorer.recordings import TOUR_RECORDING
@@ -83,9 +83,10 @@ class LabCurves(TypedDict):
 
 
 class LabConcurrency(ConcurrencyView):
-    """The figures, and for a shipped sweep when and where it was recorded."""
+    """The figures, for a shipped sweep when and where it was recorded, and with what prompts they were measured."""
 
     recorded: RecordedOn | None
+    asked: SweepAsked | None
 
 
 class PredictionResult(TypedDict):
@@ -225,7 +226,7 @@ class Lab:
         view = concurrency_view(
             shown.summary, shown.stored.plan.settings if shown.stored else (), line=str(query.get("line")),
             concurrency=concurrency if isinstance(concurrency, int) else 1)
-        return {**view, "recorded": shown.recorded}
+        return {**view, "recorded": shown.recorded, "asked": shown.asked}
 
     def acceptance(self, query: Mapping[str, Any]) -> AcceptanceView:
         """Return figures of the rounds of {"run"}, or of {"sweep", "nodes", "line": a curve}."""

@@ -54,6 +54,16 @@ class SweepLine(TypedDict):
     state: str
 
 
+class SweepAsked(TypedDict):
+    """What a sweep measured its settings with, as in the lab's form."""
+
+    set: str
+    prompts: int
+    repeats: int
+    temperature: float
+    max_tokens: int
+
+
 class SweepProgress(TypedDict):
     """The chosen sweep, null if there is none, and the list of all. ``other_rig`` names the rig that it was measured
     on, if another one answers now; ``busy_elsewhere``: another sweep is being measured."""
@@ -90,6 +100,14 @@ class SweepView:
         conditions = self.stored.conditions
         return {"date": self.stored.started[:10], "rig": conditions.rig, "hardware": conditions.hardware,
                 "dtype": conditions.dtype}
+
+    @property
+    def asked(self) -> SweepAsked | None:
+        if self.stored is None:
+            return None
+        plan = self.stored.plan
+        return {"set": plan.prompt_set, "prompts": len(plan.prompts), "repeats": plan.repeats,
+                "temperature": plan.settings[0].temperature, "max_tokens": plan.max_tokens}
 
 
 class Sweeps:

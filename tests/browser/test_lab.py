@@ -234,6 +234,8 @@ def test_predictions_cost_and_doctor(lab: Any) -> None:
     assert fine.count() == 1 and fine.is_hidden()
     lab.locator(".lab-findings summary").click()
     assert fine.is_visible()
+    lab.reload()
+    lab.wait_for_selector(".lab-finding[data-status=wrong]", state="attached")
 
 
 def test_what_cannot_be_measured_is_said(lab: Any) -> None:
