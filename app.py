@@ -191,7 +191,7 @@ def first_page(args: argparse.Namespace, recordings: Library) -> str:
     followed."""
     first = None if args.auth or args.follow else recordings.first()
     lines = RunLog.recorded(first.name, first.trace, recordings.comparison(first.name)).all_lines() if first else ()
-    return startup_page(lines, args.root_path)
+    return startup_page(lines, args.root_path, first.trace.header.prompt if first else "")
 
 
 def serve_page(args: argparse.Namespace, recordings: Library, listening: Listening) -> Starlette:

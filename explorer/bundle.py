@@ -17,12 +17,16 @@ STAGE, LAB = "stage/mount.js", "lab/mount.js"  # entry points
 
 # The film's first sentence, which stands in a page before its scripts. story.js reads it from there.
 FIRST_SENTENCE = '<p class="cs-first" hidden>A language model writes one token a pass.</p>'
-# whether the page begins with that sentence: no view and no run is to be restored, and of Gradio's parts, which a login
-# does not have, one names a recording to open with
-_FROM_START = """<script>document.documentElement.classList.toggle("cs-from-start",
-    !location.hash && !location.search && !sessionStorage.getItem("canopy-reload")
-    && (!window.gradio_config || (gradio_config.components ?? []).some(({ props }) => props.props?.opening))
-);</script>"""
+# Show that sentence, and the prompt, only if there is nothing to restore and this is not the login page, whose Gradio
+# components name no recording.
+_FROM_START = """<script>{
+const parts = window.gradio_config?.components ?? [];
+const prompt = PROMPT || parts.find(({ props }) => props.elem_id === "canopy-prompt")?.props.value || "";
+const root = document.documentElement;
+root.classList.toggle("cs-from-start", !location.hash && !location.search && !sessionStorage.getItem("canopy-reload")
+    && (!window.gradio_config || parts.some(({ props }) => props.props?.opening)));
+root.style.setProperty("--first-prompt", JSON.stringify(prompt.replace(/\\s+/g, " ")));
+}</script>"""
 
 _IMPORT = re.compile(r'^import (?:\{ ([^}]*) \} from )?"(\.[^"]+)";\n', re.MULTILINE)
 _EXPORT = re.compile(r"^export (?=(?:async function|function|class|const) (\w+))", re.MULTILINE)
@@ -48,9 +52,10 @@ def style(sheet: str) -> str:
     return _STYLE_IMPORT.sub(lambda line: style(str(path.parent.relative_to(ASSETS) / line[1])), path.read_text("utf8"))
 
 
-def cover() -> str:
-    """Return what goes first into the head of a page, to show something until its scripts have run."""
-    return f"<style>{style('stage/cover.css')}</style>{_FROM_START}"
+def cover(prompt: str = "") -> str:
+    """Return what goes first into the head of a page, to show something until its scripts have run. ``prompt``: the
+    opening recording's, if Gradio's configuration does not hold it."""
+    return f"<style>{style('stage/cover.css')}</style>{_FROM_START.replace('PROMPT', _escaped(json.dumps(prompt)))}"
 
 
 def replay_page(title: str, lines: Iterable[bytes], view: str = "") -> str:
@@ -60,11 +65,11 @@ def replay_page(title: str, lines: Iterable[bytes], view: str = "") -> str:
     return _document(f"{title} · Canopy", lines, f"{script(STAGE)}\n<script>{begin}</script>")
 
 
-def startup_page(lines: Iterable[bytes], root_path: str = "") -> str:
+def startup_page(lines: Iterable[bytes], root_path: str = "", prompt: str = "") -> str:
     """Return what is served until the page itself is built: the run of these lines, with which the page will open too,
-    and a field for a prompt. ``root_path``: see ``Listening``."""
+    and a field for a prompt. ``root_path``: see ``Listening``; ``prompt``: the run's."""
     begin = f"<script>Canopy.openFirst({json.dumps(root_path)});</script>"
-    return _document("Canopy", lines, f"{script(STAGE)}\n{begin}", cover())
+    return _document("Canopy", lines, f"{script(STAGE)}\n{begin}", cover(prompt))
 
 
 def _document(title: str, lines: Iterable[bytes], code: str, head: str = "") -> str:

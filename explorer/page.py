@@ -28,7 +28,7 @@ from explorer.comparison import Comparison
 from explorer.endpoints import Endpoints
 from explorer.follow import Follow
 from explorer.lab.lab import Lab, lab_component
-from explorer.recordings import TOUR_RECORDING, TOUR_RECORDINGS, Library, Recording
+from explorer.recordings import Library, Recording
 from explorer.rig import CurrentRig
 from explorer.rig_choice import RigChoice
 from explorer.run_form import Preset, Presets, drafter_dropdown, fitting, names_of, read_presets, titles
@@ -63,7 +63,6 @@ def build(rig: CurrentRig, library: Library, choice: RigChoice | None = None, re
     lab = Lab(rig, trace_of, choice.admission, results, endpoints.speed_of)
     presets = read_presets(ASSETS / "prompts")
     first = None if follow else library.first()
-    toured = TOUR_RECORDINGS.get(rig.coming.name if rig.coming else rig.instruments.opened_as, TOUR_RECORDING)
     with gr.Blocks(title="Canopy", analytics_enabled=False, fill_width=True) as page:
         gr.HTML(elem_id="canopy-header", html_template=STAGE_HTML, padding=False, apply_default_css=False)
         answers = rig.coming is None or rig.coming.name in presets.by_rig  # its own recording is the first
@@ -74,7 +73,6 @@ def build(rig: CurrentRig, library: Library, choice: RigChoice | None = None, re
                        "rig: () => trigger('rig', {})});",
             recordings=library.summaries(), vetted=presets.vetted(), opening=first.name if first else "",
             followed=bool(follow), shares=bool(shared),
-            toured=toured if toured in library.recordings else "",
             server_functions=served([
                 *endpoints.functions(), *choice.functions(), *comparison.functions(),
                 *Budgets(rig, trace_of, endpoints.speed_of, lab.sweeps.latest_for).functions(),

@@ -22,8 +22,7 @@ if TYPE_CHECKING:
 
 RECORDINGS = "recordings"  # the name of what stands in for a rig
 MAX_CONCURRENT_RUNS = 8  # recordings that are shown in place of runs
-TOUR_RECORDING = "welcome"  # the recording that the tour speaks of
-TOUR_RECORDINGS = {"smollm2": "smollm2-palindrome"}  # rigs with one of their own
+LAB_RECORDING = "welcome"  # the recording that the lab predicts from until another is chosen
 
 log = logging.getLogger("canopy")
 

@@ -13,7 +13,7 @@ import { define } from "../shared/define.js";
 
 const GROWTH_MS = { grow: 190, walk: 110 }; // a round that follows sooner is not animated
 /** @type {Record<string, { grow: number, walk: number }>} */
-const SCENES = { guess: { grow: 2600, walk: 0 }, verify: { grow: 0, walk: 1600 } }; // in the film's scenes
+const SCENES = { guess: { grow: 1600, walk: 0 }, verify: { grow: 0, walk: 1600 } }; // in the film's scenes
 const ICICLE_NODES = 256; // a larger tree is an icicle unless a person chooses
 
 export class TreePanel extends DrawnPanel {

@@ -68,8 +68,8 @@ export function bar(stage, parent, parts) {
 
   const draw = () => {
     const { header, pending, recorded, server, value: { state } } = stage;
-    // A run that is waited for counts as live from its first round on.
-    const standing = pending ? (pending.state === "queued" ? "queued" : "starting") : recorded ? "recorded" : state;
+    // A run that is waited for counts as live from its first round on, and until its last round is shown.
+    const standing = pending ? (pending.state === "queued" ? "queued" : "starting") : recorded ? "recorded" : stage.playsBehind ? "running" : state;
     const ended = ["done", "stopped"].includes(state) ? `${server ? "live" : "replay"}, ${state}` : "";
     for (const { mode, item } of items) item.ariaPressed = String(mode === stage.mode);
     badge.dataset.state = standing;
@@ -89,7 +89,7 @@ export function bar(stage, parent, parts) {
     title.title = [made, `${asked}, temperature ${header.temperature}, seed ${header.seed}`,
       header.drafters.length && `drafted by ${header.drafters.join(" and ")}`, header.note].filter(Boolean).join("\n");
   };
-  stage.on("state lines mode rigs", draw);
+  stage.on("state lines mode rigs play", draw);
   draw();
 }
 

@@ -154,8 +154,8 @@ export const controls = {
   reload() {
     const { again, parts } = controls;
     if (!parts) return;
-    const { stage: { mode, tab, scene, header, recorded }, recordings: { listed }, rigs } = parts;
-    const opening = listed.find(({ rig }) => rig === rigs?.state?.rig)?.name;
+    const { stage: { mode, tab, scene, header, recorded }, recordings, rigs } = parts;
+    const opening = recordings.firstOf(rigs?.state?.rig ?? "");
     controls.keep({ again, opening, left: Boolean(header) && !recorded, goesOn: scene === "card" ? scene : null });
     window.history.replaceState(null, "", `#mode=${mode}&tab=${tab}${again ? "&method=ddtree" : ""}`);
     window.location.reload();
@@ -222,8 +222,8 @@ export function nextSetting(stage, rigs) {
     const usual = rigs.state?.usual;
     const fastest = usual?.method === method && usual.budget === budget;
     if (!box.isConnected) document.getElementById("canopy-ask")?.append(box); // once: what is put in again is read out again
-    box.hidden = busy || !["", "card"].includes(scene) || !header || !METHODS[method] || next === settingOf(header);
-    write(box, `Run uses ${next}${fastest ? ": fastest in the lab's measurement" : ""}`);
+    box.hidden = busy || !["", "card"].includes(scene) || !header || !METHODS[method] || next === settingOf(header) || Boolean(rigs.state?.coming);
+    write(box, `Run uses ${next}${fastest ? ", the fastest measured" : ""}; shown here: ${header && settingOf(header)}`);
   };
   stage.on("options state run rigs scene", draw);
 }

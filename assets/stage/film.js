@@ -12,23 +12,27 @@ const BEATS = 3; // passes of plain decoding that are shown
 const BEAT_MS = 700;
 const RACE_MS = 4000; // how long the slower text takes on the screen
 /** @type {Record<string, number>} */
-const SCENE_MS = { plain: BEATS * BEAT_MS + 700, guess: 4000, verify: 4400, race: RACE_MS + 500, same: 2000 }; // under 18 s in all, and the page opens within 2
+const SCENE_MS = { plain: BEATS * BEAT_MS + 700, guess: 2800, verify: 4400, race: RACE_MS + 500, same: 2000 }; // under 17 s in all, and the page opens within 2
 const WORD = /^( \p{L}{2}|\p{Lu}\p{Ll}|\p{Lo}| ?\d)/u; // a token that begins a word or number
 const REST_OF_WORD = /^[\p{Ll}'’]/u; // one that goes on with a word
+const TREE_BUDGET = 8; // nodes that have room for a tree
 const MAX_FORKS = 4; // of the path: more make a round no better to show
 const FIELD = "#canopy-prompt textarea, .cs-opening textarea";
 
-// The round whose kept path has many words, and many rejected words beside it.
+// The round whose kept path has many words, and many rejected words beside it; a line shows least.
 export function bestRound(/** @type {Round[]} */ rounds) {
   const worth = rounds.map(({ keep, children, tokens, text }) => {
     const matches = (/** @type {RegExp} */ form, /** @type {number} */ node) => form.test(text(tokens[node]));
     const isWord = (/** @type {number} */ node) => matches(WORD, node) && !children[node].some((child) => matches(REST_OF_WORD, child));
     const words = (/** @type {number[]} */ nodes) => nodes.filter(isWord).length + nodes.length / 10;
     const forks = keep.flatMap((node, place) => children[node].filter((child) => child !== keep[place + 1]).slice(place + 1 < keep.length ? 0 : 1));
-    return words(keep) * (1 + Math.min(MAX_FORKS, words(forks)));
+    return words(keep) * (forks.length ? 2 + Math.min(MAX_FORKS, words(forks)) : 1);
   });
   return worth.indexOf(Math.max(...worth));
 }
+
+// Whether a run's node budget is too small for a tree worth the name.
+export const hasLittleRoom = (/** @type {Header | null} */ header) => Boolean(header?.drafters.length) && !header?.chunked && (header?.budget ?? TREE_BUDGET) < TREE_BUDGET;
 
 // The scenes that a run has. "plain" shows the run's own words, so it needs plain decoding to have written the same text.
 export function scenesOf(/** @type {Pick<Stage, "comparison" | "roundsBeforeRepetition">} */ { comparison, roundsBeforeRepetition }) {
@@ -62,6 +66,7 @@ export class Film {
     }, "cs-film-next");
     this.budgetButton = action(bar, "Tune its budget", "To the workbench: try node budgets out on this run", () => stage.setMode("workbench", { push: true }), "cs-film-next");
     this.raceButton = action(bar, "▶ Watch both", "What each wrote, typed on one clock: one token a pass, and with the draft tree", () => this.go("race"));
+    this.treeButton = action(bar, "", "How this round's tree would look at another node budget; predicted", () => stage.tryBudget(stage.trial.budget === null ? TREE_BUDGET : null));
     this.replayButton = action(bar, "↻ Replay", "All of it again, from the first word", () => this.go(this.scenes[0]));
     this.endBars = html("div", { class: "cs-ends", role: "img" }, story);
     this.draw();
@@ -178,7 +183,14 @@ export class Film {
     this.promptButton.hidden = scene !== "card" || Boolean(tunes) || !(server || document.querySelector(FIELD));
     this.budgetButton.hidden = scene !== "card" || !tunes || speedup.outcome === "slower"; // what is slower offers its way out
     document.body.classList.toggle("cs-your-turn", !this.promptButton.hidden);
+    this.drawTreeButton();
     this.drawEndBars();
+  }
+
+  drawTreeButton() {
+    const { scene, recorded, server, header, trial } = this.stage;
+    this.treeButton.hidden = scene !== "card" || recorded || !server || !hasLittleRoom(header);
+    write(this.treeButton, `Tree of ${trial.budget === null ? TREE_BUDGET : header?.budget} nodes`);
   }
 
   // Two bars, plain and with trees: seconds, or passes if the speed-up is withheld.

@@ -8,7 +8,7 @@ import "../panels/panels.js";
 import { Address } from "./address.js";
 import { bar, followTheme } from "./bar.js";
 import { cheaper } from "./cheaper.js";
-import { controls, nextSetting, pastTheProxy, typeInto, whoAnswers } from "./controls.js";
+import { controls, nextSetting, pastTheProxy, promptField, typeInto, whoAnswers } from "./controls.js";
 import { Conversation } from "./conversation.js";
 import { Duel } from "./duel.js";
 import { Film } from "./film.js";
@@ -42,7 +42,7 @@ const TEXT = {
 };
 
 /** What the server gives the page: prompts that each rig answers right, the recording to open with, and whether a file is
- *  followed. @typedef {{ recordings: Recording[], toured: string, opening: string, followed: boolean, shares: boolean,
+ *  followed. @typedef {{ recordings: Recording[], opening: string, followed: boolean, shares: boolean,
  *    vetted: Record<string, VettedPrompt[]> }} Props */
 /** What the page says to Gradio's components. @typedef {{ adopt: (setting: Setting) => void, rig: () => void }} Tell */
 
@@ -154,7 +154,6 @@ function open(element, props, server, tell) {
   const header = document.querySelector("#canopy-header .canopy-host") || element;
   const parts = controls.parts = build(stage, header, element.querySelector(".canopy-host"), { recordings: Array.from(props.recordings), shares: props.shares });
   const { notices, recordings, conversation, rigs, runs } = parts;
-  recordings.toured = props.toured;
   let touched = false; // whether a person wrote in the bar
   document.addEventListener("input", ({ isTrusted }) => { touched ||= isTrusted; });
   // A run that is opened fills the bar, so that Run repeats it live; if an address named it, the setting in that
@@ -193,17 +192,24 @@ function open(element, props, server, tell) {
     controls.start(asked);
   };
   modelLine(stage, parts.frames.area.querySelector(".cs-frame-text"), rigs, vetted("demo"), ask);
-  const { goesOn, prompt, left, opening = props.opening } = controls.handed;
-  if (document.body.classList.contains("cs-presenting")) present(parts, opening, vetted, ask);
+  const { goesOn, prompt, left } = controls.handed;
   stage.on("openRun", (point) => runs?.open(point));
   stage.on("offerRerun", (asked) => controls.offerAgain(asked, tell.adopt));
   controls.askAgain(tell.adopt);
   if (goesOn === "runs") controls.runWhen(prompt);
   stage.on("rigLoaded", tell.rig); // the page's first rig is loaded: its methods, presets and drafters
-  begin(parts, knownRun(opening), opening).then(() => {
+  const beginWithRig = async () => {
+    await rigs?.known; // somebody may have changed the rig since the server began with `props.opening`
+    const ofRig = props.opening && recordings.firstOf(rigs?.state?.rig ?? "");
+    const opening = recordings.opening = controls.handed.opening || ofRig || props.opening;
+    if (document.body.classList.contains("cs-presenting")) present(parts, opening, vetted, ask);
+    await begin(parts, knownRun(opening), opening);
+    const isOtherRig = opening !== props.opening && stage.value.run === opening;
+    if (isOtherRig && !touched && typeof controls.handed.prompt !== "string") typeInto(promptField(), stage.header?.prompt ?? "");
     if (left) notices.news.say("Another rig answers now; the run that you looked at is in the list of runs.", "Show the list", () => runs?.toggle(true));
-  });
-  if (props.followed) recordings.follow();
+    if (props.followed) recordings.follow();
+  };
+  beginWithRig();
 }
 
 // `view`: the address to open with, if the page's own has none.

@@ -22,7 +22,7 @@ export async function present(parts, opening, vetted, ask) {
     const prompt = prompts()[place];
     if (!prompt) return;
     timing.abort();
-    hints.classList.add("is-used");
+    parts.help.box.append(hints); // from now on they are found on "?"
     write(date, "");
     asked = prompt.prompt;
     ask(prompt);

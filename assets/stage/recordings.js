@@ -13,11 +13,11 @@ const MIB = 2 ** 20;
 const MAX_BYTES = 32 * MIB; // of a trace file, as on the server
 
 export class Recordings {
+  opening = ""; // the recording that the page opened with
   followedRuns = /** @type {string[]} */ ([]); // the runs in the folder that is followed, the newest first
   newest = ""; // that grows
   noticeShown = false; // whether a notice says that it grows while another run is shown
   following = /** @type {AbortController | undefined} */ (undefined);
-  toured = ""; // the recording that the tour's texts speak of
   opened = ""; // the name of the file that was read last, shown or refused
 
   /** @param {Stage} stage @param {Player} player @param {Notices} notices @param {Recording[]} listed */
@@ -29,6 +29,11 @@ export class Recordings {
     this.input = html("input", { type: "file", hidden: true, "aria-label": "Trace file to open" }, document.body);
     this.input.addEventListener("change", () => this.read(this.input.files?.[0]));
     this.acceptDrops();
+  }
+
+  // The recording that a rig opens with, which is also the tour's; "" if it has none.
+  firstOf(/** @type {string} */ rig) {
+    return this.listed.find((one) => one.rig === rig)?.name ?? "";
   }
 
   /** Returns whether it could be shown. @param {string} name @param {{ push?: boolean, still?: boolean }} [how] */

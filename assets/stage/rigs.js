@@ -56,7 +56,7 @@ export class Rigs {
       if (["done", "error"].includes(stage.state)) this.refresh();
     });
     document.addEventListener("visibilitychange", () => document.hidden || this.refresh());
-    this.refresh();
+    this.known = this.refresh(); // the state at first
   }
 
   // The button in the bar that names the rig that answers.

@@ -138,6 +138,11 @@ export class Stage extends EventEmitter {
     return repetition && repetition.round < this.rounds.length ? repetition : null;
   }
 
+  // Whether a live run is played behind its newest round.
+  get playsBehind() {
+    return this.following && this.current >= 0 && this.current < this.rounds.length - 1;
+  }
+
   get roundsBeforeRepetition() {
     return this.repetition ? this.rounds.slice(0, this.repetition.round) : this.rounds;
   }

@@ -3,6 +3,7 @@
 
 import { html, write } from "../shared/ink.js";
 import { counted, DRAFTER_KINDS, figuresOf } from "../shared/round.js";
+import { hasLittleRoom } from "./film.js";
 import { reportedSums } from "./metrics.js";
 import { cutOf, waitingWords } from "./text.js";
 
@@ -30,7 +31,7 @@ function sceneWords({ scene, recordedRound: round, speedup, comparison, roundsBe
     const helper = two ? "The helpers (drafters) are" : `The helper (drafter) is${kind ? ` ${kind},` : ""}`;
     const forks = round.children.some((below) => below.length > 1);
     return { headline: [[`Now ${two ? "two helpers make" : "a helper makes"} ${guesses(round)}.`]],
-      more: `${helper} far cheaper than a pass of the big model.${forks ? " What is not sure goes on in several ways: a tree." : ""}` };
+      more: `${helper} far cheaper than a pass of the big model.${forks ? " Where it is unsure, it tries several continuations: a tree." : ""}` };
   }
   if (scene === "race") {
     return { headline: [["One token a pass, against a tree a pass."]], more: speedup ? `Their true relative speed, ${speedup.how}.` : withheld };
@@ -104,10 +105,12 @@ function outcome(/** @type {Stage} */ stage) {
     return { headline: total, more: "Nothing was guessed ahead: this is plain decoding, the baseline of every speed-up." };
   }
   /** @type {Sentence} */
-  const verdict = speedup ? VERDICTS[speedup.outcome](speedup) : [[cut ? "." : ` instead of ${run.tokens}.`]];
+  const verdict = speedup ? VERDICTS[speedup.outcome](speedup) : [[` instead of ${run.tokens}.`]];
   const unknown = stage.withheld || (stage.comparing ? `How much faster that is: ${stage.comparing}` : "How much faster that is was not measured.");
   const why = speedup ? speedup.outcome !== "slower" && speedup.words : unknown; // what is slower says so below
-  return { headline: [...total, ...verdict], more: [why, comparison?.text.words].filter(Boolean).join(" "), title: comparison?.text.rule };
+  const isLine = hasLittleRoom(stage.header) && stage.rounds.every(({ children }) => children.every(({ length }) => length < 2));
+  const line = isLine && `Every guess of this run was a single line: with ${counted(stage.header.budget ?? 0, "node")} there is little room for a tree.`;
+  return { headline: [...total, ...verdict], more: [line, cut && !cut.lead && cut.words, stage.trial.error, why, comparison?.text.words].filter(Boolean).join(" "), title: comparison?.text.rule };
 }
 
 /** @param {Stage} stage @param {Element} parent */

@@ -6,7 +6,7 @@ import { forcedOf, missingWords, TokenReader } from "../shared/round.js";
 import { markdown } from "./markdown.js";
 import { figuresText, runOfTurn, otherSettings, runPoint } from "./runs.js";
 
-const MIN_TYPE = 11; // pixels of the film's last frame
+const MIN_TYPE = 14; // pixels of the film's last frame; a longer answer scrolls
 const MAX_TYPE = 22;
 const EARLIER_RUN_NOTE = "Until its first round, the tree and the figures are those of the run before.";
 
@@ -22,8 +22,8 @@ const CUTS = {
   stopped: { lead: "Stopped after ", words: () => "■ Stopped here." },
   lost: { lead: "Broken off after ", words: () => "▲ Broken off here: the server stopped answering." },
   error: { lead: "Broken off after ", words: () => "▲ Broken off here by an error." },
-  length: { lead: "Cut off after ", words: ({ max_tokens }) => `✂ Cut off here: Max tokens is ${max_tokens} (workbench, More).` },
-  context: { lead: "Cut off after ", words: ({ context_limit }) => `✂ Cut off here: the context of ${context_limit} positions is full.` },
+  length: { lead: "", words: ({ max_tokens }) => `✂ Cut off: Max tokens is ${max_tokens} (workbench, More).` },
+  context: { lead: "", words: ({ context_limit }) => `✂ Cut off: the context of ${context_limit} positions is full.` },
 };
 
 // The message for a text that was cut off; null if it ended by itself or is still being written.
@@ -190,6 +190,11 @@ export class TextPanel {
         Object.assign(piece.dataset, { node: token.dataset.node, round: token.parentElement?.dataset.round });
       }
     });
+    this.markRendered();
+  }
+
+  markRendered() {
+    for (const piece of this.rendered.querySelectorAll("[data-round]")) piece.classList.toggle("is-shown", Number(piece.dataset.round) === this.stage.current);
   }
 
   clear() {
@@ -271,6 +276,7 @@ export class TextPanel {
       this.spans[index].classList.toggle("is-future", index > current);
     }
     this.lastMarked = current;
+    this.markRendered();
     this.host.classList.toggle("is-whole", stage.atRepresentative);
     const cut = stage.atRepresentative || current === stage.rounds.length - 1 ? cutOf(stage) : null; // said under the last round
     this.cutNote.hidden = !cut;

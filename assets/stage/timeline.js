@@ -74,6 +74,7 @@ export class Timeline {
     this.search = html("span", "cs-search", row);
     this.totals = html("div", { class: "cs-totals", role: "status", "aria-label": "Figures of the selected rounds" }, this.box);
     const key = html("div", { class: "cs-stage-key", title: "The parts of each bar: the share of the round's engine time that each stage took." }, row);
+    html("i", "cs-later", html("span", "", key, "not shown yet"));
     for (const name of STAGES.slice(0, -2)) html("i", { style: `background: var(--stage-${name})` }, html("span", "", key, name));
     this.drawTransport();
     stage.on("lines round run ticked hits select", this.scheduleDraw);

@@ -1,4 +1,5 @@
-// The tour's texts: what to look at, what it means, and something to try.
+// The tour's texts: what to look at, what it means, and something to try; `over` is a part that this does not need, and
+// which the card may cover.
 
 import { button, html, write } from "../shared/ink.js";
 
@@ -11,7 +12,7 @@ const STEPS = [
     exercise: "Tap a token in the middle of the text: the page goes to the round that wrote it." },
   { mode: "workbench", at: "[data-panel=tree]", title: "The draft tree",
     text: "Guesses share their beginnings, so they form a tree. The accepted path runs straight along the top and ends in the bonus, a diamond: the target's own next token.",
-    exercise: "In the field under the timeline, find a token that was rejected. How deep was it in the tree?" },
+    over: ".cs-frame-text", exercise: "In the field under the timeline, find a token that was rejected. How deep was it in the tree?" },
   { mode: "workbench", at: "[data-panel=marginals]", title: "Why this tree",
     text: "Each drafter gives probabilities for every position ahead. The node budget is spent on the most probable beginnings; the outline shows where it ran out. If a guess depends on the one before it, ink joins the two; point at one to see what it changes.",
     exercise: "Set the budget to 8 and press Run, then 256. Where does the outline move?" },
@@ -23,10 +24,10 @@ const STEPS = [
     exercise: "Find a step with a small gap: there the model nearly chose otherwise." },
   { mode: "workbench", at: "[data-panel=cache]", title: "What stays",
     text: "The pass wrote a row of the KV cache for every node. The rows of the accepted path are moved together and kept; all others are dropped.",
-    exercise: "Point at a kept row, or tap it, and find the same node in the tree and in the mask." },
+    over: ".cs-frame-text", exercise: "Point at a kept row, or tap it, and find the same node in the tree and in the mask." },
   { mode: "workbench", at: "[data-panel=budget]", title: "Is it worth it?",
     text: "τ is the mean number of tokens per round, the root included. A larger tree raises τ, but each pass takes longer, so one budget is the fastest.",
-    exercise: "Drag along the panel Budget: the tree follows, and τ hardly grows beyond some size. What a pass costs here is measured after a run of your own: press Run, and the panel shows where tokens per second fall." },
+    over: ".cs-frame-text", exercise: "Drag along the panel Budget: the tree follows, and τ hardly grows beyond some size. What a pass costs here is measured after a run of your own: press Run, and the panel shows where tokens per second fall." },
   { mode: "lab", at: ".lab-sweep", title: "The fastest setting here",
     text: "The lab measures methods and node budgets on this machine, in mixed order beside plain decoding, and names the fastest with its interval. With the budget auto, each round verifies as many nodes as pay.",
     exercise: "Press ▶ Measure and watch the points arrive. Is auto the fastest?" },
@@ -59,18 +60,19 @@ export class Tour {
     this.nextButton.focus();
   }
 
-  // Over the recording which its texts speak of: a person's run, which an exercise asks for, is over with the next step.
+  // Over the rig's first recording: a person's run, which an exercise asks for, is over with the next step.
   async go(/** @type {number} */ step) {
-    const { stage, recordings, player } = this.parts;
+    const { stage, recordings, rigs, player } = this.parts;
     localStorage.setItem(STORE, String(step));
     if (step >= STEPS.length) return this.stop();
     player.pause();
-    if (recordings.toured && (stage.value.run !== recordings.toured || stage.pending)) {
+    const toured = recordings.firstOf(rigs?.state?.rig ?? "") || recordings.opening;
+    if (toured && (stage.value.run !== toured || stage.pending)) {
       if (stage.busy) document.querySelector("#canopy-stop").click();
-      await recordings.open(recordings.toured, { still: true });
+      await recordings.open(toured, { still: true });
     }
     if (!this.isOpen) player.go(0, {});
-    const { mode, at, title, text, exercise } = STEPS[step];
+    const { mode, at, over, title, text, exercise } = STEPS[step];
     this.step = step;
     stage.setMode(mode);
     write(this.title, title);
@@ -80,11 +82,14 @@ export class Tour {
     write(this.nextButton, step === STEPS.length - 1 ? "Done" : "Next");
     this.backButton.hidden = step === 0;
     this.box.showPopover();
-    this.highlight(document.querySelector(at));
+    this.highlight(document.querySelector(at), over);
   }
 
-  // The card stands beside what is marked.
-  highlight(/** @type {HTMLElement | null} */ part) {
+  // The card stands beside what is marked, or over another part.
+  highlight(/** @type {HTMLElement | null} */ part, over = "") {
+    this.box.classList.toggle("is-over", Boolean(over));
+    document.querySelector(".cs-tour-place")?.classList.remove("cs-tour-place");
+    if (over) document.querySelector(over)?.classList.add("cs-tour-place");
     document.querySelector(".cs-toured")?.classList.remove("cs-toured");
     part?.classList.add("cs-toured");
     part?.scrollIntoView({ block: "nearest" });

@@ -35,7 +35,7 @@ from explorer.lab.style import Figure
 from explorer.lab.sweeps import NOTHING, RecordedOn, SweepAsked, SweepProgress, Sweeps, seconds_per_run
 from explorer.lab.table import TableRow, TableView, row_view, table_view
 from explorer.latest import Latest
-from explorer.recordings import TOUR_RECORDING
+from explorer.recordings import LAB_RECORDING
 from explorer.rig import CurrentRig
 
 MAX_PREDICTIONS = 16  # that are remembered
@@ -136,7 +136,7 @@ class Lab:
         instruments = self._rig.instruments
         methods = list(instruments.laboratory.methods)
         return {
-            "rig": instruments.laboratory.conditions.rig, "initial_recording": TOUR_RECORDING,
+            "rig": instruments.laboratory.conditions.rig, "initial_recording": LAB_RECORDING,
             "reason": instruments.reason, "live": live_figure(), "server": server_of(self._rig.source) is not None,
             "defaults": {**forms.DEFAULT_FORM,
                          "methods": [name for name in forms.DEFAULT_FORM["methods"] if name in methods]},

@@ -53,7 +53,7 @@ def test_its_scenes_wait_for_a_key_if_motion_is_reduced_and_show_the_recordings_
     assert f"{len(lengths)} passes instead of {len(plain)}" in headlines[4]
     assert headlines[5].startswith(f"{sum(lengths)} tokens in {len(lengths)} passes, ")
     tops = [page.locator(part).bounding_box()["y"] for part in (
-        ".cs-frame-text", ".cs-frame-tree", ".cs-frame-budget", ".cs-metrics", ".cs-timeline")]
+        ".cs-frame-tree", ".cs-frame-text", ".cs-frame-budget", ".cs-metrics", ".cs-timeline")]
     assert tops == sorted(tops)
     answer = page.locator(".cs-text .cs-output").first
     assert answer.evaluate("(text) => parseFloat(getComputedStyle(text).fontSize)") <= 15, "as the rest of the page"
@@ -127,6 +127,23 @@ def test_a_live_run_is_shown_round_by_round_and_ends_on_its_card(moving: Any) ->
     assert moving.locator(".cs-headline").inner_text().startswith(f"{sum(lengths)} tokens in {len(lengths)} passes")
     moving.get_by_role("button", name="Tune its budget").click()
     moving.wait_for_function(f"{STAGE}.mode === 'workbench' && {SCENE} === ''")
+
+
+def test_the_last_frame_of_a_small_budget_offers_a_tree(watched: Watched, address: str) -> None:
+    page = watched.open(address)
+    page.evaluate("""() => {
+        const budget = document.querySelector("#canopy-budget input");
+        budget.value = 2;
+        budget.dispatchEvent(new Event("input", { bubbles: true }));
+    }""")
+    ask(page, "Tell me how it ends")
+    press(page)
+    finish(page)
+    page.wait_for_function(f"{SCENE} === 'card' && {STAGE}.header.budget === 2")
+    page.get_by_role("button", name="Tree of 8 nodes").click()
+    page.wait_for_function(f"{STAGE}.trial.round?.budget === 8")
+    page.get_by_role("button", name="Tree of 2 nodes").click()
+    page.wait_for_function(f"{STAGE}.trial.round === null && {SCENE} === 'card'")
 
 
 def test_escape_takes_a_person_in_a_hurry_to_the_card(moving: Any) -> None:

@@ -1,11 +1,13 @@
 """Choosing another rig in the page, on the real app: a small one in folders, a name that is none, and who is told."""
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from time import monotonic
 from typing import Any
 
 import pytest
+from playwright.sync_api import Route
 
 from tests.browser.conftest import PORT, Watched, served, visit
 from tests.browser.doing import STAGE, STATE, finish, press
@@ -17,6 +19,7 @@ STATE_OF_RIG = "Canopy.parts.rigs.state"
 READY = f"window.Canopy && Canopy.parts && Canopy.parts.ready && {STATE_OF_RIG} && !{STATE_OF_RIG}.coming"
 ANEW = f"{READY} && Canopy.parts.rigs.changes === 2"  # opened after another rig took the first one's place
 BUDGET = "(budget) => document.querySelector('#canopy-budget input').value === budget"
+SMOLLM2 = "SmolLM2-135M-Instruct"
 FAILURE = "document.querySelector('.cs-rig-failure').textContent"
 
 
@@ -98,6 +101,24 @@ def test_a_run_waits_for_the_first_rig_and_the_page_takes_up_what_it_can_do(brow
         page.evaluate(f"{STAGE}.setMode('lab')")
         page.wait_for_function("Canopy.laboratory && Canopy.laboratory.setup.rig === 'demo rig'")
         assert page.locator(".lab-waiting").count() == 0
+
+
+def test_a_page_opened_after_another_persons_change_shows_that_rigs_recording(browser: Any, app_address: str) -> None:
+    def changed(route: Route) -> None:
+        answer = route.fetch()
+        state = {"rig": SMOLLM2} if '"rig_state"' in (route.request.post_data or "") else {}
+        route.fulfill(response=answer, body=json.dumps({**answer.json(), **state}))
+
+    with visit(browser, app_address) as watched:
+        watched.page.route("**/component_server/**", changed)
+        page = watched.open(app_address)
+        page.wait_for_function(f"{STAGE}.header.rig === '{SMOLLM2}'")
+        page.wait_for_function(f"document.querySelector('#canopy-prompt textarea').value === {STAGE}.header.prompt")
+        page.evaluate("Canopy.parts.recordings.open('plain', { still: true })")
+        page.wait_for_function(f"{STAGE}.header.rig === 'demo rig'")
+        page.get_by_role("button", name="A tour in nine steps").click()
+        page.wait_for_function(f"{STAGE}.header.rig === '{SMOLLM2}' && Canopy.parts.tour.isOpen")
+        watched.page.unroute_all(behavior="wait")
 
 
 def opened(watched: Watched, address: str) -> Any:

@@ -162,6 +162,8 @@ test("the film shows the round with most words in path and branches, and is sile
   assert.equal(bestRound(rounds), 2, "three kept of a tree show more than eight of a chain");
   assert.equal(bestRound([...rounds, chain(20, 16)]), 4, "but not more than sixteen");
   assert.equal(bestRound([chain(4, 4), saying(" word", [-1, 0, 0, 1], [0, 1, 3])]), 1, "a fork shows more than a line");
+  const stray = round({ parents: [-1, 0, 0], keep: [0, 1], pieces: new Map([[0, " to"], [1, " check"], [2, ";"]]) });
+  assert.equal(bestRound([chain(3, 3), stray]), 1, "even a stray sign beside two words");
   assert.equal(bestRound([saying("[:", [-1, 0, 0, 0, 1, 2], [0, 1, 4]), chain(3, 3)]), 1, "words show more than signs");
   const pieces = new Map([[0, " to"], [1, " check"], [2, " list"], [3, "ing"], [4, "'s"]]);
   const cut = round({ parents: [-1, 0, 0, 1, 2], keep: [0, 1, 3], pieces });
@@ -172,6 +174,16 @@ test("the film shows the round with most words in path and branches, and is sile
   assert.deepEqual(film("same", { state: "measuring" }), ["guess", "verify", "card"]);
   assert.deepEqual(scenesOf({ roundsBeforeRepetition: rounds, comparison: null }), ["guess", "verify", "card"]);
   assert.deepEqual(scenesOf({ roundsBeforeRepetition: [chain(1, 1)], comparison: { state: "ended", tracks: { texts: ["a"] }, text: { verdict: "parted" } } }), ["race", "card"]);
+});
+
+test("a live run counts as played until its last round is shown", () => {
+  const stage = new Stage();
+  stage.read([state("running"), header(), ...rounds(0, 1, 2)]);
+  stage.read([END, state("done")]);
+  stage.go(1, { follow: true });
+  assert.equal(stage.playsBehind, true);
+  stage.showRepresentative(0);
+  assert.equal(stage.playsBehind, false, "its end shows a round of it");
 });
 
 test("only the run that branched off leads back to the one that it left", () => {

@@ -56,7 +56,7 @@ def worth(pieces: Mapping[int, Piece], round_: Round) -> float:
     words = {node for node, text in enumerate(texts) if re.search(r"^( [^\W\d_]{2}|[A-Z][a-z]| ?\d)", text)
              and not any(re.search(r"^[a-z'’]", texts[child]) for child in children[node])}
     kept_words, fork_words = (len(words.intersection(nodes)) + len(nodes) / 10 for nodes in (keep, forks))
-    return kept_words * (1 + min(4, fork_words))
+    return kept_words * (2 + min(4, fork_words) if forks else 1)
 
 
 @pytest.mark.parametrize("rig", ["demo", "smollm2"])
