@@ -106,7 +106,8 @@ export class NodeSheet {
   constructor(/** @type {HTMLElement} */ host) {
     this.host = host;
     this.box = html("aside", { class: "cp-sheet", "aria-label": "Pinned node", hidden: true }, host);
-    this.token = html("strong", "cp-tip-first", this.box);
+    this.head = html("div", "cp-sheet-head", this.box);
+    this.token = html("strong", "cp-tip-first", this.head);
     this.facts = html("dl", "", this.box);
   }
 

@@ -3,7 +3,7 @@
 
 /** @import { Layout } from "./layout.js" */
 
-import { box, clip, group, joinPaths, MONO, path, render, opacityOf, text } from "../shared/ink.js";
+import { box, clip, group, joinPaths, MONO, path, render, opacityOf, text, textWidth } from "../shared/ink.js";
 import { TreeMarks } from "./tree_marks.js";
 
 const MARGIN = { left: 34, top: 6, right: 10, bottom: 6 };
@@ -11,7 +11,7 @@ const ROW = { min: 2, max: 44 }; // pixels
 const MIN_KEPT_WIDTH = 3; // pixels, so that an improbable accepted path is still seen
 const MIN_HOLLOW_WIDTH = 6; // pixels: the outline of a narrower cell would fill it
 const MIN_SPAN = 1e-7; // of the root's width
-const LABEL = { row: 9.5, room: 16 }; // pixels of a cell from which it is labelled
+const LABEL = { row: 9.5, room: 24 }; // pixels of a cell from which it is labelled; narrower siblings are one bundle
 const WORD_ROW = 14; // pixels of a row when zoomed in: high enough for words
 const FONT = { small: `9px ${MONO}`, normal: `10.5px ${MONO}` }; // small in rows of under 13 pixels
 
@@ -54,11 +54,48 @@ export class Icicle extends TreeMarks {
     this.top = Math.min(MARGIN.top, Math.max(this.top, height - MARGIN.bottom - this.row * layout.columnCount));
     this.radius = Math.max(1.5, Math.min(6, this.row / 3));
     const shown = Array.from({ length: round.n }, (_, node) => node).filter((node) => this.shown(node));
-    const [rejected, accepted] = [shown.filter((node) => !this.lit(node)), shown.filter((node) => this.lit(node))];
-    render(this.lines, [group(this.axis()), group(joinPaths(rejected.map((node) => this.node(node)))),
+    const { bundles, bundled } = this.bundlesOf(shown);
+    const single = shown.filter((node) => !bundled.has(node));
+    const [rejected, accepted] = [single.filter((node) => !this.lit(node)), single.filter((node) => this.lit(node))];
+    render(this.lines, [group(this.axis()), group(joinPaths(bundles.map(({ x, y, wide, high }) => path("cp-bundle", box(x, y, wide, high))))),
+      group(joinPaths(rejected.map((node) => this.node(node)))),
       group(joinPaths(accepted.map((node) => this.node(node))))]); // the accepted ones over their neighbours
-    render(this.points, [group(this.bonus(round.keep[round.keep.length - 1])), group(this.cellLabels(shown))]);
+    render(this.points, [group(this.bonus(round.keep[round.keep.length - 1])), group(this.cellLabels(single)), group(this.bundleLabels(bundles))]);
+    render(this.map, this.mapMarks());
     this.drawItemsLater();
+  }
+
+  /** Siblings too narrow for labels as one cell, and all nodes in or under such a cell. @param {number[]} shown */
+  bundlesOf(shown) {
+    const { round, layout, parents } = this.panel;
+    const bundled = /** @type {Set<number>} */ (new Set());
+    const bundles = /** @type {(ReturnType<Icicle["cellBox"]> & { count: number })[]} */ ([]);
+    for (const node of shown) {
+      if (node && bundled.has(parents[node])) bundled.add(node);
+      if (bundled.has(node)) continue;
+      const narrow = layout.children[node].filter((child) => !round.kept.has(child) && this.shown(child) && this.cellBox(child).wide < LABEL.room);
+      if (narrow.length < 2) continue;
+      const [first, last] = [this.cellBox(narrow[0]), this.cellBox(narrow[narrow.length - 1])];
+      const count = narrow.reduce((sum, child) => sum + 1 + this.panel.descendants(child), 0);
+      bundles.push({ ...first, wide: last.x + last.wide - first.x, count });
+      for (const child of narrow) bundled.add(child);
+    }
+    return { bundles, bundled };
+  }
+
+  bundleLabels(/** @type {ReturnType<Icicle["bundlesOf"]>["bundles"]} */ bundles) {
+    const fitting = bundles.filter(({ wide, count }) => this.row >= LABEL.row && textWidth(`+${count}`, FONT.small) <= wide - 4);
+    return fitting.map(({ x, y, high, count }) => text("cp-cell-text is-small is-quiet", `+${count}`, x + 2, y + high / 2 + 3, { "aria-hidden": "true" }));
+  }
+
+  shareOf(/** @type {number} */ node) {
+    const { cells, panel: { layout } } = this;
+    return [cells.left[node] + cells.width[node] / 2, (layout.columns[node] + 0.5) / layout.columnCount];
+  }
+
+  get view() {
+    const high = this.row * this.panel.layout.columnCount;
+    return { x: this.from, y: -(this.top - MARGIN.top) / high, width: this.span, height: this.panel.height / high };
   }
 
   get room() {

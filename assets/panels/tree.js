@@ -34,6 +34,7 @@ export class TreePanel extends DrawnPanel {
   frame = 0;
   drawnSince = -Infinity; // when the shown round was drawn first, in milliseconds
   asIcicle = /** @type {boolean | null} */ (null); // what a person chose
+  isFull = false; // whether it fills the window
   drag = /** @type {{ x: number, y: number, moved: boolean, id: number } | null} */ (null)
   clicks = { count: 0, node: /** @type {number | null} */ (null) }; // a double click means the node of its first click: the drawing may move
   scheduleRepaint = throttled(() => this.repaint()); // one repaint a frame, however many events arrive in it
@@ -57,10 +58,11 @@ export class TreePanel extends DrawnPanel {
     button(bar, "−", "Zoom out", () => this.zoom(1 / 1.35));
     button(bar, "+", "Zoom in", () => this.zoom(1.35));
     this.sheet = new NodeSheet(this.host);
-    this.branchButton = button(this.sheet.box, "go on from here", "Force the text up to the pinned node, and let the target go on from there: a new run",
+    this.branchButton = button(this.sheet.head, "go on from here", "Force the text up to the pinned node, and let the target go on from there: a new run",
       () => this.stage.pinned !== null && this.stage.emit("branch", this.stage.pinned));
     this.listen();
     stage.on("hits", () => this.select(stage.selection));
+    stage.on("fullscreen", (name) => { this.isFull = name === "tree"; });
     stage.on("pin", (node) => node !== null && this.reveal(node));
   }
 
@@ -84,7 +86,7 @@ export class TreePanel extends DrawnPanel {
   }
 
   get isIcicle() {
-    return this.asIcicle ?? this.round.n > ICICLE_NODES;
+    return this.asIcicle ?? (this.round.n > ICICLE_NODES && !this.isFull);
   }
 
   // Draws the tree in the way that the person or its size asks for.

@@ -4,7 +4,7 @@
 /** @import { LabelForm } from "./layout.js" */
 /** @import { TreePanel } from "./tree.js" */
 
-import { clip, describe, group, joinPaths, MONO, path, put, render, opacityOf, svg, text, textWidth } from "../shared/ink.js";
+import { box, clip, describe, group, joinPaths, MONO, path, put, render, opacityOf, svg, text, textWidth } from "../shared/ink.js";
 import { DeferredDrawing } from "./panel.js";
 
 const ITEMS_PER_FRAME = 128
@@ -16,16 +16,19 @@ const KEPT_RADIUS = 7;
 const TICK = "M-2.9,0.2 L-0.9,2.4 L3,-2.3";
 const PATH_FONT = `600 12.5px ${MONO}`;
 const LINE_HEIGHT = 12; // pixels, of labels
-// The label of a drafted node; rows that are just too low for it get a smaller one.
-const LABEL = { font: `10.5px ${MONO}`, line: LINE_HEIGHT, look: "" };
-const SMALL = { font: `9px ${MONO}`, line: 9, look: "is-small" };
+// The labels of drafted nodes, by the height of a row that they need; a map in the corner shows which part is in view.
+const LABELS = [
+  { row: 13, font: `12.5px ${MONO}`, line: 13, look: "is-large" }, { row: LINE_HEIGHT, font: `10.5px ${MONO}`, line: LINE_HEIGHT, look: "" },
+  { row: 8, font: `9px ${MONO}`, line: 9, look: "is-small" }, { row: 0, font: `10.5px ${MONO}`, line: LINE_HEIGHT, look: "" },
+];
+const MAP = { width: 120, height: 64, margin: 8 };
+const MAX_OBSTACLES = 256; // nodes; the edges of more of them would leave no room for labels
 const ROOT_LEFT = 36; // pixels that the root's label may reach to the left, or it would leave the panel
 const MIN_STAGGERED_WIDTH = 33; // pixels of a column; labels in narrower ones are slanted
 const SLANT = { degrees: -52, room: 88 };
 const POINTER_RADIUS = 14; // pixels
 const MAX_LABELS = 120; // of drafted nodes, the likeliest first
-// How many pixels labels of inner nodes may stand above their edge, by the height of a row; the first that leaves them whole.
-const LIFTS = [{ row: 28, pixels: [11] }, { row: 18, pixels: [7.5, 11] }, { row: 0, pixels: [0, 9] }];
+const LIFTS = [0.75, 0.95, -0.75]; // heights of a line that the label of an inner node may stand above its edge
 
 /** How the kept path's labels stand in columns of a width. @param {Round} round @param {number} column @returns {LabelForm} */
 export function labelForm(round, column) {
@@ -48,6 +51,7 @@ export class TreeMarks {
     this.chosen = svg("g", {}, panel.drawing);
     this.points = svg("g", {}, panel.drawing);
     this.items = svg("g", { class: "cp-items", role: "presentation" }, panel.canvas);
+    this.map = svg("g", { "pointer-events": "none" }, panel.canvas);
   }
 
   draw() {
@@ -64,7 +68,35 @@ export class TreeMarks {
     render(this.lines, [group(this.axis()), group(joinPaths(edges)), path("cp-walk", this.curves(kept))]);
     render(this.points, [
       group(joinPaths(nodes)), group(ticks), group(this.bonus(round.keep[round.keep.length - 1])), group(this.labels(shown))]);
+    render(this.map, this.mapMarks());
     this.drawItemsLater();
+  }
+
+  // Where a node lies in all of the drawing, as shares of its width and height.
+  shareOf(/** @type {number} */ node) {
+    const { layout: { columns, rows, columnCount, rowCount } } = this.panel;
+    return [(columns[node] + 0.5) / columnCount, (rows[node] + 0.5) / rowCount];
+  }
+
+  /** The part in view, as shares of all of the drawing. @returns {Box} */
+  get view() {
+    const { camera, layout: { columnCount, rowCount }, width, height } = this.panel;
+    return { x: (0.5 - camera.left / camera.column) / columnCount, y: (1.5 - camera.y(1) / camera.row) / rowCount,
+      width: width / camera.column / columnCount, height: height / camera.row / rowCount };
+  }
+
+  // A small map of all nodes, with the part in view if that is not all.
+  mapMarks() {
+    const { view, panel: { width, height, parents } } = this;
+    const [left, top, right, low] = [view.x, view.y, view.x + view.width, view.y + view.height].map((share) => Math.min(1, Math.max(0, share)));
+    if (right - left > 0.99 && low - top > 0.99) return [];
+    const [x, y] = [width - MAP.width - MAP.margin, height - MAP.height - MAP.margin];
+    const nodes = Array.from(parents.keys()).map((node) => {
+      const [across, down] = this.shareOf(node);
+      return down < 0 ? "" : box((x + across * MAP.width).toFixed(1), (y + down * MAP.height).toFixed(1), 1.5, 1);
+    });
+    return [path("cp-map", box(x, y, MAP.width, MAP.height)), path("cp-map-nodes", nodes.join("")),
+      path("cp-map-view", box(x + left * MAP.width, y + top * MAP.height, (right - left) * MAP.width, (low - top) * MAP.height))];
   }
 
   drawItemsLater() {
@@ -115,7 +147,7 @@ export class TreeMarks {
   // Takes everything off the panel, for another drawing of the tree.
   remove() {
     this.deferredItems.end();
-    for (const part of [this.lines, this.chosen, this.points, this.items]) part.remove();
+    for (const part of [this.lines, this.chosen, this.points, this.items, this.map]) part.remove();
   }
 
   shown(/** @type {number} */ node) {
@@ -211,15 +243,31 @@ export class TreeMarks {
     }
     const growing = panel.limit !== null && !panel.stage.scene; // too quick to be read
     if (growing || camera.row * 24 < LINE_HEIGHT) return marks;
-    const type = camera.row < LINE_HEIGHT && camera.row >= SMALL.line - 1 ? SMALL : LABEL;
+    const type = LABELS.find(({ row }) => camera.row >= row) ?? LABELS[0];
     const lines = new Lines(type.line);
     for (const node of shown) {
       const [x, y] = this.at(node);
       lines.add(x, y, this.radius, this.radius);
+      if (node && shown.length <= MAX_OBSTACLES) this.addEdge(node, lines);
     }
     const guesses = shown.filter((node) => !this.lit(node) && !folded.has(node)).map((node) => ({ node, ink: node < panel.round.n ? panel.ink(node) : 0 }));
     guesses.sort((one, other) => other.ink - one.ink);
     return [...marks, ...guesses.slice(0, MAX_LABELS).flatMap(({ node, ink }) => this.guessLabel(node, ink, lines, type))];
+  }
+
+  // Takes the room of a node's edge (see ``curve``).
+  addEdge(/** @type {number} */ node, /** @type {Lines} */ lines) {
+    const { camera, layout, parents } = this.panel;
+    const [x, y] = this.at(node);
+    const [start, above] = [camera.x(layout.columns[node] - 1), camera.y(layout.rows[parents[node]])];
+    const turn = above === y ? x : start + this.straightLength;
+    lines.add((start + turn) / 2, above, (turn - start) / 2, 1);
+    const steps = Math.ceil(Math.abs(y - above) / 6);
+    for (let step = 0; step < steps; step++) {
+      const share = (step + 0.5) / steps; // of the height; the curve is steepest in the middle
+      const bend = 0.5 + Math.sign(share - 0.5) * Math.abs(share - 0.5) ** 3 * 4;
+      lines.add(turn + (x - turn) * bend, above + (y - above) * share, 3, 4);
+    }
   }
 
   pathLabels() {
@@ -255,14 +303,14 @@ export class TreeMarks {
     return label(clip(round.show(id), SLANT.room, PATH_FONT), x, y, `is-path is-slanted o-${origin}`, { transform });
   }
 
-  /** @param {number} node @param {number} ink @param {Lines} lines @param {typeof LABEL} type */
+  /** @param {number} node @param {number} ink @param {Lines} lines @param {typeof LABELS[number]} type */
   guessLabel(node, ink, lines, { font, line, look }) {
     const { round, camera, layout, height, width } = this.panel;
     const [left, level] = this.at(node);
     const x = left + this.radius + 3;
     if (level < -9 || level > height + 9 || x < -90 || x > width) return [];
     const inner = layout.children[node].length > 0;
-    const lifts = inner ? LIFTS.find(({ row }) => camera.row >= row)?.pixels ?? [0] : [0];
+    const lifts = inner ? LIFTS.map((share) => share * line) : [0];
     const places = lifts.map((lift) => ({ y: level - lift, room: Math.min(3 * camera.column - this.radius, lines.room(x, level - lift)) }));
     const whole = round.show(this.panel.tokenOf(node));
     const wide = textWidth(whole, font);
