@@ -310,7 +310,7 @@ export class TreePanel extends DrawnPanel {
       if (round.path(below).includes(node)) branch.add(below);
     }
     const boxes = Array.from(branch).filter((step) => this.marks.shown(step)).map((step) => this.marks.boxOf(step));
-    const words = round.keep.map((step) => this.marks.boxOf(step));
+    const words = round.keep.map((step) => this.marks.boxOf(step)).map(([x, y, width, height]) => [x, y - 32, width, height + 32]);
     /** @param {number[]} sides @param {number} [weight] */
     const scaled = (sides, weight) => {
       const [x, y, width, height] = sides.map((side) => side * this.scale);

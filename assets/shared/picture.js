@@ -177,17 +177,35 @@ function wrapped(words, room) {
   return lines;
 }
 
-/** A picture with paragraphs of small print under it. @param {string} drawn @param {string[]} paragraphs */
-export function captioned(drawn, paragraphs) {
+/** Writes the entries of a legend into a picture, from a point on, each glyph in its colour. Returns how high they are.
+ *  @param {Element} list @param {number} left @param {number} top @param {number} room @param {SVGElement} into */
+function drawLegend(list, left, top, room, into) {
+  const { font, line } = SMALL_PRINT;
+  let [across, down] = [0, line];
+  for (const { children: [glyph, words] } of list.querySelectorAll("li:not([hidden])")) {
+    const wide = textWidth(`${glyph.textContent} ${words.textContent}`, font) + 12;
+    if (across && across + wide > room) [across, down] = [0, down + line];
+    const entry = svg("text", { x: left + across, y: top + down - 3, style: `font: ${font}`, fill: getComputedStyle(list).color }, into);
+    svg("tspan", { fill: getComputedStyle(glyph).color }, entry).textContent = glyph.textContent;
+    entry.append(` ${words.textContent}`);
+    across += wide;
+  }
+  return down + line / 2;
+}
+
+/** A picture with a legend and paragraphs of small print under it.
+ *  @param {string} drawn @param {string[]} paragraphs @param {Element | null} [legend] */
+export function captioned(drawn, paragraphs, legend) {
   const root = /** @type {SVGElement & Element} */ (/** @type {unknown} */ (new DOMParser().parseFromString(drawn, "image/svg+xml").documentElement));
   const [x, y, width, height] = (root.getAttribute("viewBox") ?? "").split(" ").map(Number);
   const { font, line, margin } = SMALL_PRINT;
   const lines = paragraphs.flatMap((words) => wrapped(words, width - 2 * margin));
-  const full = height + line * lines.length + margin;
+  const under = y + height + (legend ? drawLegend(legend, x + margin, y + height, width - 2 * margin, root) : 0);
+  const full = under - y + line * lines.length + margin;
   put(root, { height: full, viewBox: `${x} ${y} ${width} ${full}` });
   root.firstElementChild?.setAttribute("height", String(full)); // its ground
   lines.forEach((words, place) => {
-    svg("text", { x: x + margin, y: y + height + line * (place + 0.8), style: `font: ${font}`, fill: colourOf(document.body, "--quiet") }, root).textContent = words;
+    svg("text", { x: x + margin, y: under + line * (place + 0.8), style: `font: ${font}`, fill: colourOf(document.body, "--quiet") }, root).textContent = words;
   });
   return new XMLSerializer().serializeToString(root);
 }

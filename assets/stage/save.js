@@ -84,7 +84,8 @@ export class Save {
     const forms = stage.server && stage.rounds.length ? FORMS : [];
     const drawn = stage.round ? Array.from(frames.entries).filter(([, entry]) => entry.panel.svg && frames.isShown(entry)) : [];
     const parts = stage.round ? [["Text", "text", ".cs-text"], ["Timeline", "timeline", ".cs-timeline"], ["Whole view", stage.mode, ".cs-stage"]] : [];
-    const stills = [...drawn.map(([name, { about, panel }]) => this.pictureEntries(about.title, name, () => panel.svg?.() ?? null)),
+    const stills = [...drawn.map(([name, { about, panel, frame }]) => (
+      this.pictureEntries(about.title, name, () => panel.svg?.() ?? null, frame.querySelector(".cs-legend")))),
       ...parts.map(([label, name, selector]) => this.pictureEntries(label, name, () => picture(document.querySelector(selector))))].flat();
     return [
       { label: "Copy link", note: "to this view", act: () => this.copyLink() },
@@ -100,20 +101,21 @@ export class Save {
     ];
   }
 
-  /** The entries that save one picture in its two forms. @param {string} label @param {string} name @param {() => string | null} draw */
-  pictureEntries(label, name, draw) {
-    return ["svg", "png"].map((kind) => ({ label, note: kind.toUpperCase(), act: () => this.savePicture(name, kind, draw) }));
+  /** The entries that save one picture in its two forms.
+   *  @param {string} label @param {string} name @param {() => string | null} draw @param {Element} [legend] */
+  pictureEntries(label, name, draw, legend) {
+    return ["svg", "png"].map((kind) => ({ label, note: kind.toUpperCase(), act: () => this.savePicture(name, kind, draw, legend) }));
   }
 
-  /** @param {string} name @param {string} kind @param {() => string | null} draw */
-  async savePicture(name, kind, draw) {
+  /** @param {string} name @param {string} kind @param {() => string | null} draw @param {Element} [legend] */
+  async savePicture(name, kind, draw, legend) {
     const { notices, stage, frames } = this.parts;
     frames.drawAll();
     const drawn = draw();
     const round = stage.current + 1;
     const file = `${name}-round-${round}.${kind}`;
     if (!drawn) return notices.brief(`Round ${round} has nothing to draw there, so no picture was saved.`);
-    const svg = captioned(drawn, this.smallPrint());
+    const svg = captioned(drawn, this.smallPrint(), legend);
     try {
       saveBlob(file, kind === "svg" ? new Blob([svg], { type: "image/svg+xml" }) : await png(svg));
     } catch (error) {

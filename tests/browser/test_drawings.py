@@ -7,10 +7,11 @@ from xml.etree import ElementTree
 
 import numpy as np
 import pytest
+from playwright.sync_api import expect
 
 from engine.records import Lattice
 from engine.trace import Trace, dumps
-from tests.browser.conftest import Watched
+from tests.browser.conftest import READY, Watched
 from tests.browser.doing import STAGE, ask, exported, go, run, upload
 from tests.browser.serve import wide_trace
 from tests.engine.material import ancestors
@@ -102,6 +103,20 @@ def test_a_large_tree_is_drawn_as_its_trace_says(onlooker: Watched) -> None:
     compare(onlooker.page, wide_trace(), 1)
 
 
+def test_a_large_tree_folds_narrow_siblings_and_full_screen_shows_it_as_a_tree(onlooker: Watched) -> None:
+    page = onlooker.show("#trace=wide&mode=workbench&round=1")
+    page.reload()  # nobody has chosen a drawing
+    page.wait_for_function(READY)
+    tree = page.locator("[data-panel=tree]")
+    expect(tree.locator(".cp-bundle").first).to_be_attached()
+    assert all(text.startswith("+") for text in tree.locator(".cp-cell-text.is-quiet").all_text_contents())
+    expect(tree.locator(".cp-map-view")).to_have_count(0)
+    tree.get_by_role("button", name="Zoom in").click()
+    expect(tree.locator(".cp-map-view")).to_have_count(1)
+    tree.get_by_role("button", name="fill the window").click()
+    expect(tree.locator(".cp-edge").first).to_be_attached()
+
+
 def test_a_live_run_is_drawn_as_its_trace_says(onlooker: Watched) -> None:
     page = onlooker.show("#mode=workbench")
     ask(page, "A question that nobody asked before")
@@ -127,6 +142,11 @@ def test_the_batch_and_the_timeline_are_drawn_as_pictures_that_stand_alone(onloo
     with page.expect_download() as saved:
         page.get_by_role("menuitem", name="Timeline SVG").click()
     assert saved.value.suggested_filename == "timeline-round-1.svg"
+    page.get_by_role("button", name="Save or share this run").click()
+    with page.expect_download() as saved:
+        page.get_by_role("menuitem", name="Draft tree SVG").click()
+    legend = page.locator("[data-panel=tree] .cs-legend li:visible span:last-child").all_inner_texts()
+    assert all(words in saved.value.path().read_text() for words in legend), "a picture has its whole legend"
 
 
 def test_a_folded_node_that_is_pinned_elsewhere_unfolds(onlooker: Watched) -> None:

@@ -143,6 +143,19 @@ def test_a_tip_covers_no_word_of_the_accepted_path(onlooker: Watched) -> None:
                 over["x"] >= box["x"] + box["width"] or over["x"] + over["width"] <= box["x"])
 
 
+def test_legends_are_whole_on_a_laptop(onlooker: Watched) -> None:
+    page = shown(onlooker, "#trace=merged&mode=workbench&round=3", LAPTOP)
+    page.wait_for_function(f"{RUN} === 'merged' && Canopy.parts.frames.settled")
+    for panel in page.locator("[data-panel]:visible").all():
+        frame = panel.bounding_box()
+        for entry in panel.locator(".cs-legend li:visible").all():
+            box = entry.bounding_box()
+            assert box["x"] + box["width"] <= frame["x"] + frame["width"], entry.inner_text()
+            assert frame["y"] <= box["y"], entry.inner_text()
+            assert box["y"] + box["height"] <= frame["y"] + frame["height"], entry.inner_text()
+        assert panel.locator(".cs-legend").evaluate_all(CUT) == []
+
+
 def test_legends_name_the_drafters_of_the_run(onlooker: Watched) -> None:
     page = onlooker.show("#trace=merged&mode=workbench&round=3")
     upload(page, "one.jsonl", dumps(scripted_trace("ddtree", 20)))
