@@ -3,9 +3,9 @@
     python -m tests.attack                                        # all of it, from the fixed seed and a fresh one
     python -m tests.attack --areas traces --seeds 7 --cases 5000 --minutes 10
 
-Each area runs in a process of its own, whose memory and time are bounded, two of them at a time (``--at-once``). What
-breaks is made as small as it gets and lies in ``tests/attack/kept`` afterwards, where ``tests/attack/test_attack.py``
-tries it again. The exit status is 1 if anything broke or fewer cases were tried than asked for.
+Each area runs in its own process with bounded memory and time, two at a time (``--at-once``). A failing case is shrunk
+and kept in ``tests/attack/kept``, where ``tests/attack/test_attack.py`` tries it again. The exit status is 1 if a case
+failed or fewer cases were tried than asked for.
 """
 
 import argparse
@@ -19,23 +19,23 @@ from time import monotonic
 from tests.attack.area import AREAS, attack_here
 
 FIXED_SEED = 20261122
-PATIENCE_SECONDS = 400  # to start, and to make what broke small after the time is up
+GRACE_SECONDS = 400  # to start, and to shrink a failing case after the time is up
 
 
-def attacked(area: str, seed: int, wanted: int, until: float) -> bool:
-    """Attack an area in a process of its own, which may die of it; True if all is well."""
+def attack_in_process(area: str, seed: int, cases: int, until: float) -> bool:
+    """Attack an area in its own process, which may die of it; return whether nothing failed."""
     began = monotonic()
-    process = get_context("spawn").Process(target=attack_here, args=(area, seed, wanted, until))
+    process = get_context("spawn").Process(target=attack_here, args=(area, seed, cases, until))
     process.start()
-    process.join(max(0.0, until - began) + PATIENCE_SECONDS)
+    process.join(max(0.0, until - began) + GRACE_SECONDS)
     process.kill()
     ended = {0: "all is well", None: "not in time"}.get(process.exitcode, f"broke, exit status {process.exitcode}")
-    print(f"{area:14} seed {seed}: {wanted:,} cases, {monotonic() - began:.0f} s, {ended}", flush=True)
+    print(f"{area:14} seed {seed}: {cases:,} cases, {monotonic() - began:.0f} s, {ended}", flush=True)
     return process.exitcode == 0
 
 
 def main() -> int:
-    """Attack; 0 if nothing broke and everything was tried."""
+    """Attack; return 0 if nothing failed and every case was tried."""
     parser = argparse.ArgumentParser(prog="python -m tests.attack", description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--areas", nargs="+", choices=list(AREAS), default=list(AREAS))
@@ -49,7 +49,8 @@ def main() -> int:
     until = monotonic() + 60 * args.minutes
     with ThreadPoolExecutor(max(1, args.at_once)) as processes:
         results = [
-            processes.submit(attacked, area, seed, ceil((args.cases or AREAS[area][0]) / len(args.seeds)), until)
+            processes.submit(attack_in_process, area, seed, ceil((args.cases or AREAS[area][0]) / len(args.seeds)),
+                             until)
             for area in args.areas for seed in args.seeds]
     return int(not all(result.result() for result in results))
 

@@ -36,7 +36,7 @@ class Proxy(BaseHTTPRequestHandler):
             self.end_headers()
             self.wfile.write(b"<h1>Another program</h1>")
             return
-        asked = HTTPConnection(urlsplit(self.behind).netloc, timeout=60)
+        asked = HTTPConnection(urlsplit(self.behind).netloc, timeout=600)  # a stream may be silent
         body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
         asked.request(self.command, self.path.removeprefix(BELOW), body, dict(self.headers))
         answer = asked.getresponse()
