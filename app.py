@@ -35,7 +35,7 @@ from explorer.recordings import Library, recorded_rig, shipped
 from explorer.rig import CurrentRig, Instruments, Source
 from explorer.rig_choice import RigChoice, loading
 from explorer.runs import RunLog
-from explorer.security.gate import MAX_PATH_LENGTH, frame_origin, proxy_address
+from explorer.security.gate import LOOPBACK, MAX_PATH_LENGTH, frame_origin, proxy_address
 from explorer.shared import SharedRuns
 from explorer.startup import Listening, serve_at_once
 
@@ -143,9 +143,9 @@ def free_memory() -> None:
 
 
 def library(opened: Path | None, rig: str) -> Library:
-    """Return the recordings that the command line names, then the shipped ones, first those of the rig."""
-    named = [] if opened is None else shipped(opened) if opened.is_dir() else [opened]
-    return Library([*named, *shipped(ASSETS / "traces", rig)])
+    """Read the recordings of the command line, then the shipped ones, first those of the rig."""
+    requested = [] if opened is None else shipped(opened) if opened.is_dir() else [opened]
+    return Library([*requested, *shipped(ASSETS / "traces", rig)])
 
 
 def follow_of(args: argparse.Namespace) -> Follow | None:
@@ -158,20 +158,19 @@ def follow_of(args: argparse.Namespace) -> Follow | None:
 
 
 def shared_of(args: argparse.Namespace) -> SharedRuns | None:
-    """Return the folder of shared runs, if there is to be one."""
+    """Open the folder of shared runs, if one is named."""
     return SharedRuns(args.shared) if args.shared else None
 
 
 def may_choose(args: argparse.Namespace) -> bool:
-    """Return whether another rig may be chosen in the page: strangers do not get to fill the disk or to look for
-    folders."""
+    """Return whether people may choose a rig in the page. Strangers may not: it fills the disk and reads folders."""
     if args.rig_choice:
         return bool(args.rig_choice == "on")
-    return args.host in ("127.0.0.1", "localhost", "::1") or args.auth is not None
+    return args.host in LOOPBACK or args.auth is not None
 
 
 def why_closed(args: argparse.Namespace) -> str:
-    """Return why people may not choose another rig in the page, in a sentence; empty if they may."""
+    """Return why no rig can be chosen in the page; "" if one can."""
     if not may_choose(args):
         return "Another rig cannot be chosen here; whoever runs this page can start it with --rig-choice on."
     missing = [name for name in ("torch", "transformers") if find_spec(name) is None]
@@ -195,7 +194,7 @@ def first_page(args: argparse.Namespace, recordings: Library) -> str:
 
 
 def serve_page(args: argparse.Namespace, recordings: Library, listening: Listening) -> Starlette:
-    """Return the page itself, inside its gate; this imports Gradio."""
+    """Build the page inside its gate; this imports Gradio."""
     app: Starlette = import_module("explorer.page").guarded(*build_page(args, recordings), listening)
     return app
 

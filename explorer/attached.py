@@ -117,7 +117,7 @@ class ServerRun:
         self._seconds.extend([now - self._began] * len(tokens))
 
     def _entries(self, steps: Sequence[ServerStep]) -> Iterator[Line]:
-        """Yield the steps at the end of the text, which join those that were shown."""
+        """Yield these steps, the last ones of the text, as rounds after the shown ones."""
         reached = len(self._text) - 1 - sum(step.written for step in steps)
         for step in steps:
             tokens = self._text[reached:reached + step.written + 1]
@@ -127,14 +127,14 @@ class ServerRun:
             yield Entry(round_, {token.id: token.piece for token in tokens}, self._seconds[reached])
 
     def _header(self, report: ServerReport | None, chunked: bool) -> Header:
-        asked, server = self._request, self._server
+        prompt_request, server = self._request, self._server
         request = Request(self._answer.prompt_ids, method=SERVED, budget=report.width if report else 0,
-                          max_tokens=asked.max_tokens, sampling=asked.sampling)
+                          max_tokens=prompt_request.max_tokens, sampling=prompt_request.sampling)
         return Header(
-            request, asked.prompt, self._source.name, self._source.drafters, self._source.hardware, "",
+            request, prompt_request.prompt, self._source.name, self._source.drafters, self._source.hardware, "",
             server.context_limit, {UNKNOWN_TOKEN: UNKNOWN_PIECE}, {server.kind.title: server.version},
-            turns=asked.turns, note=f"{server.describe(report)} Times are those at which the text arrived here.",
-            engine=server.title, chunked=chunked)
+            turns=prompt_request.turns, engine=server.title, chunked=chunked,
+            note=f"{server.describe(report)} Times are those at which the text arrived here.")
 
 
 def server_of(source: Source) -> Server | None:
@@ -143,7 +143,7 @@ def server_of(source: Source) -> Server | None:
 
 
 def attach(address: str, report: ReportProgress, client: Client | None = None) -> NoInstruments:
-    """Return the server at that address in a rig's place; ServerError says why it cannot be one."""
+    """Attach the server at an address in a rig's place; ServerError if it cannot be one."""
     client = client or Client(address)
 
     def report_progress() -> None:

@@ -26,7 +26,7 @@ log = logging.getLogger("canopy")
 
 
 def named_fields(value: Any) -> Mapping[str, Any]:
-    """Return what was sent, as named fields; RequestError if it is anything else."""
+    """Return ``value`` if it is an object; RequestError if it is anything else."""
     if not isinstance(value, Mapping):
         raise RequestError(f"What was asked is {str(value)[:40]!r}; it has to be an object with named fields.")
     return value
@@ -61,23 +61,23 @@ def bar_call(fill: Call) -> Call:
 
 
 def served(calls: Iterable[Call]) -> list[Call]:
-    """Return the same functions, answering with a response."""
-    room = asyncio.Semaphore(MAX_CONCURRENT_LONG_CALLS)
+    """Wrap functions so that they answer with a JSON response, long ones in a thread."""
+    slots = asyncio.Semaphore(MAX_CONCURRENT_LONG_CALLS)
 
     def limited(call: Call) -> Call:
         @wraps(call)
         async def answer(query: Any = None) -> Response:
-            async with room:
+            async with slots:
                 return await asyncio.to_thread(_response, call, query)
         return answer
 
-    def prompt(call: Call) -> Call:
+    def immediate(call: Call) -> Call:
         return wraps(call)(lambda query=None: _response(call, query))
-    return [limited(call) if call.__name__ in LONG else prompt(call) for call in calls]
+    return [limited(call) if call.__name__ in LONG else immediate(call) for call in calls]
 
 
 def _response(call: Call, query: Any) -> Response:
-    """Return the answer as JSON; bytes are JSON already."""
+    """Call and return the answer as JSON; bytes are JSON already."""
     from gradio.routes import ORJSONResponse  # noqa: PLC0415 - see the top
 
     if not isinstance(value := call(query), bytes):
@@ -87,7 +87,7 @@ def _response(call: Call, query: Any) -> Response:
 
 
 async def _steps(answer: bytes) -> AsyncIterator[bytes]:
-    """Yield a long answer in steps, between which others are answered."""
+    """Yield a long answer in pieces, so that other requests are answered between them."""
     for begin in range(0, len(answer), STEP):
         yield answer[begin:begin + STEP]
         await asyncio.sleep(0)

@@ -110,13 +110,14 @@ class Budgets:
         if not len(curve.kept):  # what a text repeats is left out too
             return view
         view["tau"], (cost, view["withheld"]) = _band(curve.tau), self._cost(trace)
-        if cost and (own := modelled_speed(trace, cost)) is None:
+        if cost and (modelled := modelled_speed(trace, cost)) is None:
             view["withheld"] = "No round was timed alone, so no speed is predicted."
-        elif cost and own:
-            view["withheld"] = own.curve_problem(measured.get("ratio", 0.0))
-            speed = float(measured["speed"]) if measured else own.measured
-            view["plain"] = float(measured["plain_speed"]) if measured else own.predicted_plain * speed / own.predicted
-            view["speed"] = None if view["withheld"] else _band(curve.speed(cost, speed / own.predicted))
+        elif cost and modelled:
+            view["withheld"] = modelled.curve_problem(measured.get("ratio", 0.0))
+            speed = float(measured["speed"]) if measured else modelled.measured
+            scale = speed / modelled.predicted
+            view["plain"] = float(measured["plain_speed"]) if measured else modelled.predicted_plain * scale
+            view["speed"] = None if view["withheld"] else _band(curve.speed(cost, scale))
         view["withheld"] = compared.get("withheld") or view["withheld"]
         return view
 
@@ -152,11 +153,11 @@ class Budgets:
 def measured_curve(header: Header, sweep: SweepView) -> MeasuredCurve | None:
     """Return the part of a sweep with the run's method and sampling; None if that has fewer than two budgets."""
     def comparable(row: Row) -> bool:
-        setting, asked = row.setting, header.request
+        setting, request = row.setting, header.request
         return (setting.pace == FIXED and setting.drafters in ((), header.drafters)
-                and (setting.method, setting.split) == (asked.method, asked.split)
+                and (setting.method, setting.split) == (request.method, request.split)
                 and (setting.temperature, setting.top_k, setting.top_p) == (
-                    asked.sampling.temperature, asked.sampling.top_k, asked.sampling.top_p))
+                    request.sampling.temperature, request.sampling.top_k, request.sampling.top_p))
 
     all_rows = sweep.summary.at(1).rows
     rows = sorted((row for row in all_rows if comparable(row) and not row.withheld), key=lambda row: row.setting.budget)

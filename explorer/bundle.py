@@ -35,8 +35,8 @@ _STYLE_IMPORT = re.compile(r'^@import "([^"]+)";\n', re.MULTILINE)
 
 
 def script(*entries: str) -> str:
-    """Return a script element with these modules of ``assets/`` and all that they import, whose names TypeScript
-    checks. ValueError for a form of ``import`` or ``export`` that is not used here."""
+    """Return a script element with these modules of ``assets/`` and all that they import. ValueError for other forms of
+    ``import`` or ``export`` than are used here."""
     modules = dict[Path, str]()
     for entry in entries:
         _add(ASSETS / entry, modules)
@@ -47,27 +47,27 @@ def script(*entries: str) -> str:
 
 
 def style(sheet: str) -> str:
-    """Return a style sheet of ``assets/`` with those that it imports in their places."""
+    """Return a style sheet of ``assets/`` with its imports in their places."""
     path = ASSETS / sheet
     return _STYLE_IMPORT.sub(lambda line: style(str(path.parent.relative_to(ASSETS) / line[1])), path.read_text("utf8"))
 
 
 def cover(prompt: str = "") -> str:
-    """Return what goes first into the head of a page, to show something until its scripts have run. ``prompt``: the
+    """Return the beginning of a page's head, which shows something until its scripts have run. ``prompt``: the
     opening recording's, if Gradio's configuration does not hold it."""
     return f"<style>{style('stage/cover.css')}</style>{_FROM_START.replace('PROMPT', _escaped(json.dumps(prompt)))}"
 
 
 def replay_page(title: str, lines: Iterable[bytes], view: str = "") -> str:
-    """Return a page in one file that replays the run of these lines from disk, without a network. It opens with
-    ``view``, an address that begins with #, unless its own has one."""
+    """Make a page in one file that replays a run without a network. It opens at ``view`` (#…), unless its own address
+    has one."""
     begin = f"Canopy.openReplay({_escaped(json.dumps(view))});"
     return _document(f"{title} · Canopy", lines, f"{script(STAGE)}\n<script>{begin}</script>")
 
 
 def startup_page(lines: Iterable[bytes], root_path: str = "", prompt: str = "") -> str:
-    """Return what is served until the page itself is built: the run of these lines, with which the page will open too,
-    and a field for a prompt. ``root_path``: see ``Listening``; ``prompt``: the run's."""
+    """Make the page that is served until the real one is built: its first recording, and a field for a prompt.
+    ``root_path``: see ``Listening``; ``prompt``: the recording's."""
     begin = f"<script>Canopy.openFirst({json.dumps(root_path)});</script>"
     return _document("Canopy", lines, f"{script(STAGE)}\n{begin}", cover(prompt))
 
@@ -84,7 +84,7 @@ def _document(title: str, lines: Iterable[bytes], code: str, head: str = "") -> 
 
 
 def _escaped(json_text: str) -> str:
-    """JSON in which no element of a page begins or ends."""
+    """Escape JSON so that it neither begins nor ends an element of a page."""
     return json_text.replace("<", "\\u003c")
 
 

@@ -87,13 +87,13 @@ class Comparison:
     def _cost_is_stale(self, trace: Trace, speed: Mapping[str, Any]) -> bool:
         """Return whether the known cost curve contradicts the measured speed-up."""
         cost = self._rig.instruments.known_cost(trace)
-        own = modelled_speed(trace, cost) if cost else None
-        return bool(cost and (cost.disorder or (own and own.curve_problem(speed["ratio"]))))
+        modelled = modelled_speed(trace, cost) if cost else None
+        return bool(cost and (cost.disorder or (modelled and modelled.curve_problem(speed["ratio"]))))
 
     def _beside_plain(self, run: str, comparison: RunComparison, request: PromptRequest, job: Job) -> RunComparison:
         """Time the request interleaved with plain decoding until both texts end or it is interrupted."""
         with self._interleaved(request, self._interrupt(job)) as timing:
-            seen = monotonic()
+            updated_at = monotonic()
             state: State = "measuring"
             while state == "measuring":
                 try:
@@ -102,16 +102,16 @@ class Comparison:
                     if not timing.plain:
                         raise
                     state = "interrupted"
-                if state != "measuring" or monotonic() - seen > UPDATE_SECONDS:
-                    comparison, seen = replace(self._update(comparison, timing), state=state), monotonic()
+                if state != "measuring" or monotonic() - updated_at > UPDATE_SECONDS:
+                    comparison, updated_at = replace(self._update(comparison, timing), state=state), monotonic()
                     job.result = self._note(run, comparison)
         return comparison
 
     def _note(self, run: str, comparison: RunComparison, others: Sequence[OtherSetting] = ()) -> dict[str, Any]:
         record = replace(comparison.record(self._rig.instruments.precision), others=tuple(others))
         view: dict[str, Any] = encode_record(record)
-        if kept := self._runs.get(run):
-            kept.set_comparison(record)
+        if run_log := self._runs.get(run):
+            run_log.set_comparison(record)
         return view
 
     def _interrupt(self, job: Job) -> Callable[[], None]:
@@ -150,10 +150,10 @@ class Comparison:
         tried: list[tuple[PromptRequest, Instruments | None]] = [(other, None) for other in faster_candidates(request)]
         if twin := self._rig.instruments.twin(self._interrupt(job)):
             fixed = replace(request, pace=FIXED, budget=min(request.budget, SMALLER_BUDGETS[0]))
-            same = request if request.pace == FIXED else fixed
-            tried.append((same, twin))
-        settings = [_other_setting(other, rig, self._time(other, monotonic() + CANDIDATE_SECONDS, job, rig))
-                    for other, rig in tried]
+            fixed_request = request if request.pace == FIXED else fixed
+            tried.append((fixed_request, twin))
+        settings = [_other_setting(candidate, rig, self._time(candidate, monotonic() + CANDIDATE_SECONDS, job, rig))
+                    for candidate, rig in tried]
         return sorted(settings, key=lambda setting: -setting.ratio)
 
 

@@ -130,27 +130,27 @@ class Endpoints:
         (``records.PromptRequest``): drafters are names of the rig's, turns the conversation before the prompt, each
         [role, text] or {role, content}."""
         with _refusal():
-            named = {"method": method or None, "budget": budget, "temperature": temperature}
+            arguments = {"method": method or None, "budget": budget, "temperature": temperature}
             fields = {**self._runner.default_setting(),
-                     **{name: value for name, value in named.items() if value is not None},
+                     **{name: value for name, value in arguments.items() if value is not None},
                      **named_fields(options or {}), "prompt": prompt}
             yield from self._summaries(prompt_request(fields, page=True), current_requester())
 
     def _summaries(self, request: PromptRequest, requester: Requester) -> Iterator[dict[str, Any]]:
         run = self._runner.start(request, requester.address, requester.cache)
-        shown, heard = None, monotonic()
+        sent, connected_at = None, monotonic()
         try:
             with run.reading():
                 while True:
-                    over, seen = run.over, (len(run.lines), run.state_line)
+                    over, progress = run.over, (len(run.lines), run.state_line)
                     if requester.is_connected():
-                        heard = monotonic()
-                    elif monotonic() - heard > LISTENER_TIMEOUT_SECONDS:
+                        connected_at = monotonic()
+                    elif monotonic() - connected_at > LISTENER_TIMEOUT_SECONDS:
                         raise RequestError("The client disconnected, so the run was stopped; send the request again.")
                     if run.state_line["state"] == "error":
                         raise RequestError(run.state_line["message"])
-                    if seen != shown:
-                        shown = seen
+                    if progress != sent:
+                        sent = progress
                         yield summary(run)
                     if over:
                         return
@@ -163,8 +163,8 @@ class Endpoints:
         return self._library.summaries()
 
     def _trace(self, name: str, first: int = 0) -> str:
-        """Return the trace file of a recording or run, as JSON lines. A long one comes in pieces: ``first`` is the
-        first line of the piece, from 0; the last line of the last one begins with {"end"."""
+        """Return the trace file of a recording or run, as JSON lines, from line ``first`` (from 0) on. A long one comes
+        in pieces; the last line of the last piece begins with {"end"."""
         with _refusal():
             return trace_lines(self.trace_of(str(name)), check_int("The first line", first, 0, MAX_TOKENS))
 

@@ -34,29 +34,29 @@ class Download:
 
 
 def rounds_table(trace: Trace) -> pandas.DataFrame:
-    """Return a row per round: what was verified and kept, the bonus token, μ per drafter, milliseconds per stage."""
-    named, rows = pieces_of(trace), list[dict[str, object]]()
+    """Make a row per round: what was verified and kept, the bonus token, μ per drafter, milliseconds per stage."""
+    pieces, rows = pieces_of(trace), list[dict[str, object]]()
     for entry in trace.entries:
         round_ = entry.round
         rows.append({
             "round": round_.index + 1, "elapsed_seconds": entry.elapsed_seconds, "cache_length_before": round_.start,
             "rows_verified": len(round_.tree), "tokens_kept": len(round_.acceptance.keep),
             "keep_indices": " ".join(map(str, round_.acceptance.keep.tolist())),
-            "text": "".join(readable(named, token) for token in round_.committed.tolist()),
-            "bonus": readable(named, round_.acceptance.bonus),
+            "text": "".join(readable(pieces, token) for token in round_.committed.tolist()),
+            "bonus": readable(pieces, round_.acceptance.bonus),
             **{f"mean_confidence_drafter_{drafter}": score for drafter, score in enumerate(round_.scores, start=1)},
             **{f"{stage}_milliseconds": 1000 * round_.seconds.get(stage, 0.0) for stage in STAGES}})
     return pandas.DataFrame(rows)
 
 
-def graphml(round_: Round, named: Mapping[int, Piece]) -> bytes:
-    """Return a round's draft tree with everything known of each node as attributes; edges lead from parent to child."""
+def graphml(round_: Round, pieces: Mapping[int, Piece]) -> bytes:
+    """Encode a round's draft tree, with each node's figures as attributes; edges lead from parent to child."""
     import networkx  # noqa: PLC0415 - at first use: importing it at the start would delay the page by 0.17 s
 
     def text(token: int) -> str:
         """XML knows no control characters but tab and newline: the others as ⟨1b⟩."""
         return "".join(sign if sign in "\t\n" or ord(sign) >= 32 else f"⟨{ord(sign):02x}⟩"
-                       for sign in readable(named, token))
+                       for sign in readable(pieces, token))
 
     graph = networkx.DiGraph(round=round_.index + 1)
     kept, depth = set(round_.acceptance.keep.tolist()), depths(round_.tree.parents)

@@ -66,16 +66,16 @@ class Follow:
         return [path for _, path in sorted(dated, reverse=True)[:MAX_LISTED]]
 
     def trace(self, name: str) -> Trace | None:
-        """Return the listed run of that file name, as far as it has been written; None if there is no such file."""
+        """Return the run of a listed file, as far as it is written; None if there is no such file."""
         run = self._runs.get(name)
-        if run and (known := run.trace()):
-            return known
+        if run and (trace := run.trace()):
+            return trace
         paths = [path for path in self.paths() if name_in_utf8(path) == name]
         return load(paths[0]) if paths else None
 
     async def lines(self) -> AsyncIterator[bytes]:
-        """Yield the lines of the newest run as it grows, as they are sent, then of the next one. Before each of them
-        are the names of the runs in the folder, {"listed"}."""
+        """Yield encoded lines of the newest run as it grows, then of the next. Each run begins with the names of all
+        runs in the folder, {"listed"}."""
         if not self._watched:
             self._watched = True
             Thread(target=self._watch, name="follow", daemon=True).start()

@@ -88,7 +88,7 @@ def remark(end: End) -> str:
 
 
 def repetition(trace: Trace) -> Repetition | None:
-    """Return where the text begins to repeat itself; None if it does not."""
+    """Find where the text begins to repeat itself; None if it does not."""
     rounds = trace.rounds
     start = repetition_in(rounds, pieces_of(trace))
     if start is None:

@@ -53,9 +53,8 @@ MAX_SLIDER_STEP = 11  # steps are 0, then the powers of two to 1,024; larger bud
 
 def build(rig: CurrentRig, library: Library, choice: RigChoice | None = None, results: Path = RESULTS,
           follow: Follow | None = None, shared: SharedRuns | None = None) -> tuple[gr.Blocks, list[Route]]:
-    """Return the page over the rig that answers and a library of recordings, and the routes of its runs; ``choice``
-    changes the rig, ``results`` is the file in which the lab keeps what it measured. Raises PresetError if a preset
-    cannot be run."""
+    """Build the page over the current rig and a library of recordings, and the routes of its runs. ``choice`` changes
+    the rig, ``results`` is the lab's file of results. Raises PresetError if a preset cannot be run."""
     choice, runs = choice or RigChoice(rig, Admission()), Runs()
     endpoints = Endpoints(library, runs, runner := Runner(rig, runs, choice.admission), follow, shared)
     trace_of = endpoints.trace_of
@@ -85,9 +84,9 @@ def build(rig: CurrentRig, library: Library, choice: RigChoice | None = None, re
 
 
 def guarded(page: gr.Blocks, routes: Sequence[Route], listening: Listening) -> FastAPI:
-    """Return the page and its routes as an ASGI app that can be reached only through the gate."""
+    """Make the ASGI app of the page and its routes, reached only through the gate."""
     def admits(scope: Scope) -> bool:
-        """Return whether a request brings a cookie that Gradio gave at a login (gradio 6.31, ``get_current_user``)."""
+        """Return whether a request has the cookie of a Gradio login (gradio 6.31, ``get_current_user``)."""
         cookies = HTTPConnection(scope).cookies
         names = (f"access-token-{gradio_app.cookie_id}", f"access-token-unsecure-{gradio_app.cookie_id}")
         return listening.auth is None or any(cookies.get(name) in gradio_app.tokens for name in names)
@@ -113,8 +112,8 @@ def guarded(page: gr.Blocks, routes: Sequence[Route], listening: Listening) -> F
 
 
 class Cover:
-    """Puts a style and a sentence into Gradio's page, to cover it until ours stands. What ``head`` names comes later,
-    by Gradio's scripts."""
+    """Adds a style and a sentence to Gradio's page, which cover it until ours is built. Gradio's scripts add what
+    ``head`` names only later."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -206,9 +205,8 @@ class Controls:
         """Return the components about drafting, hidden for an attached server."""
         return [self.steps, self.budget, self.pace, self.split]
 
-    def asked(self) -> list[Any]:
-        """Return the components that a preset or an opened recording fills in: those of ``_values``, and the
-        drafters."""
+    def filled(self) -> list[Any]:
+        """Return the components that a preset or an opened recording fills in."""
         return [*(getattr(self, name) for name in FILLED_OPTIONS), self.drafters]
 
 
@@ -221,32 +219,32 @@ def _wire(controls: Controls) -> None:
                          js="(step) => Canopy.controls.budgetOf(step)")
     controls.budget.change(**in_browser, inputs=controls.budget, outputs=controls.steps,
                            js="(budget) => Canopy.controls.stepOf(budget)")
-    told: list[Any] = [controls.method, controls.budget]
-    for control in (noted := [*told, controls.pace]):
-        control.change(**in_browser, inputs=noted, js="(...setting) => Canopy.controls.note(...setting)")
+    watched: list[Any] = [controls.method, controls.budget, controls.pace]
+    for control in watched:
+        control.change(**in_browser, inputs=watched, js="(...setting) => Canopy.controls.note(...setting)")
 
 
 def _update_bar(page: gr.Blocks, controls: Controls, stage: gr.HTML, rig: CurrentRig, presets: Presets) -> None:
     """Connect the handlers that update the bar when the rig, preset, method or opened run changes."""
-    def drafters(method: str, chosen: Any) -> Any:
-        return gr.Dropdown(**drafter_dropdown(rig.source, fitting(method, list(METHODS)), chosen))
+    def drafters(method: str, selection: Any) -> Any:
+        return gr.Dropdown(**drafter_dropdown(rig.source, fitting(method, list(METHODS)), selection))
 
-    def offered(method: str, budget: Any, chosen: Any) -> list[Any]:
-        """Return what the rig can do, and what it starts with: asked for when a page opens, since the rig may have
-        changed after the page was built, and again when the page's first rig is loaded."""
+    def refresh(method: str, budget: Any, selection: Any) -> list[Any]:
+        """Update the bar to the rig: when a page opens, since the rig may have changed after the page was built, and
+        when the first rig is loaded."""
         methods = list(rig.source.methods)
-        usual = default_setting(rig.instruments.opened_as) if (method, budget) == controls.opened_with else {}
+        defaults = default_setting(rig.instruments.opened_as) if (method, budget) == controls.opened_with else {}
         # a method that can be run stays: a recording may have filled in another by the time that this arrives
-        shown_method = fitting(usual.get("method", method), methods)
-        kept = {} if shown_method == method else {"value": shown_method}
-        ours = methods != [SERVED]  # an attached server drafts as it was started
-        steps, nodes, *others = (gr.update(interactive=ours) for _ in controls.drafting())
-        nodes |= {"value": usual["budget"]} if usual.get("budget", budget) != budget else {}
-        return [gr.Dropdown(choices=methods, **kept), gr.Dropdown(choices=titles(presets.for_rig(rig))),
-                drafters(shown_method, names_of(chosen)), steps, nodes, *others]
+        shown_method = fitting(defaults.get("method", method), methods)
+        method_change = {} if shown_method == method else {"value": shown_method}
+        editable = methods != [SERVED]  # an attached server drafts as it was started
+        steps, nodes, *drafting = (gr.update(interactive=editable) for _ in controls.drafting())
+        nodes |= {"value": defaults["budget"]} if defaults.get("budget", budget) != budget else {}
+        return [gr.Dropdown(choices=methods, **method_change), gr.Dropdown(choices=titles(presets.for_rig(rig))),
+                drafters(shown_method, names_of(selection)), steps, nodes, *drafting]
 
-    def filled(name: str | None) -> list[Any]:
-        """Fill the bar from a preset, and let go of it: Gradio sends the list's value whenever it loses the focus."""
+    def fill_from_preset(name: str | None) -> list[Any]:
+        """Fill the bar from a preset and clear the list, whose value Gradio sends whenever it loses the focus."""
         preset = next((preset for preset in presets.for_rig(rig) if preset.name == name), None)
         if preset is None:
             return [gr.skip()] * len(outputs)
@@ -254,35 +252,35 @@ def _update_bar(page: gr.Blocks, controls: Controls, stage: gr.HTML, rig: Curren
         return [*_values({**options_of(preset.request), "method": method}),
                 gr.Dropdown(**drafter_dropdown(rig.source, method)), gr.Dropdown(value=None)]
 
-    def fitted(method: str, chosen: Any) -> Any:
-        return drafters(method, names_of(chosen))
+    def fit_drafters(method: str, selection: Any) -> Any:
+        return drafters(method, names_of(selection))
 
-    def adopted(event: gr.EventData) -> list[Any]:
-        """Return the bar with the settings of a run: the browser sends its header when a recording is opened. Its
-        drafters are chosen if the rig has them."""
+    def adopt_run(event: gr.EventData) -> list[Any]:
+        """Fill the bar with the settings of a run, whose header the browser sends; its drafters if the rig has them."""
         return [*_values(event._data), drafters(event._data["method"], event._data["drafters"])]
 
-    asked, outputs = [controls.method, controls.budget, controls.prompt], [*controls.asked(), controls.preset]
+    restored_fields = [controls.method, controls.budget, controls.prompt]
+    outputs = [*controls.filled(), controls.preset]
     restored = page.load(
-        None, asked, [*asked, controls.steps], js="(...values) => Canopy.controls.restore(...values)", queue=False,
-        api_visibility="private")
-    inputs, fitted_by = [controls.method, controls.budget, controls.drafters], [controls.method, controls.drafters]
-    shown = [controls.method, controls.preset, controls.drafters, *controls.drafting()]
+        None, restored_fields, [*restored_fields, controls.steps], queue=False, api_visibility="private",
+        js="(...values) => Canopy.controls.restore(...values)")
+    inputs, drafter_inputs = [controls.method, controls.budget, controls.drafters], [controls.method, controls.drafters]
+    refreshed = [controls.method, controls.preset, controls.drafters, *controls.drafting()]
     # what the rig starts with, which arrives late, must not replace the setting of a run that fills the bar
-    asks = {"js": "(method, budget, drafters) => [method, Canopy.controls.filled ? null : budget, drafters]", **QUIET}
-    restored.then(bar_call(offered), inputs, shown, preprocess=False, **asks)
-    stage.rig(bar_call(offered), inputs, shown, preprocess=False, **asks)
-    chosen = controls.preset.input(
-        bar_call(filled), controls.preset, outputs, preprocess=False,
+    late = {"js": "(method, budget, drafters) => [method, Canopy.controls.filled ? null : budget, drafters]", **QUIET}
+    restored.then(bar_call(refresh), inputs, refreshed, preprocess=False, **late)
+    stage.rig(bar_call(refresh), inputs, refreshed, preprocess=False, **late)
+    selection = controls.preset.input(
+        bar_call(fill_from_preset), controls.preset, outputs, preprocess=False,
         js="(name) => Canopy.controls.picked = [name]", **QUIET)
     # taken once: a click in the list sends its value twice
-    chosen.then(None, js="() => { if (Canopy.controls.picked.pop()) Canopy.controls.runPreset(); }", **QUIET)
-    controls.method.change(bar_call(fitted), fitted_by, controls.drafters, preprocess=False, **QUIET)
-    stage.adopt(bar_call(adopted), None, controls.asked(), **QUIET)
+    selection.then(None, js="() => { if (Canopy.controls.picked.pop()) Canopy.controls.runPreset(); }", **QUIET)
+    controls.method.change(bar_call(fit_drafters), drafter_inputs, controls.drafters, preprocess=False, **QUIET)
+    stage.adopt(bar_call(adopt_run), None, controls.filled(), **QUIET)
 
 
 def _setting_values(event: gr.EventData) -> list[Any]:
-    """Method, budget, split and pace as the lab measured them; the prompt and everything else stay."""
+    """Return method, budget, split and pace as the lab measured them; all other fields stay."""
     method, budget, split, pace = (event._data.get(name) for name in ("method", "budget", "split", "pace"))
     return [method, budget, split or gr.skip(), pace or FIXED]
 

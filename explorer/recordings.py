@@ -54,17 +54,17 @@ class Recording:
     name: str
     trace: Trace
 
-    def summary(self, beside: PlainComparison | None) -> RecordingSummary:
+    def summary(self, comparison: PlainComparison | None) -> RecordingSummary:
         """Describe the recording for the page's list. ``beside``: its comparison with plain decoding."""
         header, rounds = self.trace.header, self.trace.rounds
-        known, seconds = known_tau(header, rounds), sum(sum(round_.seconds.values()) for round_ in rounds)
+        tau, seconds = known_tau(header, rounds), sum(sum(round_.seconds.values()) for round_ in rounds)
         rate = round(len(committed_ids(rounds)) / seconds, 1) if seconds > 0 else 0.0
-        speed = beside.speed if beside and not beside.speed.withheld else None
+        speed = comparison.speed if comparison and not comparison.speed.withheld else None
         return {
             "name": self.name, "title": header.title or self.name, "note": header.note, "rounds": len(rounds),
             "method": header.request.method, "budget": header.budget, "drafters": list(header.drafters),
             "rig": header.rig, "hardware": header.hardware, "recorded": header.recorded,
-            "tau": None if known is None else round(known, 2),
+            "tau": None if tau is None else round(tau, 2),
             "tokens_per_second": float(speed.speed) if speed else rate,
             "won": speed.times if speed and speed.outcome == FASTER else ""}
 

@@ -55,7 +55,7 @@ class PendingRun(Protocol):
 
     @property
     def share(self) -> float:
-        """Return the fraction of the machine that it takes; 1 for a run that has to be alone."""
+        """The fraction of the machine that it takes; 1 for a run that has to be alone."""
 
     def lines(self) -> Generator[Line | None, None, None]:
         """Yield the run's lines; None while there is nothing new, so that the caller can stop.

@@ -155,8 +155,8 @@ class RigChoice:
         """Load the page's first rig in a thread, else ``fallback``, else the stand-in that ``without`` makes of the
         reason. A second call does nothing."""
         with self._lock:
-            begun, self._first_begun = self._first_begun, True
-        if not begun and (first := self._rig.coming):
+            already_begun, self._first_begun = self._first_begun, True
+        if not already_begun and (first := self._rig.coming):
             Thread(target=self._load_first_or_fallback, args=(first, fallback, without), name="first rig",
                    daemon=True).start()
 

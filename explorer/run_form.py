@@ -29,8 +29,7 @@ USUAL_METHOD = "ddtree"  # replaces a method that a rig cannot run
 
 
 def names_of(value: Any) -> list[str]:
-    """Return the drafters that a value of the list stands for; none for the rig's own choice, or for any other
-    value."""
+    """Parse a value of the list of drafters; [] for the rig's own choice and for anything invalid."""
     try:
         names = json.loads(value) if isinstance(value, str) and value != USUAL_DRAFTERS else []
     except ValueError:
@@ -41,16 +40,18 @@ def names_of(value: Any) -> list[str]:
 def drafter_dropdown(source: Source, method: str, names: Sequence[str] = ()) -> dict[str, Any]:
     """Return the choices and the value of the list of drafters for a method: the rig's own choice, unless ``names`` are
     others. If a method takes no drafter, or all that the rig has, there is nothing to choose."""
-    usual = tuple(source.default_drafters(method))
-    count = METHODS[method].drafter_count if method in METHODS else len(usual)  # an attached server drafts as it does
-    others = [choice for choice in combinations(source.drafters, count) if choice != usual]
-    asked = tuple(map(str, names))  # an uploaded file may name anything
-    if len(asked) == count and asked != usual and asked not in others and set(asked) <= set(source.drafters):
-        others.append(asked)  # in another order
-    ours = f"the rig's own: {' + '.join(usual) or 'its drafters'}" if count else "none"
-    offered = [(ours, USUAL_DRAFTERS), *((" + ".join(choice), json.dumps(choice)) for choice in others if count)]
-    return {"choices": offered, "value": json.dumps(asked) if count and asked in others else USUAL_DRAFTERS,
-            "interactive": len(offered) > 1}
+    default = tuple(source.default_drafters(method))
+    count = METHODS[method].drafter_count if method in METHODS else len(default)  # an attached server drafts as it does
+    others = [choice for choice in combinations(source.drafters, count) if choice != default]
+    requested = tuple(map(str, names))  # an uploaded file may name anything
+    is_listed = requested == default or requested in others
+    if len(requested) == count and not is_listed and set(requested) <= set(source.drafters):
+        others.append(requested)  # in another order
+    default_label = f"the rig's own: {' + '.join(default) or 'its drafters'}" if count else "none"
+    labels = [(" + ".join(choice), json.dumps(choice)) for choice in others if count]
+    choices = [(default_label, USUAL_DRAFTERS), *labels]
+    return {"choices": choices, "value": json.dumps(requested) if count and requested in others else USUAL_DRAFTERS,
+            "interactive": len(choices) > 1}
 
 
 VARIED = ("prompt", "method", "budget", "temperature")  # options that a presets file gives
@@ -91,20 +92,19 @@ class Presets:
         return self.by_rig.get(name, self.by_rig[ANY])
 
     def vetted(self) -> dict[str, list[VettedPrompt]]:
-        """Return the prompts to show, by rig, for the browser. If a rig names none, these are its first ones that
-        draft."""
+        """Return each rig's prompts for talks: those of ``VETTED``, else its first presets that draft."""
         def vetted_of(rig: str, presets: Sequence[Preset]) -> list[VettedPrompt]:
-            named = {preset.name: preset for preset in presets}
-            first = {preset.name: preset.title for preset in presets if preset.request.budget}
-            labels = VETTED.get(rig) or dict(islice(first.items(), SHOWN))
-            requests = {label: named[name].request for name, label in labels.items()}
+            by_name = {preset.name: preset for preset in presets}
+            first_titles = {preset.name: preset.title for preset in presets if preset.request.budget}
+            labels = VETTED.get(rig) or dict(islice(first_titles.items(), SHOWN))
+            requests = {label: by_name[name].request for name, label in labels.items()}
             return [{"label": label, "prompt": request.prompt, "method": request.method, "budget": request.budget,
                      "temperature": request.sampling.temperature} for label, request in requests.items()]
         return {rig: vetted_of(rig, presets) for rig, presets in self.by_rig.items()}
 
 
 def read_presets(folder: Path) -> Presets:
-    """Return every presets file of a folder; PresetError names the first preset that could not be run as it stands."""
+    """Read every presets file of a folder; PresetError names the first preset that cannot be run."""
     return Presets({path.stem.removeprefix("presets-"): _read(path) for path in sorted(folder.glob("presets-*.json"))})
 
 
@@ -125,7 +125,7 @@ def _read(path: Path) -> tuple[Preset, ...]:
 
 
 def titles(presets: Sequence[Preset]) -> list[tuple[str, str]]:
-    """Return the presets as a list offers them: title and name."""
+    """Return (title, name) of each preset, for a dropdown."""
     return [(preset.title, preset.name) for preset in presets]
 
 

@@ -89,7 +89,7 @@ class SharedRuns:
         return name
 
     def find(self, name: str) -> RunLog | None:
-        """Return the shared run of that name; None for any other name, RequestError if it was deleted or is damaged."""
+        """Return a shared run; None for a name of another form, RequestError if it was deleted or is damaged."""
         if not NAME.fullmatch(name):
             return None
         run = self._loaded.get(name)

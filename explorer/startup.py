@@ -44,7 +44,7 @@ class Listening:
 
 
 def listener(app: ASGIApp, listening: Listening) -> uvicorn.Server:
-    """Return the server of an app; its ``run`` is given the sockets of ``open_sockets``."""
+    """Make the server of an app; its ``run`` takes the sockets of ``open_sockets``."""
     return uvicorn.Server(uvicorn.Config(
         app, log_level="warning", server_header=False, ws="none", http="h11",
         proxy_headers=bool(listening.allowed), timeout_graceful_shutdown=SHUTDOWN_SECONDS,
@@ -52,8 +52,7 @@ def listener(app: ASGIApp, listening: Listening) -> uvicorn.Server:
 
 
 def open_sockets(listening: Listening) -> list[socket.socket]:
-    """Return the sockets to listen on, after printing the page's address. Raises RequestError if it is taken or not
-    valid."""
+    """Open the sockets and print the page's address. Raises RequestError if it is taken or not valid."""
     sockets = sockets_of(listening.host, listening.port)
     host, port = sockets[0].getsockname()[:2]
     print(f"Canopy is at http://{f'[{host}]' if ':' in host else host}:{port}/", flush=True)

@@ -56,22 +56,22 @@ def two_runs(first: Trace, second: Trace) -> TwoRuns:
                                "report them; there is nothing to compare round by round.")
     positions = first_difference(first, second)
     lengths = [[len(entry.round.acceptance.keep) for entry in trace.entries] for trace in traces]
-    asked, also_asked = ((trace.header.prompt, trace.header.turns, trace.header.thinking) for trace in traces)
-    why = _why(traces, positions) if positions and asked == also_asked else ""
-    sentences = [] if asked == also_asked else ["The prompts differ, so all else may differ, too."]
+    first_prompt, second_prompt = ((trace.header.prompt, trace.header.turns, trace.header.thinking) for trace in traces)
+    why = _why(traces, positions) if positions and first_prompt == second_prompt else ""
+    sentences = [] if first_prompt == second_prompt else ["The prompts differ, so all else may differ, too."]
     sentences.append("The texts are the same." if positions is None else
                      f"The texts first differ at token {positions[0] + 1} of the first and {positions[1] + 1} of the "
                      "second.")
     differing = next(((number, *pair) for number, pair in enumerate(zip(*lengths, strict=False), 1)
                       if pair[0] != pair[1]), None)
     if differing:
-        number, kept, also_kept = differing
-        sentences.append(f"The rounds first differ at round {number}, which kept {kept} tokens in the first run and "
-                         f"{also_kept} in the second.")
+        number, first_kept, second_kept = differing
+        sentences.append(f"The rounds first differ at round {number}, which kept {first_kept} tokens in the first run "
+                         f"and {second_kept} in the second.")
     elif len(lengths[0]) == len(lengths[1]):
         sentences.append("Every round kept as many tokens as in the other run.")
     return {"summary": " ".join(filter(None, [*sentences, why])), "rule": RULE if why else "",
-            "same_prompt": asked == also_asked, "same_text": positions is None, "first_difference": positions,
+            "same_prompt": first_prompt == second_prompt, "same_text": positions is None, "first_difference": positions,
             "sides": [_side(trace) for trace in traces]}
 
 

@@ -60,12 +60,11 @@ class Writer:
         self._records: list[Any] = list(RECORDS)
 
     def text(self) -> str:
-        """Return the whole file."""
         unions = [f"export type {name} = {self.type_of(hint)};\n" for name, hint in UNIONS.items()]
         return "\n".join([BEGINNING, *unions, *self._interfaces()])
 
     def type_of(self, hint: Any) -> str:
-        """Return the type of a value as JSON has it; TypeError for a hint that has none."""
+        """Return the TypeScript type of a Python hint, as JSON encodes its values; TypeError if it has none."""
         origin, args = get_origin(hint), get_args(hint)
         if hint in BASIC:
             return BASIC[hint]

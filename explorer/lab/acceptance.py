@@ -53,8 +53,8 @@ def rounds_of_run(trace: Trace) -> Rounds | None:
 
 
 def rounds_at(measured: Sequence[CellResult], nodes: str, line: str) -> Rounds:
-    """Return the rounds of a curve at that budget, a number or ``auto``, of the first curve if there is none of that
-    name; RequestError if nothing drafted at it."""
+    """Return the rounds of the curve ``line``, or else of the first one, at the budget ``nodes``, a number or auto.
+    RequestError if nothing drafted at it."""
     found = [(result.cell.setting.line, result) for result in measured
              if result.reading and result.cell.setting.nodes == nodes and result.cell.setting.drafts]
     if not found:
@@ -68,9 +68,9 @@ def acceptance_view(rounds: Rounds | None) -> AcceptanceView:
     """Return the figures of these rounds, without those of single runs."""
     if rounds is None:
         return {}
-    believed = all(isfinite(length) for reading in rounds.readings for length in reading.expected)
+    has_expectations = all(isfinite(length) for reading in rounds.readings for length in reading.expected)
     return {"lengths": lengths_figure(rounds), "map": map_figure(rounds),
-            "calibration": calibration_figure(rounds) if believed else None}
+            "calibration": calibration_figure(rounds) if has_expectations else None}
 
 
 def run_view(trace: Trace) -> AcceptanceView:
@@ -90,9 +90,9 @@ def run_view(trace: Trace) -> AcceptanceView:
 
 
 def _dots(name: str, values: Mapping[Any, Measured | CalibrationBin], color: str, **line: Any) -> Part:
-    seen = [value.value if isinstance(value, Measured) else value.realised for value in values.values()]
+    heights = [value.value if isinstance(value, Measured) else value.realised for value in values.values()]
     marks = ["circle-open" if value.low == value.high else "circle" for value in values.values()]  # hollow: no interval
-    return curve(name, values, seen, f"{name}, %{{x}}: %{{y:.3~g}} (%{{customdata[0]}})",
+    return curve(name, values, heights, f"{name}, %{{x}}: %{{y:.3~g}} (%{{customdata[0]}})",
                  {"color": color, "width": 2, **line}, mode="lines+markers",
                  marker={"size": 8, "color": color, "symbol": marks},
                  error_y=error_bars(list(values.values()), color),
@@ -101,13 +101,13 @@ def _dots(name: str, values: Mapping[Any, Measured | CalibrationBin], color: str
 
 
 def _measured_figure(traces: Sequence[Part], summary: str, x: str, y: str) -> Figure | None:
-    """Return a figure over categories; None if there is nothing to draw."""
+    """Draw a figure over categories; None without traces."""
     return figure(traces, summary, xaxis=axis(x, type="category"), yaxis=axis(y, rangemode="tozero"),
                   showlegend=len(traces) > 1) if traces else None
 
 
 def lengths_figure(rounds: Rounds) -> Figure:
-    """Return the share of rounds by tokens committed, root included (paper 002, Figure 4), with intervals."""
+    """Plot the share of rounds by tokens committed, root included (paper 002, Figure 4), with intervals."""
     counts = histogram(rounds.readings)
     total = sum(counts)
     shares = {length: share_of(count, total) for length, count in enumerate(counts, start=1)}
@@ -124,8 +124,7 @@ def lengths_figure(rounds: Rounds) -> Figure:
 
 
 def map_figure(rounds: Rounds) -> Figure:
-    """Return how often a proposal of each depth and rank was accepted where verification reached it: a heat map with
-    numbers."""
+    """Plot as a heat map how often a proposal of each depth and rank was accepted when verification reached it."""
     cells = [cell for cell in acceptance(rounds.readings) if cell.depth <= DEEPEST]
     ranks = range(min(MAX_RANKS, max((cell.rank for cell in cells), default=0) + 1))
     depths = range(1, max((cell.depth for cell in cells), default=0) + 1)
@@ -150,18 +149,18 @@ def map_figure(rounds: Rounds) -> Figure:
 
 
 def _share_text(accepted: int, proposed: int) -> str:
-    """Return the percentage that was accepted; of a few proposals their numbers, which claim no more than was seen."""
+    """Format the percentage that was accepted; below ``FEW`` proposals, both counts."""
     if proposed < FEW:
         return f"{accepted}/{proposed}" if proposed else ""
     return f"{100 * accepted / proposed:.0f}"
 
 
 def calibration_figure(rounds: Rounds) -> Figure:
-    """Expected length 1 + Σq against the realised one, with the diagonal of a perfectly calibrated drafter."""
-    known = calibration(rounds.readings)
-    bins = {bin_.expected: bin_ for bin_ in known.bins} if known else {}
-    most = max(bins, default=1.0)
-    diagonal = curve("perfectly calibrated", [0, most * 1.08], [0, most * 1.08], "",
+    """Plot expected length 1 + Σq against the realised one, with the diagonal of perfect calibration."""
+    result = calibration(rounds.readings)
+    bins = {bin_.expected: bin_ for bin_ in result.bins} if result else {}
+    max_expected = max(bins, default=1.0)
+    diagonal = curve("perfectly calibrated", [0, max_expected * 1.08], [0, max_expected * 1.08], "",
                      {"color": QUIET, "width": 1.2, "dash": "dot"}, hoverinfo="skip")
     note = {"x": 1, "y": 0, "xref": "paper", "yref": "paper", "text": "dotted: perfectly calibrated",
             "showarrow": False, "xanchor": "right", "yanchor": "bottom", "font": {"color": QUIET, "size": 11}}
@@ -169,13 +168,13 @@ def calibration_figure(rounds: Rounds) -> Figure:
     points["error_y"]["width"] = 0  # the ends of an interval of no length would cross out its point
     return figure(
         [diagonal, {**points, "mode": "markers"}],
-        f"Calibration: {rounds.label} {verdict(known.excess if known else None)}.", showlegend=False,
+        f"Calibration: {rounds.label} {verdict(result.excess if result else None)}.", showlegend=False,
         annotations=[note], xaxis=axis("expected tokens, 1 + Σq", rangemode="tozero"),
         yaxis=axis("realised tokens per round", rangemode="tozero"))
 
 
 def verdict(excess: float | None) -> str:
-    """Return what the ratio of expected to accepted draft tokens shows about a drafter."""
+    """Judge a drafter by its ratio of expected to accepted draft tokens."""
     if excess is None:
         return "had nothing accepted"
     kind = "over-confident" if excess > 1.1 else "under-confident" if excess < 1 / 1.1 else "well calibrated"

@@ -30,8 +30,7 @@ class ServerSpeed(TypedDict):
 
 
 def counters_view(history: CounterHistory) -> CountersView:
-    """Return a server's counters now and before; no traffic before the second look, no places if it does not count
-    them."""
+    """Return a server's counters over time. Traffic needs two samples."""
     samples, server = history.sample(), history.server
     counts, shares, spans = samples[-1], by_depth(samples), traffic(samples)
     running = "" if counts.running is None else f" {counts.running:.0f} requests run now."
@@ -78,7 +77,7 @@ def measure_concurrency(server: Server, prompts: Sequence[str], job: Job) -> Ser
 
 def _on_two_axes(summary: str, below: Part, x: Sequence[object],
                  *curves: tuple[str, Sequence[float | None], str]) -> Figure:
-    """Return a figure of two curves, each with its name, values and tooltip: the second has its axis on the right."""
+    """Draw two curves, each a name, values and tooltip; the second has its axis on the right."""
     (left, left_values, left_hover), (right, right_values, right_hover) = curves
     return figure(
         [curve(left, x, left_values, left_hover, {"color": INK, "width": 2}, mode="lines+markers"),

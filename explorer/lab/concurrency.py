@@ -46,19 +46,19 @@ class ConcurrencyView(TypedDict):
     heat: Figure | None
 
 
-def concurrency_view(summary: Summary, asked: Sequence[Setting] = (), *, line: str = "",
+def concurrency_view(summary: Summary, planned: Sequence[Setting] = (), *, line: str = "",
                      concurrency: int = 1) -> ConcurrencyView:
-    """Return the view of the curve with that name, else of the one with the largest total. The settings ``asked`` for
-    have their place from the start. ``concurrency`` is the number of requests that is looked at."""
-    curves = {setting.line: setting.curve for setting in asked if setting.drafts}
+    """Return the view of the curve ``line``, else of the one with the largest total. ``planned`` settings get a
+    cell before they are measured; the row of ``concurrency`` is marked."""
+    curves = {setting.line: setting.curve for setting in planned if setting.drafts}
     totals = {name: max((row.total.median for row in summary.rows if row.setting.curve == curve), default=0.0)
               for name, curve in curves.items()}
     line = line if line in curves else max(totals, key=totals.__getitem__, default="")
     if not line:
         return {"lines": [], "line": "", "words": [], "columns": [], "rows": [], "heat": None}
-    shown = {curves[line], curves[line].baseline}
-    cells = {row.setting: row for row in summary.rows if row.setting.curve in shown}
-    settings = [setting for setting in (*asked, *cells) if setting.curve in shown]
+    drawn = {curves[line], curves[line].baseline}
+    cells = {row.setting: row for row in summary.rows if row.setting.curve in drawn}
+    settings = [setting for setting in (*planned, *cells) if setting.curve in drawn]
     columns = sorted({setting.alone for setting in settings},
                      key=lambda column: (column.drafts, column.pace != FIXED, column.budget))
     grid = {count: [cells.get(replace(column, concurrency=count)) for column in columns]
@@ -75,28 +75,27 @@ def concurrency_view(summary: Summary, asked: Sequence[Setting] = (), *, line: s
 
 
 def best_of(row: Sequence[Row | None]) -> Row | None:
-    """Return the cell with the largest total; None if there is none, or if its or the whole row's speed-up is
-    withheld."""
+    """Return the cell with the largest total; None if its speed-up or the whole row's is withheld."""
     best = max((cell for cell in row if cell), key=lambda cell: cell.total.median, default=None)
     return best if best and not best.withheld and not withheld_reason(row) else None
 
 
 def withheld_reason(row: Sequence[Row | None]) -> str:
-    """Return why no speed-up of the row is reported; empty if one is."""
+    """Return why the row reports no speed-up; "" if it does."""
     reasons = [cell.withheld for cell in row if cell and cell.setting.drafts]
     return reasons[0] if reasons and all(reasons) else ""
 
 
 def _table_cell(row: Row, best: bool) -> Cell:
-    same = row.same_text == row.compared
+    all_equal = row.same_text == row.compared
     return {"text": f"{row.total.median:,.0f}", "best": best, "withheld": row.withheld,
             "more": f"{range_text(row.total, 0)}; {row.tokens_per_second.median:,.0f} each",
-            "differs": "" if same else f"{row.same_text} of {row.compared} texts the same"}
+            "differs": "" if all_equal else f"{row.same_text} of {row.compared} texts the same"}
 
 
 def heat_figure(line: str, columns: Sequence[str], grid: Grid, concurrency: int) -> Figure:
-    """Return a cell for each budget and number of requests: its colour and its label are the total tokens/s, a frame
-    marks the best of each number, and ▸ the number that is looked at. What is withheld has no colour."""
+    """Plot the total tokens/s by budget and number of requests. A frame marks the best of each number, ▸ the marked
+    one; withheld cells have no colour."""
     cells = [(x, y, cell) for y, row in enumerate(grid.values()) for x, cell in enumerate(row) if cell]
     bests = [best for row in grid.values() if (best := best_of(row))]
     totals = [[cell.total.median if cell and not (cell.withheld or withheld_reason(row)) else None for cell in row]
@@ -110,10 +109,10 @@ def heat_figure(line: str, columns: Sequence[str], grid: Grid, concurrency: int)
               "hovertemplate": "%{customdata[0]}<extra></extra>"}
     frames = [{"type": "rect", "x0": x - INSET, "x1": x + INSET, "y0": y - INSET, "y1": y + INSET,
                "line": {"color": ACCENT, "width": 2.5}} for x, y, cell in cells if cell in bests]
-    named = [f"{label_of(best.setting)} ({best.total.median:,.0f} tokens per second)" for best in bests]
+    best_labels = [f"{label_of(best.setting)} ({best.total.median:,.0f} tokens per second)" for best in bests]
     return figure(
         [heat, labels], f"Total tokens per second of {line} over node budget and requests at once. The best: "
-        f"{'; '.join(named) or 'not said'}. The table has every cell.", showlegend=False, shapes=frames,
+        f"{'; '.join(best_labels) or 'not said'}. The table has every cell.", showlegend=False, shapes=frames,
         xaxis=axis("node budget", tickvals=list(range(len(columns))), ticktext=list(columns), showgrid=False,
                    range=[-HALF, len(columns) - HALF]),
         yaxis=axis("requests at once", tickvals=list(range(len(grid))), showgrid=False, range=[-HALF, len(grid) - HALF],

@@ -88,7 +88,7 @@ class CurvesFigure(Figure):
 
 def curves_figure(swept: Sequence[CurvePoint], predicted: Sequence[CurvePoint], best: CurvePoint | None,
                   concurrency: int = 1) -> CurvesFigure:
-    """Return the figure, its tokens per second those of ``concurrency`` requests."""
+    """Draw the figure; its tokens per second are those of ``concurrency`` requests."""
     points = [*swept, *predicted]
     budgets = sorted({point.setting.budget for point in points if point.setting.pace == FIXED})
     zero = min((budget for budget in budgets if budget), default=2) / 2
@@ -127,7 +127,7 @@ def curves_figure(swept: Sequence[CurvePoint], predicted: Sequence[CurvePoint], 
 
 
 def _lines(points: Iterable[CurvePoint]) -> list[list[CurvePoint]]:
-    """Return the points of each curve in the order of their budgets; one that is a line across stands alone."""
+    """Group points by curve, in the order of budgets; an ``auto`` point is a curve of its own."""
     def line(point: CurvePoint) -> tuple[str, str]:
         return point.setting.line, label_of(point.setting) if point.setting.pace != FIXED else ""
     ordered = sorted(points, key=lambda point: (*line(point), point.setting.budget))
@@ -135,16 +135,16 @@ def _lines(points: Iterable[CurvePoint]) -> list[list[CurvePoint]]:
 
 
 def _traces(points: list[CurvePoint], place: Callable[[CurvePoint], float], across: list[float]) -> list[Part]:
-    """Return a curve in both plots: a method against its budgets; plain decoding with a line across, since no budget
-    changes it; ``auto`` with a thin one."""
+    """Draw a curve in both plots. Plain decoding is a horizontal line, since no budget changes it, ``auto`` a thin
+    one."""
     traces, first = [], points[0]
     paced = first.setting.pace != FIXED
     for plot in PLOTS:
-        said = [point for point in points if getattr(point, plot) is not None]
-        if not said:
+        drawn = [point for point in points if getattr(point, plot) is not None]
+        if not drawn:
             continue
-        bars = error_bars([getattr(point, plot) for point in said], style_of(first.setting.method).color)
-        traces.append(_trace(plot, said, list(map(place, said)), **({} if first.predicted else {"error_y": bars})))
+        bars = error_bars([getattr(point, plot) for point in drawn], style_of(first.setting.method).color)
+        traces.append(_trace(plot, drawn, list(map(place, drawn)), **({} if first.predicted else {"error_y": bars})))
         if paced or not first.setting.drafts:
             line = _trace(plot, [first, first], across, mode="lines", opacity=FAINT if paced else 1)
             line["line"]["width"] *= THIN if paced else 1
@@ -154,18 +154,18 @@ def _traces(points: list[CurvePoint], place: Callable[[CurvePoint], float], acro
 
 def _trace(plot: str, points: Sequence[CurvePoint], x: Sequence[float], **more: Any) -> Part:
     first = points[0]
-    seen, predicted = style_of(first.setting.method), first.predicted
-    line = {"color": seen.color, "dash": "dot" if predicted else seen.dash, "width": 1.4 if predicted else 2.6}
+    look, predicted = style_of(first.setting.method), first.predicted
+    line = {"color": look.color, "dash": "dot" if predicted else look.dash, "width": 1.4 if predicted else 2.6}
     return curve(
         first.setting.line, x, [getattr(point, plot).median for point in points], "%{customdata[2]}", line,
-        marker={"symbol": seen.symbol, "size": MARKER, "color": seen.color}, legendgroup=first.setting.line,
+        marker={"symbol": look.symbol, "size": MARKER, "color": look.color}, legendgroup=first.setting.line,
         meta="predicted" if predicted else "swept", customdata=[
             [point.setting.budget, point.setting.method, point.words(plot), point.setting.pace] for point in points],
         **{"mode": "lines" if predicted else "lines+markers", **PLOTS[plot], **more})
 
 
 def _running(plot: str) -> Part:
-    """Filled in by the browser: the setting that runs, or that the controls name."""
+    """Return the empty trace in which the browser marks the setting that runs or that the bar names."""
     return curve("running now", (), (), "this run: %{y:.4~g}", {}, mode="markers", meta=f"running.{plot}",
                  showlegend=False, marker={"symbol": "circle-open", "size": 13, "color": INK, "line": {"width": 2}},
                  **PLOTS[plot])
@@ -189,7 +189,7 @@ class CurvesView(TypedDict):
 
 
 def curves_view(summary: Summary, predicted: Sequence[CurvePoint] = ()) -> CurvesView:
-    """Return the curves of a sweep and of one line of a what-if. What is withheld is drawn without its speed."""
+    """Return the curves of a sweep and of one line of a what-if. Withheld speeds are not drawn."""
     swept = [CurvePoint(row.setting, row.tau, None if row.withheld else row.total) for row in summary.rows]
     best = next((point for point in swept if summary.best and point.setting == summary.best.setting), None)
     return {"figure": curves_figure(swept, predicted, best, summary.counts[0] if summary.counts else 1),

@@ -58,7 +58,7 @@ class PromptSets:
         return self._all[name][1]
 
     def origin(self, name: str) -> str:
-        """Return the source of its prompts that a sweep records: the set's name, or that of the uploaded file."""
+        """Return what a sweep records as the source of its prompts: the set's name, or that of the uploaded file."""
         return self._uploaded[name][0] if name in self._uploaded else name
 
     def view(self) -> list[PromptSet]:
@@ -110,14 +110,14 @@ DEFAULT_FORM: SweepForm = {
     "max_tokens": 128}
 
 
-def option(form: Mapping[str, Any], name: str, usual: Any = None) -> Any:
-    """Return a field that is an option of a run, within the page's limits."""
-    return check_option(name, form.get(name, usual), page=True)
+def option(form: Mapping[str, Any], name: str, default: Any = None) -> Any:
+    """Read and check a field that is an option of a run."""
+    return check_option(name, form.get(name, default), page=True)
 
 
-def items(form: Mapping[str, Any], name: str, usual: Sequence[Any] | None = None) -> list[Any]:
-    """Return a field that is a list; what may stand in it, ``settings`` checks."""
-    value = form.get(name, usual)
+def items(form: Mapping[str, Any], name: str, default: Sequence[Any] | None = None) -> list[Any]:
+    """Read a field that is a list; ``settings`` checks its items."""
+    value = form.get(name, default)
     if not isinstance(value, list | tuple):
         raise RequestError(f"The {name} are {str(value)[:40]!r}; they have to be a list.")
     if len(value) > MAX_ITEMS:
@@ -132,16 +132,16 @@ def check_drafting(methods: Sequence[str]) -> None:
 
 
 def sweep_plan_from(form: Mapping[str, Any], sets: PromptSets, instruments: Instruments) -> SweepPlan:
-    """Return the checked plan of a sweep; RequestError says which field of ``SweepForm`` is wrong, what was seen and
-    what is allowed."""
+    """Check a ``SweepForm`` and make its plan; RequestError names the wrong field."""
     methods, laboratory = list(map(str, items(form, "methods"))), instruments.laboratory
     check_drafting(methods)
     name = str(form.get("set") or "all")
-    chosen = settings(methods, items(form, "budgets"), option(form, "split", "total"),
-                      sampling=Sampling(option(form, "temperature")), concurrency=items(form, "concurrency", [1]))
+    chosen_settings = settings(
+        methods, items(form, "budgets"), option(form, "split", "total"),
+        sampling=Sampling(option(form, "temperature")), concurrency=items(form, "concurrency", [1]))
     count = check_int("How many prompts", form.get("prompts"), 1, MAX_PROMPTS)
     plan = SweepPlan(
-        prompts=sets.named(name)[:count], settings=chosen,
+        prompts=sets.named(name)[:count], settings=chosen_settings,
         repeats=check_int("Repeats", form.get("repeats"), 1, MAX_SWEEP_REPEATS), max_tokens=option(form, "max_tokens"),
         rig=instruments.opened_as, dtype=laboratory.conditions.dtype, prompt_set=sets.origin(name))
     if len(plan) > MAX_RUNS:
@@ -152,8 +152,7 @@ def sweep_plan_from(form: Mapping[str, Any], sets: PromptSets, instruments: Inst
 
 
 def race_plan_from(form: Mapping[str, Any], instruments: Instruments) -> SweepPlan:
-    """Return the checked plan of a race, the tracks of a method next to each other; RequestError says which field is
-    wrong.
+    """Check the form of a race and make its plan, the tracks of a method next to each other.
 
     The fields are ``prompt`` and the ``turns`` before it, the ``methods`` with a track at the node ``budget`` and those
     with one at ``auto``, ``split``, ``temperature``, ``repeats``, ``max_tokens``.

@@ -192,8 +192,8 @@ class Lab:
         """Return curves, table and the cost of a pass for {"sweep", "concurrency", "category", "what_if": a run's id,
         "line": which of its curves}. Predictions hold for one request on the loaded rig, and are left out for another
         rig's sweep."""
-        shown, run, requested = self.sweeps.view(query.get("sweep")), query.get("what_if"), query.get("concurrency")
-        stored, measured, summary = shown.stored, shown.measured, shown.summary
+        view, run, requested = self.sweeps.view(query.get("sweep")), query.get("what_if"), query.get("concurrency")
+        stored, measured, summary = view.stored, view.measured, view.summary
         categories = stored.plan.categories if stored else []
         category = str(query.get("category")) if query.get("category") in categories else ""
         counts = summary.counts
@@ -205,37 +205,37 @@ class Lab:
             kinds = {name: row_view(best, fastest=True) for name, of_kind in summaries.items()
                      if (best := of_kind.at(concurrency).best)}
             measured, summary = groups.get(category, measured), summaries.get(category, summary)
-        summary, can_predict = summary.at(concurrency), concurrency == 1 and not shown.other_rig
+        summary, can_predict = summary.at(concurrency), concurrency == 1 and not view.other_rig
         forecast = self.forecast(run)
         plain = next((row.total.median for row in summary.rows if row.setting == row.setting.baseline), 0.0)
         withheld = str(self._speed_of(str(run)).get("withheld", "")) if forecast else ""
         predicted, points = prediction.predicted_curves(forecast, str(query.get("line")), plain, withheld)
-        cost = forecast.cost if forecast and can_predict and not shown.recorded else None
+        cost = forecast.cost if forecast and can_predict and not view.recorded else None
         return {"curves": {**curves_view(summary, points if can_predict else []), "predicted": predicted},
                 "cost": prediction.cost_view(forecast, predicted["line"]),
                 "table": table_view(summary, modelled_break_evens(measured, cost)) if stored else None,
                 "counts": list(counts), "concurrency": concurrency,
                 "categories": categories, "category": category, "kinds": kinds,
                 "command": run_command(stored.plan, summary.best.setting) if stored and summary.best else "",
-                "seconds_per_run": None if shown.other_rig or shown.recorded else seconds_per_run(shown.measured)}
+                "seconds_per_run": None if view.other_rig or view.recorded else seconds_per_run(view.measured)}
 
     def concurrency(self, query: Mapping[str, Any]) -> LabConcurrency:
         """Return the figures of concurrent requests for {"sweep", "concurrency", "line": a method}. If the shipped
         sweep is of single requests, "recorded" names the one shown instead."""
-        shown, concurrency = self.sweeps.view(query.get("sweep"), concurrent=True), query.get("concurrency")
-        view = concurrency_view(
-            shown.summary, shown.stored.plan.settings if shown.stored else (), line=str(query.get("line")),
+        view, concurrency = self.sweeps.view(query.get("sweep"), concurrent=True), query.get("concurrency")
+        figures = concurrency_view(
+            view.summary, view.stored.plan.settings if view.stored else (), line=str(query.get("line")),
             concurrency=concurrency if isinstance(concurrency, int) else 1)
-        return {**view, "recorded": shown.recorded, "asked": shown.asked}
+        return {**figures, "recorded": view.recorded, "asked": view.asked}
 
     def acceptance(self, query: Mapping[str, Any]) -> AcceptanceView:
         """Return figures of the rounds of {"run"}, or of {"sweep", "nodes", "line": a curve}."""
         if "run" in query:
             return run_view(self._trace_of(str(query["run"])))
-        shown = self.sweeps.view(query.get("sweep"))
-        if shown.stored is None:
+        view = self.sweeps.view(query.get("sweep"))
+        if view.stored is None:
             raise RequestError(NOTHING)
-        return acceptance_view(rounds_at(shown.measured, str(query.get("nodes")), str(query.get("line"))))
+        return acceptance_view(rounds_at(view.measured, str(query.get("nodes")), str(query.get("line"))))
 
     def predict_on_machine(self, query: Mapping[str, Any]) -> prediction.ElsewhereView:
         """Predict {"run"} on another machine, {"model", "device"}; return figures and flags to paste."""

@@ -43,12 +43,9 @@ class PredictedLines(TypedDict):
 
 def predicted_curves(what_if: WhatIf | None, line: str, plain: float = 0.0,
                      withheld: str = "") -> tuple[PredictedLines, list[CurvePoint]]:
-    """Return the curves that a what-if predicts, with the points of ``line``, or else of the curve that is predicted to
-    be fastest. Nothing without a what-if that has a cost.
-
-    Speeds are predicted as multiples of ``plain``, plain decoding's tokens/s in the figure, if it has any. ``withheld``
-    is why no speed-up is said of the run, and so none is predicted from it.
-    """
+    """Return a what-if's curves, with the points of ``line``, or else of the fastest one; none without a what-if.
+    ``plain``: plain decoding's tokens/s in the figure, to which speeds are scaled, or 0. ``withheld``: why the run has
+    no speed-up; then none is predicted from it."""
     if what_if is None:
         return {"lines": [], "line": "", "withheld": ""}, []
     withheld = withheld or what_if.withheld
@@ -67,12 +64,12 @@ def predicted_curves(what_if: WhatIf | None, line: str, plain: float = 0.0,
                 setting, estimate([forecast.tau]), None if withheld else estimate([speed]), True))
     fastest = {name: max((point.speed.median for point in points if point.speed), default=0.0)
                for name, points in lines.items()}
-    shown = line if line in lines else max(fastest, key=fastest.__getitem__, default="")
-    return {"lines": list(lines), "line": shown, "withheld": withheld}, lines[shown]
+    selected = line if line in lines else max(fastest, key=fastest.__getitem__, default="")
+    return {"lines": list(lines), "line": selected, "withheld": withheld}, lines[selected]
 
 
 def _work(forecast: Forecast) -> Forecast:
-    """Return what identifies the work of a forecast, apart from how it was asked for and how long it took."""
+    """Return the forecast without its budget and times, so that equal work compares equal."""
     return replace(forecast, setting=replace(forecast.setting, budget=0), build_ms=0.0, predicted_ms=0.0)
 
 
@@ -89,8 +86,7 @@ class CostView(TypedDict):
 
 
 def cost_view(what_if: WhatIf | None, line: str) -> CostView | None:
-    """Return the cost that a what-if rests on, and the gain of a node of the curve with that name; None without a
-    cost."""
+    """Return figures of a what-if's measured cost and of a node's gain on the curve ``line``; None without a cost."""
     if what_if is None or what_if.cost is None:
         return None
     costs = what_if.cost
@@ -105,9 +101,9 @@ def cost_figure(costs: CostCurve, best: int = 0) -> Figure:
     """Plot milliseconds against rows, both logarithmic: a pass with its 80 % interval, a draft, and a round without a
     drafter. The view ends at a multiple of ``best``, the predicted fastest budget; zooming out shows the rest."""
     rows = list(costs.rows)
-    most = next((size for size in rows if size >= max(MIN_ROWS, 4 * (best + 1))), rows[-1])
-    seen = np.asarray(rows) <= most
-    shown = np.concatenate([np.asarray(line)[seen] for line in (
+    max_rows = next((size for size in rows if size >= max(MIN_ROWS, 4 * (best + 1))), rows[-1])
+    visible = np.asarray(rows) <= max_rows
+    visible_ms = np.concatenate([np.asarray(line)[visible] for line in (
         costs.verify_low_ms, costs.verify_high_ms, costs.draft_ms)])
     band = {"type": "scatter", "x": [*rows, *reversed(rows)],
             "y": [*costs.verify_high_ms, *reversed(costs.verify_low_ms)], "fill": "toself", "mode": "none",
@@ -122,25 +118,25 @@ def cost_figure(costs: CostCurve, best: int = 0) -> Figure:
                "plain decoding: %{y:.2f} ms a token", {"color": "var(--method-plain)", "width": 1.4, "dash": "dot"})],
         f"A pass over one row takes {costs.verify_ms[0]:.2f} milliseconds, over {rows[-1]} rows "
         f"{costs.verify_ms[-1]:.2f}.",
-        xaxis=log_axis("rows of the pass", 0.9, 1.1 * most),
-        yaxis=log_axis("milliseconds", 0.8 * min([*shown[shown > 0], costs.plain_ms]),
-                       1.2 * max([*shown, costs.plain_ms])))
+        xaxis=log_axis("rows of the pass", 0.9, 1.1 * max_rows),
+        yaxis=log_axis("milliseconds", 0.8 * min([*visible_ms[visible_ms > 0], costs.plain_ms]),
+                       1.2 * max([*visible_ms, costs.plain_ms])))
 
 
 def gain_figure(what_if: WhatIf, gain: Gain) -> Figure:
-    """Tokens that the n-th node adds to a round, against what its row costs, in tokens of the best rate.
+    """Plot the tokens that the n-th node adds to a round against the cost of its row, in tokens of the best rate.
 
     A node pays while its gain lies above its cost. The cost of the n-th row is its milliseconds times the tokens
     per millisecond of the best budget: Dinkelbach's price of a ratio, so that the lines cross at the best budget.
     If the cost curve is not to be trusted, the gains stand alone.
     """
-    expected, realised, seen = np.asarray(gain.expected), np.asarray(gain.realised), style_of(gain.setting.method)
+    expected, realised, look = np.asarray(gain.expected), np.asarray(gain.realised), style_of(gain.setting.method)
     nodes = np.arange(1.0, len(expected) + 1)
     traces = [
         _gain_curve(nodes, expected, "the drafter's belief, q", {"color": "var(--drafter1)", "width": 1.6,
                                                                 "dash": "dash"}),
-        _gain_curve(*binned(realised), "how often it was kept", {"color": seen.color, "width": 2.2},
-                    mode="lines+markers", marker={"symbol": seen.symbol, "size": 7})]
+        _gain_curve(*binned(realised), "how often it was kept", {"color": look.color, "width": 2.2},
+                    mode="lines+markers", marker={"symbol": look.symbol, "size": 7})]
     axes = {"xaxis": log_axis("n-th best drafted node", 0.9, 1.1 * max(2, len(nodes))),
             "yaxis": axis("tokens per round", type="log", range=[float(np.log10(MIN_GAIN)), 0.1],
                           exponentformat="none", dtick=1)}
@@ -161,7 +157,7 @@ def gain_figure(what_if: WhatIf, gain: Gain) -> Figure:
 
 
 def node_costs(what_if: WhatIf, gain: Gain, gains: Reals) -> tuple[Reals, int]:
-    """Return what each row costs, in tokens (n,), and the number of nodes with the most tokens per millisecond."""
+    """Return each row's cost in tokens (n,), and the number of nodes with the most tokens per millisecond."""
     assert what_if.cost is not None
     drafters, nodes = METHODS[gain.setting.method].drafter_count, len(gains)
     builds = [forecast.build_ms for forecast in what_if.forecasts_for(gain.setting.curve)]
@@ -172,7 +168,7 @@ def node_costs(what_if: WhatIf, gain: Gain, gains: Reals) -> tuple[Reals, int]:
 
 
 def binned(values: Reals) -> tuple[Reals, Reals]:
-    """Means of the single nodes' values over half octaves: centres and means."""
+    """Average values over half octaves of nodes; return centres and means."""
     edges = np.unique(np.round(2 ** np.arange(0, np.log2(len(values) + 1), 0.5)).astype(int))
     edges = edges[edges <= len(values)]
     ends = np.append(edges[1:] - 1, len(values))
@@ -180,7 +176,7 @@ def binned(values: Reals) -> tuple[Reals, Reals]:
 
 
 def _gain_curve(nodes: Reals, values: Reals, name: str, line: Part, **more: Any) -> Part:
-    """Return a curve over nodes. What is 0, which a logarithmic axis cannot show, lies at the foot of the axis."""
+    """Draw a curve over nodes. Zeros lie at the foot of the logarithmic axis."""
     return curve(name, nodes.tolist(), np.maximum(values, MIN_GAIN).tolist(),
                  f"node %{{x:.0f}}, {name}: %{{customdata[0]:.3~g}} tokens", line,
                  customdata=[[value] for value in values.tolist()], **more)
@@ -204,8 +200,8 @@ class ElsewhereView(TypedDict):
 
 
 def elsewhere_view(trace: Trace, cost: CostCurve | None, model: str, device: str) -> ElsewhereView:
-    """Return a run on another machine. ``cost`` is what rounds cost on the rig that answers. If it was not measured, or
-    no best may be read from it, the flags rest on the other machine's."""
+    """Predict a run on another machine. ``cost`` is the loaded rig's; if it was not measured or is out of order, the
+    flags rest on the other machine's."""
     parts = anatomy([trace])
     model = model if model in models() else next(iter(models()))
     device = device if device in devices() else PUBLISHED_DEVICE
@@ -220,15 +216,15 @@ def elsewhere_view(trace: Trace, cost: CostCurve | None, model: str, device: str
 
 
 def elsewhere_figure(parts: Anatomy, curves: Mapping[str, CostCurve]) -> Figure | None:
-    """Return the run's trees on another machine: measured τ over the predicted cost of a round, by node budget."""
-    kept = {size: mean.value for size, mean in parts.first_nodes.items()}
-    if not kept or not curves:
+    """Plot the run's trees on another machine: measured τ over the predicted cost of a round, by node budget."""
+    accepted = {size: mean.value for size, mean in parts.first_nodes.items()}
+    if not accepted or not curves:
         return None
     traces = [curve(
-        f"{line}, predicted", list(kept),
-        [(1 + value) * costs.plain_ms / costs.round_ms(size + 1, size, 1) for size, value in kept.items()],
+        f"{line}, predicted", list(accepted),
+        [(1 + value) * costs.plain_ms / costs.round_ms(size + 1, size, 1) for size, value in accepted.items()],
         f"{line}, predicted: %{{x}} nodes, %{{y:.2f}}×", {"color": color, "dash": dash}, mode="lines+markers")
         for (line, costs), (color, dash) in zip(curves.items(), ((QUIET, "dot"), (ACCENT, "dash")), strict=True)]
     return figure(traces, f"Predicted speed-up of this run's trees by budget, as the {FLOOR} and as the {LOOP}.",
-                  xaxis=axis("drafted nodes", type="log", tickvals=list(kept)),
+                  xaxis=axis("drafted nodes", type="log", tickvals=list(accepted)),
                   yaxis=axis("× plain decoding, predicted", rangemode="tozero"))

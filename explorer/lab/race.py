@@ -51,7 +51,7 @@ def run(laboratory: Laboratory, plan: SweepPlan, job: Job) -> RaceView:
 
 
 def track_view(track: Track, pieces: Mapping[int, Piece]) -> TrackView:
-    """Return a track as the page shows it."""
+    """Return a track for the page."""
     seconds, end, words = track.seconds, "", ""
     if track.row and not track.row.withheld:
         end = seconds_text(track.tokens[-1], track.row.record.speed)

@@ -30,7 +30,7 @@ class RecordedSweep:
 
 
 def read_packed(path: Path, number: int = NUMBER) -> RecordedSweep:
-    """Return the one sweep of a packed results file."""
+    """Read the only sweep of a packed results file."""
     with TemporaryDirectory() as folder:
         plain = Path(folder) / "recorded.sqlite"
         plain.write_bytes(gzip.decompress(path.read_bytes()))

@@ -29,8 +29,8 @@ MAX_FAILURES = 20  # that are listed
 
 
 def saved(kind: str, shown: SweepView) -> Download:
-    """Return the measurement as ``html``, its settings as ``csv`` or its ``runs`` as CSV; RequestError for another
-    form, or if nothing is measured."""
+    """Export a sweep as ``html``, its settings as ``csv`` or its ``runs`` as CSV; RequestError if nothing is
+    measured."""
     if kind not in FORMS:
         raise RequestError(f"There is no report {kind[:20]!r}; choose one of {', '.join(FORMS)}.")
     if shown.stored is None or not shown.summary.rows:
@@ -47,7 +47,7 @@ def saved(kind: str, shown: SweepView) -> Download:
 
 
 def html_page(stored: StoredSweep, measured: Sequence[CellResult], summary: Summary, record: Mapping[str, Any]) -> str:
-    """Return the report as one file."""
+    """Make the report as one file."""
     tables = [table_view(summary.at(count)) for count in summary.counts]  # the first recommends
     versions = ", ".join(f"{name} {version}" for name, version in sorted(record["versions"].items()))
     facts = {"Rig": record["rig"], "Hardware": record["hardware"], "Precision": record["dtype"], "Versions": versions,

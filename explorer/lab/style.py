@@ -77,7 +77,7 @@ def style_of(method: str) -> Look:
 
 
 def figure(traces: Sequence[Part], summary: str, **layout: Any) -> Figure:
-    """Return a figure on the page's own ground."""
+    """Make a figure with the page's own fonts and background."""
     legend = layout.get("showlegend", True)
     base = {
         "paper_bgcolor": NO_COLOR, "plot_bgcolor": NO_COLOR, "autosize": True, "hovermode": "closest",
@@ -88,19 +88,19 @@ def figure(traces: Sequence[Part], summary: str, **layout: Any) -> Figure:
 
 
 def axis(title: str, **more: Any) -> Part:
-    """Return an axis with its title, quiet grid lines and no box."""
+    """Make an axis with a title and quiet grid lines."""
     return {"title": {"text": title, "font": {"size": 13, "color": QUIET}, "standoff": 6}, "gridcolor": LINE,
             "zeroline": False, "linecolor": LINE, "tickfont": {"color": QUIET, "size": 13}, "automargin": True, **more}
 
 
 def curve(name: str, x: Iterable[Any], y: Iterable[float | None], hover: str, line: Part, **more: Any) -> Part:
-    """Return a line, whose points' tooltips are made by the template ``hover``."""
+    """Draw a line whose tooltips follow the template ``hover``."""
     return {"type": "scatter", "mode": "lines", "name": name, "x": list(x), "y": list(y), "line": line,
             "hovertemplate": f"{hover}<extra></extra>", **more}
 
 
 def span(value: Interval) -> tuple[float, float, float]:
-    """Return a figure between the ends of its 95 % interval; with too few values for one, of what was seen."""
+    """Return low, middle and high of a figure: its 95 % interval, or the range if there are too few values."""
     if isinstance(value, Estimate):
         low, high = value.span
         return low, value.median, high
@@ -109,13 +109,13 @@ def span(value: Interval) -> tuple[float, float, float]:
 
 
 def range_text(value: Estimate, digits: int) -> str:
-    """Return the ends of its span in words."""
+    """Format the ends of the value's span."""
     low, high = value.span
     return f"{low:,.{digits}f} to {high:,.{digits}f}"
 
 
 def error_bars(values: Sequence[Interval], color: str) -> Part:
-    """Their spans as plotly draws them."""
+    """Return the values' spans as plotly draws them."""
     spans = list(map(span, values))
     return {"type": "data", "symmetric": False, "thickness": 1.1, "width": 3, "color": color,
             "array": [high - value for _, value, high in spans],
@@ -123,13 +123,13 @@ def error_bars(values: Sequence[Interval], color: str) -> Part:
 
 
 def heat_map(values: Sequence[Sequence[float | None]], **more: Any) -> Part:
-    """Cells coloured by their values, with gaps between them. Their numbers stand in them, so there is no scale."""
+    """Draw cells coloured by their values, without a scale, since their numbers are printed in them."""
     return {"type": "heatmap", "z": values, "zmin": 0, "hoverongaps": False, "showscale": False,
             "colorscale": [[0, "var(--heat-0)"], [0.5, "var(--heat-1)"], [1, "var(--heat-2)"]], **more}
 
 
 def log_axis(title: str, low: float, high: float, **more: Any) -> Part:
-    """Return a logarithmic axis from ``low`` to ``high``, both above 0, with ticks at 1, 2, 5, 10, 20, 50 and so on."""
+    """Make a logarithmic axis from ``low`` to ``high``, both above 0, with ticks at 1, 2, 5, 10, 20, 50 and so on."""
     decades = range(floor(log10(low)), ceil(log10(high)) + 1)
     ticks = [step * 10.0**decade for decade in decades for step in (1, 2, 5)]
     shown = [tick for tick in ticks if low <= tick <= high] or [low]

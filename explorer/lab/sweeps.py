@@ -203,8 +203,8 @@ class Sweeps:
 
     def list_sweeps(self) -> list[StoredSweep]:
         """Return the sweeps of the results file, the oldest first."""
-        begun = self.active is not None and all(stored.number != self.active for stored in self._listed)
-        if begun or monotonic() >= self._read_again:
+        started = self.active is not None and all(stored.number != self.active for stored in self._listed)
+        if started or monotonic() >= self._read_again:
             listed = []
             if self._path.is_file() and self._path.stat().st_size:  # a full disk leaves it empty
                 with Results(self._path) as results:
@@ -232,8 +232,8 @@ class Sweeps:
         if stored is None:
             return SweepView()
         if concurrent and is_recorded(stored.number) and _concurrency(stored) == 1:
-            others = [other.stored for other in self.recorded if _concurrency(other.stored) > 1]
-            stored = next((other for other in others if other.conditions.rig == stored.conditions.rig), stored)
+            candidates = [sweep.stored for sweep in self.recorded if _concurrency(sweep.stored) > 1]
+            stored = next((sweep for sweep in candidates if sweep.conditions.rig == stored.conditions.rig), stored)
         measured = self.results_of(stored.number)
         cells, summary = self._summaries.get(stored.number, (-1, Summary(())))
         if cells != len(measured):
@@ -278,10 +278,10 @@ class Sweeps:
     def _line(self, stored: StoredSweep) -> SweepLine:
         job = self._jobs.get(stored.number)
         done = job.done if job else stored.done
-        usual = "done" if done == len(stored.plan) else "stopped"
+        end_state = "done" if done == len(stored.plan) else "stopped"
         return {"number": stored.number, "rig": stored.conditions.rig, "other_rig": self.of_another_rig(stored),
                 "concurrency": _concurrency(stored), "started": stored.started, "done": done,
-                "total": len(stored.plan), "state": job.state if job else usual}
+                "total": len(stored.plan), "state": job.state if job else end_state}
 
 
 def _machine(stored: StoredSweep) -> tuple[str, str, str]:

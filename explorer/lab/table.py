@@ -56,8 +56,8 @@ class TableView(TypedDict):
 
 
 def table_view(summary: Summary, modelled: Mapping[Setting, float] = MappingProxyType({})) -> TableView:
-    """Return the table. If the speed-up of the best row is withheld, it is not marked as the fastest. ``modelled`` are
-    the break-evens by the cost of a pass."""
+    """Return the table. ``modelled``: break-evens by the cost of a pass. A best row is not marked as the fastest if its
+    speed-up is withheld."""
     best = summary.best
     near, _ = rivals(summary)
     return {"rows": [row_view(row, row is best, modelled.get(row.setting)) for row in _fastest_first(summary.rows)],
@@ -66,7 +66,7 @@ def table_view(summary: Summary, modelled: Mapping[Setting, float] = MappingProx
 
 
 def row_view(row: Row, fastest: bool = False, modelled: float | None = None) -> TableRow:
-    """Return a row as the page shows it; ``fastest``: it is marked as such, unless its speed-up is withheld."""
+    """Return a row for the page; ``fastest`` marks it, unless its speed-up is withheld."""
     setting = row.setting
     return {
         "method": setting.method, "budget": setting.budget, "nodes": setting.nodes, "split": setting.split,

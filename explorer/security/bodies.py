@@ -61,29 +61,29 @@ class Bodies:
 
     @asynccontextmanager
     async def read(self, scope: Scope, receive: Receive) -> AsyncIterator[Receive]:
-        """Yield the whole body, checked, as something to receive it from. Raises Refusal."""
+        """Read and check the body; yield a ``receive`` that hands it on. Raises Refusal."""
         path, headers = scope["path"], Headers(scope=scope)
-        most = _largest(path, headers)
-        large = _length(headers, most) > COMMON_BODY_BYTES
+        max_bytes = _largest(path, headers)
+        large = _length(headers, max_bytes) > COMMON_BODY_BYTES
         if large and self._large.locked():
             raise Refusal(503, "Other large requests are being read just now; send yours again in a minute.",
                           {"Retry-After": "20"})
-        async with AsyncExitStack() as held:
+        async with AsyncExitStack() as stack:
             if large:
-                await held.enter_async_context(self._large)
-            body = await _read_body(receive, most if large else min(most, COMMON_BODY_BYTES))
+                await stack.enter_async_context(self._large)
+            body = await _read_body(receive, max_bytes if large else min(max_bytes, COMMON_BODY_BYTES))
             if self._check and not is_login(path):
                 self._check(path, body)
-            waiting: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
+            unread: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
 
-            async def again() -> Message:
-                """Return the body in one message; after it whatever comes, which is the end of the connection. Who asks
-                for that has read the body, and may answer for minutes."""
-                if waiting:
-                    return waiting.pop()
-                await held.aclose()
+            async def receive_body() -> Message:
+                """Return the body in one message, then wait for the end of the connection. By then the app has read the
+                body, so other large ones may be read."""
+                if unread:
+                    return unread.pop()
+                await stack.aclose()
                 return await receive()
-            yield again
+            yield receive_body
 
 
 def is_login(path: str) -> bool:
@@ -92,7 +92,7 @@ def is_login(path: str) -> bool:
 
 
 def _largest(path: str, headers: Headers) -> int:
-    """Return the most bytes of a body of that kind."""
+    """Return the limit for a body of this kind; Refusal for a wrong content type."""
     kind = headers.get("content-type", "").split(";")[0].strip().lower()
     if is_login(path):
         if kind not in FORMS:
@@ -103,32 +103,33 @@ def _largest(path: str, headers: Headers) -> int:
     return MAX_SHORT_BYTES if path.rstrip("/") in SHORT else MAX_BYTES
 
 
-def _length(headers: Headers, most: int) -> int:
-    """Return the bytes that are announced; one sent in pieces may be as large as any."""
+def _length(headers: Headers, max_bytes: int) -> int:
+    """Return the announced length, else ``max_bytes``; Refusal if it is larger."""
     if "content-encoding" in headers:
         raise Refusal(415, "The request's body is packed; send it as it is.")
     text = headers.get("content-length")
-    length = most if text is None else int(text) if text.isascii() and text.isdigit() and len(text) < 16 else most + 1
-    if length > most:
-        raise _too_large(most)
-    return length
+    if text is None:
+        return max_bytes
+    if not (text.isascii() and text.isdigit() and len(text) < 16 and int(text) <= max_bytes):
+        raise _too_large(max_bytes)
+    return int(text)
 
 
-def _too_large(most: int) -> Refusal:
-    size = f"{most // 2**20} MiB" if most >= 2**20 else f"{most // 2**10} KiB"
+def _too_large(max_bytes: int) -> Refusal:
+    size = f"{max_bytes // 2**20} MiB" if max_bytes >= 2**20 else f"{max_bytes // 2**10} KiB"
     return Refusal(413, f"The request is larger than {size}, which is the most that is taken.")
 
 
-async def _read_body(receive: Receive, most: int) -> bytes:
-    body, going_on = bytearray(), True
+async def _read_body(receive: Receive, max_bytes: int) -> bytes:
+    body, more = bytearray(), True
     try:
         async with asyncio.timeout(BODY_TIMEOUT_SECONDS):
-            while going_on:
+            while more:
                 message = await receive()
                 body += message.get("body", b"")
-                if len(body) > most:
-                    raise _too_large(most)
-                going_on = message["type"] != "http.disconnect" and bool(message.get("more_body"))
+                if len(body) > max_bytes:
+                    raise _too_large(max_bytes)
+                more = message["type"] != "http.disconnect" and bool(message.get("more_body"))
     except TimeoutError as error:
         raise Refusal(408, f"The request's body did not arrive within {BODY_TIMEOUT_SECONDS:.0f} s.") from error
     if sum(map(body.count, (b",", b"[", b"{"))) > MAX_JSON_VALUES:
@@ -167,8 +168,8 @@ class Calls:
 
 
 def json_object(body: bytes) -> dict[str, Any]:
-    """Return the JSON object that a body is, in whole characters and finite numbers. Refuses one that names a session
-    which Gradio would remember however long its name is."""
+    """Parse a body as a JSON object of valid UTF-8 and finite numbers. Refuses a session name that is too long, since
+    Gradio would remember it."""
     try:
         value = json.loads(body, parse_int=_whole_number)
         json.dumps(value, ensure_ascii=False, allow_nan=False).encode()

@@ -199,9 +199,9 @@ def check_host(hosts: Hosts, headers: Headers) -> None:
     forwarded = [name.strip() for name in headers.get("x-forwarded-host", "").split(",") if hosts.proxies and name]
     unknown_hosts = [name for name in host + forwarded if not hosts.answers_to(name)]
     if len(host) != 1 or unknown_hosts:
-        seen = repr(unknown_hosts[0][:60]) if unknown_hosts else f"{len(host)} names at once"
-        raise Refusal(403, f"This Canopy does not answer to {seen}. It answers to {', '.join(sorted(hosts.names))}; "
-                           "whoever runs it can add a name with --allow-host.")
+        received = repr(unknown_hosts[0][:60]) if unknown_hosts else f"{len(host)} names at once"
+        raise Refusal(403, f"This Canopy does not answer to {received}. It answers to "
+                           f"{', '.join(sorted(hosts.names))}; whoever runs it can add a name with --allow-host.")
 
 
 def check_origin(hosts: Hosts, scope: Scope, headers: Headers) -> None:
