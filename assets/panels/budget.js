@@ -58,10 +58,6 @@ const drawnSpeed = ({ speed, printed }) => speed ?? Number(printed);
 /** @param {RunPoint} point @param {Plot["name"]} name */
 const valueOf = (point, name) => (name === "tau" ? point.tau : drawnSpeed(point));
 
-/** Words at the right of a point, or at the left if there is no room; under the curve that goes through it.
- *  @param {string} words @param {number} x @param {number} y @param {number} budget */
-const besidePoint = (words, x, y, budget) => (budget > 64 ? text("cp-budget-title is-end", words, x - 8, y + 14) : text("cp-budget-title", words, x + 8, y + 14));
-
 /** The budget with the highest measured, or else predicted, speed; null if there is neither.
  *  @param {BudgetForecast} forecast */
 export function fastestOf(forecast) {
@@ -125,9 +121,6 @@ export function wordsAt(forecast, chosen) {
   const from = measured ? "Measured for this prompt" : `Predicted from ${forecast.rounds} rounds and what a pass costs here`;
   return { short, more: `${from}: ${range}. ${measured ? "" : forecast.withheld}` };
 }
-
-/** @param {RunPoint} point @param {string} withheld */
-const measuredWords = (point, withheld) => ({ short: pointWords(point), more: `Measured in this run. ${withheld}` });
 
 /** @param {RunPoint} point */
 const pointWords = (point) => [`${counted(point.budget, "node")}: τ ${point.tau.toFixed(2)}`, speedText(point)].filter(Boolean).join(", ");
@@ -372,7 +365,8 @@ class BudgetPanel extends DrawnPanel {
     const upright = (/** @type {number[]} */ [from, to]) => `M${x.toFixed(1)},${y(from).toFixed(1)}V${y(to).toFixed(1)}`;
     if (name === "tau") marks.unshift(path("cp-budget-range", upright([low, high]), { style }));
     if (soFar.length) marks.unshift(path(`cp-budget-trail ${doubtful ? "is-doubtful" : ""}`, upright(soFar), { style }));
-    if (doubtful && doubt) marks.push(besidePoint(doubt, x, down, budget));
+    const [side, shift] = budget > 64 ? ["is-end", -8] : ["", 8];
+    if (doubtful) marks.push(text(`cp-budget-title ${side}`, doubt || "not compared", x + shift, down + 14)); // under the curve
     return marks;
   }
 
@@ -387,7 +381,7 @@ class BudgetPanel extends DrawnPanel {
     const { chosen, forecast, stage } = this;
     const error = stage.trial.error || forecast?.error;
     if (error) return { short: error, more: "" };
-    if (chosen === own.budget && stage.trial.budget === null) return measuredWords(own, stage.withheld);
+    if (chosen === own.budget && stage.trial.budget === null) return { short: pointWords(own), more: `Measured in this run. ${stage.withheld}` };
     const { short, more } = forecast ? wordsAt(forecast, chosen) : { short: "", more: "" };
     return { short, more: `${more} ${roundWords(stage)}` };
   }

@@ -346,7 +346,7 @@ define({
     { glyph: "▓", label: "probable", title: "The darker a cell, the more probable its token at that depth" },
     { glyph: "▭", label: "in the tree", title: "Outlined: the guesses that the tree uses; the outline shows where the node budget ran out" },
     { glyph: "╱", label: "transition", lattice: true, title: "Ink joins a guess with what may follow it; dark: in the tree. Point at a guess: bars show what follows it, marks what follows on average" },
-    { glyph: "✓", label: "accepted" }, { glyph: "μ", label: "confidence", title: "Mean path probability of the nodes that a drafter drafted" },
+    { glyph: "✓", label: "accepted" }, { glyph: "H", label: "entropy", title: "Entropy of a drafter's proposals at that depth, in nats, at least" }, { glyph: "μ", label: "confidence", title: "Mean path probability of the nodes that a drafter drafted" },
   ],
   create: (host, stage) => new MarginalsPanel(host, stage),
 });

@@ -237,6 +237,8 @@ define({
     { glyph: "◆", label: "bonus", color: "--target", title: "No child is that token: it ends the round as the target's own" },
     { glyph: "q", label: "drafter", title: "The drafter's probability of this token" },
     { glyph: "p", label: "target", title: "The target's probability of the same token" },
+    { glyph: "H", label: "entropy", title: "Entropy of the target's distribution, in nats" },
+    { glyph: "gap", label: "lead", title: "How far the target's most likely token leads the second, in nats" },
   ],
   create: (host, stage) => new VerifierPanel(host, stage),
 });

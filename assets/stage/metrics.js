@@ -15,7 +15,7 @@ import { counted, figuresOf, rateText } from "../shared/round.js";
 export function coveredBy({ following, live, current, rounds, figuresBeforeRepetition, speedup, speed, repetition }) {
   const last = current >= rounds.length - 1;
   if (!following || last) {
-    const [scope, extent] = repetition ? ["before it repeats", `${repetition.round} before it repeats`] : ["", last || live ? "" : "the whole run"];
+    const [scope, extent] = repetition ? ["before it repeats", `${repetition.round} before it repeats`] : ["", last || live ? "" : "in all"];
     return { run: figuresBeforeRepetition, speedup, speed, rounds: String(rounds.length), scope, extent };
   }
   const run = figuresOf(rounds.slice(0, current + 1));
