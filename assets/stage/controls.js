@@ -223,7 +223,7 @@ export function nextSetting(stage, rigs) {
     const fastest = usual?.method === method && usual.budget === budget;
     if (!box.isConnected) document.getElementById("canopy-ask")?.append(box); // once: what is put in again is read out again
     box.hidden = busy || !["", "card"].includes(scene) || !header || !METHODS[method] || next === settingOf(header) || Boolean(rigs.state?.coming);
-    write(box, `Run uses ${next}${fastest ? ", the fastest measured" : ""}; shown here: ${header && settingOf(header)}`);
+    write(box, `Run uses ${next}${fastest ? ", the fastest measured" : ""}`);
   };
   stage.on("options state run rigs scene", draw);
 }

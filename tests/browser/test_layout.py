@@ -202,7 +202,7 @@ def test_a_phone_has_what_one_came_for_first_and_the_rest_one_tap_away(onlooker:
     assert not steps.first.is_visible()
     page.mouse.wheel(0, 2000)
     page.wait_for_function("window.scrollY > 400")
-    head = page.locator("[data-panel=verifier] .cs-caption").bounding_box()
+    head = page.locator("[data-panel=verifier] .cs-frame-title").bounding_box()
     page.mouse.click(head["x"] + 20, head["y"] + 8)
     assert steps.first.is_visible() and page.locator(".cs-timeline").bounding_box()["y"] < PHONE[1]
     page.keyboard.press("Escape")
