@@ -14,7 +14,7 @@ export function fasterSetting({ speedup, comparison }) {
   const better = (comparison.others || []).filter((other) => other.ratio > speedup.ratio && !decodedPlainly(other));
   const named = (/** @type {typeof better[0]} */ { pace, budget, dtype }) => (
     dtype ? `${dtype} (start with --dtype ${dtype})` : pace === "auto" ? `auto up to ${budget} nodes` : counted(budget, "node"));
-  const title = better.length ? `Measured just now on this prompt, in turns with plain decoding: ${better.map((other) => `${named(other)} ${other.times}`).join("; ")}.`
+  const title = better.length ? `Measured just now on this prompt, interleaved with plain decoding: ${better.map((other) => `${named(other)} ${other.times}`).join("; ")}.`
     : "No other setting that was tried was faster.";
   const usable = better.find(({ dtype, ratio }) => !dtype && ratio > 1);
   if (!usable) return { title, label: "Use plain decoding", setting: { method: "autoregressive", budget: 0, pace: "fixed" } };
