@@ -108,8 +108,9 @@ def test_after_a_shared_round_no_round_is_compared_with_those_before() -> None:
 
 ROWS = (1, 2, 3, 5, 9, 13, 17, 25, 33, 49, 65, 97, 129, 193, 257)
 PASSES = tuple(7.0 + 0.25 * (size - 1) for size in ROWS)
-LONE = replace(UNMEASURED, rows=ROWS, verify_ms=PASSES, verify_low_ms=PASSES, verify_high_ms=PASSES,
-               draft_ms=(5.5,) * len(ROWS), overhead_ms=0.2, plain_ms=7.2)
+SINGLE_RUN_CURVE = replace(
+    UNMEASURED, rows=ROWS, verify_ms=PASSES, verify_low_ms=PASSES, verify_high_ms=PASSES, draft_ms=(5.5,) * len(ROWS),
+    overhead_ms=0.2, plain_ms=7.2)
 EASY, MIDDLE, HARD, HOPELESS = 0.95, 0.8, 0.5, 0.1  # chance of each node after its parent's
 
 
@@ -122,7 +123,7 @@ class Simulated(FairShare):
         self.tokens, self.drafted = 0, False
         self.sizes: list[int] = []
 
-    def built(self) -> DraftTree:
+    def build_tree(self) -> DraftTree:
         drafting, budget = self.policy.plan(1, 64)
         self.drafted = bool(drafting)
         return chain_tree(*(self.chance,) * min(15, budget if drafting else 0))
@@ -136,7 +137,7 @@ class Simulated(FairShare):
         self.sizes.append(len(tree) - 1)
 
 
-class World:
+class Simulation:
     """Rounds that take what the lone curve says, and grow with the requests in them by these powers."""
 
     def __init__(self, runs: Sequence[Simulated], powers: tuple[float, float]) -> None:
@@ -146,12 +147,12 @@ class World:
     def round(self) -> None:
         inside = pick_batch(self.runs, self.cost)
         policies = [run.policy for run in inside]
-        trees = cut_trees(policies, [run.built() for run in inside])
+        trees = cut_trees(policies, [run.build_tree() for run in inside])
         rows, drafting, requests = sum(map(len, trees)), sum(run.drafted for run in inside), len(inside)
         pass_power, draft_power = self.powers
-        seconds = {"draft": drafting**draft_power * LONE.draft_at(24) / 1e3 if drafting else 0.0,
-                   "verify": requests**pass_power * LONE.verify_at(rows) / 1e3,
-                   "keep": requests * LONE.overhead_ms / 1e3}
+        seconds = {"draft": drafting**draft_power * SINGLE_RUN_CURVE.draft_at(24) / 1e3 if drafting else 0.0,
+                   "verify": requests**pass_power * SINGLE_RUN_CURVE.verify_at(rows) / 1e3,
+                   "keep": requests * SINGLE_RUN_CURVE.overhead_ms / 1e3}
         for run, tree in zip(inside, trees, strict=True):
             run.accept(tree, self.draws)
         for policy in policies:
@@ -169,7 +170,7 @@ class World:
 
 
 def runs_of(chances: Sequence[float], pools_rows: bool = True) -> list[Simulated]:
-    return [Simulated(chance, AutoBudget(LONE, pools_rows=pools_rows)) for chance in chances]
+    return [Simulated(chance, AutoBudget(SINGLE_RUN_CURVE, pools_rows=pools_rows)) for chance in chances]
 
 
 MIXTURES = ((EASY, HARD), (EASY, EASY, EASY, HARD), (HOPELESS,) * 7 + (EASY,), (EASY,) * 7 + (HARD,),
@@ -177,11 +178,11 @@ MIXTURES = ((EASY, HARD), (EASY, EASY, EASY, HARD), (HOPELESS,) * 7 + (EASY,), (
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("powers", [(0.1, 0.5), (0.0, 0.0), (0.4, 0.9)], ids=["usual", "free", "dear"])
+@pytest.mark.parametrize("powers", [(0.1, 0.5), (0.0, 0.0), (0.4, 0.9)], ids=["usual", "free", "expensive"])
 @pytest.mark.parametrize("chances", MIXTURES, ids=str)
 def test_no_run_falls_below_a_part_of_a_lone_run(chances: Sequence[float], powers: tuple[float, float]) -> None:
-    rates = World(runs_of(chances), powers).rates()
-    lone = {chance: World(runs_of([chance]), (0.0, 0.0)).rates()[0] for chance in set(chances)}
+    rates = Simulation(runs_of(chances), powers).rates()
+    lone = {chance: Simulation(runs_of([chance]), (0.0, 0.0)).rates()[0] for chance in set(chances)}
     parts = [rate * len(chances) / lone[chance] for rate, chance in zip(rates, chances, strict=True)]
     assert min(parts) > (0.5 if powers == (0.4, 0.9) else 0.8), parts
 
@@ -189,7 +190,7 @@ def test_no_run_falls_below_a_part_of_a_lone_run(chances: Sequence[float], power
 @pytest.mark.slow
 def test_rows_go_to_the_easy_and_all_together_are_faster_than_each_by_itself() -> None:
     chances = (EASY, MIDDLE, HARD, HOPELESS) * 2
-    shared, single = World(runs_of(chances), (0.1, 0.5)), World(runs_of(chances, pools_rows=False), (0.1, 0.5))
+    shared, single = (Simulation(runs_of(chances, pools_rows=pools_rows), (0.1, 0.5)) for pools_rows in (True, False))
     assert sum(shared.rates()) > 1.05 * sum(single.rates())
     easy, _, hard, hopeless, *_ = (float(np.mean(run.sizes)) for run in shared.runs)
     assert easy > 6 and hopeless < 0.5 and hard < 1.5
@@ -197,13 +198,13 @@ def test_rows_go_to_the_easy_and_all_together_are_faster_than_each_by_itself() -
 
 def test_before_anything_was_measured_rows_are_given_by_proportion() -> None:
     runs = [Simulated(chance, AutoBudget(UNMEASURED)) for chance in (EASY, HOPELESS)]
-    World(runs, (0.1, 0.5)).rates(120)
+    Simulation(runs, (0.1, 0.5)).rates(120)
     assert np.mean(runs[0].sizes) > 5 and np.mean(runs[1].sizes) < 1
     assert UNMEASURED.rows == RANK_STEPS and UNMEASURED.verify_ms[-1] > UNMEASURED.verify_ms[-2]
 
 
 def test_a_fixed_tree_stays_whole_and_its_rows_are_counted() -> None:
-    policy, big = AutoBudget(LONE), chain_tree(*(0.1,) * 14)
+    policy, big = AutoBudget(SINGLE_RUN_CURVE), chain_tree(*(0.1,) * 14)
     policies = [BudgetPolicy(), policy]
     policy.plan(1, 64)
     cut = cut_trees(policies, [big, chain_tree(*(0.99,) * 15)])
@@ -214,24 +215,25 @@ def test_a_fixed_tree_stays_whole_and_its_rows_are_counted() -> None:
 
 
 @given(st.lists(trees(), min_size=1, max_size=4), st.floats(0.01, 2))
-def test_what_is_cut_are_the_best_nodes_of_all_trees_and_of_all_sizes(built: list[DraftTree], slope: float) -> None:
+def test_what_is_cut_are_the_best_nodes_of_all_trees_and_of_all_sizes(
+        full_trees: list[DraftTree], slope: float) -> None:
     passes = tuple(4 + slope * size for size in ROWS)
-    curve = replace(LONE, verify_low_ms=passes, draft_ms=(0.0,) * len(ROWS), plain_ms=passes[0])
-    runs = [AutoBudget(curve) for _ in built]
+    curve = replace(SINGLE_RUN_CURVE, verify_low_ms=passes, draft_ms=(0.0,) * len(ROWS), plain_ms=passes[0])
+    runs = [AutoBudget(curve) for _ in full_trees]
     for run in runs:
         run.plan(1, 64)
-    price = max(len(runs) / (curve.plain_ms + runs[0].pass_ms(len(runs)) - passes[0] + (len(runs) - 1) * 0.2),
-                sum(run.tokens_per_ms for run in runs))
-    chances = [run.candidates(tree).chances for run, tree in zip(runs, built, strict=True)]
-    cut = cut_trees(runs, built)
+    plain_ms = curve.plain_ms + runs[0].pass_ms(len(runs)) - passes[0] + (len(runs) - 1) * 0.2
+    tokens_per_ms = max(len(runs) / plain_ms, sum(run.tokens_per_ms for run in runs))
+    chances = [run.candidates(tree).chances for run, tree in zip(runs, full_trees, strict=True)]
+    cut = cut_trees(runs, full_trees)
     nodes = [len(tree) - 1 for tree in cut]
-    for whole, tree in zip(built, cut, strict=True):
+    for full_tree, tree in zip(full_trees, cut, strict=True):
         assert (tree.parents[1:] < np.arange(1, len(tree))).all()
-        assert sorted(tree.logprobs, reverse=True) == sorted(whole.logprobs, reverse=True)[:len(tree)]
+        assert sorted(tree.logprobs, reverse=True) == sorted(full_tree.logprobs, reverse=True)[:len(tree)]
 
     def gain(counts: Sequence[int]) -> float:
         tokens = sum(sum(of_tree[:count]) for of_tree, count in zip(chances, counts, strict=True))
-        return tokens - price * runs[0].pass_ms(len(runs) + sum(counts))
+        return tokens - tokens_per_ms * runs[0].pass_ms(len(runs) + sum(counts))
 
     everything = [counts for counts in product(*(range(min(len(of_tree), 6) + 1) for of_tree in chances))
                   if sum(counts) == 0 or len(runs) + sum(counts) in ROWS]
@@ -249,7 +251,7 @@ def mixture(sampling: Sampling) -> list[Request]:
 @pytest.mark.parametrize("sampling", [GREEDY, WARM], ids=["greedy", "sampled"])
 @pytest.mark.parametrize("draft_ms", [0.5, 90.0])
 def test_every_text_is_that_of_the_request_alone(sampling: Sampling, concurrency: int, draft_ms: float) -> None:
-    target, curve = ToyTarget(seed=2), replace(LONE, draft_ms=(draft_ms,) * len(ROWS))
+    target, curve = ToyTarget(seed=2), replace(SINGLE_RUN_CURVE, draft_ms=(draft_ms,) * len(ROWS))
     requests = [request for request in mixture(sampling) if METHODS[request.method].follows_text]
     alone = [text(run_of(replace(request, pace="fixed"), target, drafters_of(request.method, target)))
              for request in requests]

@@ -13,7 +13,7 @@ from engine.records import PromptRequest, Sampling
 from engine.serving.cost import CostBook, CostCase, Effort
 from engine.serving.rig import Rig
 from engine.trace import Entry, committed_ids
-from tests.engine.budget.test_auto import LONE
+from tests.engine.budget.test_auto import SINGLE_RUN_CURVE
 from tests.engine.demo import demo_live
 
 AUTO_ASK = PromptRequest(
@@ -37,7 +37,7 @@ def measured(monkeypatch: pytest.MonkeyPatch) -> list[CostCase]:
 
     def measure(_: CostBook, case: CostCase, __: Effort, **_more: object) -> object:
         cases.append(case)
-        return replace(LONE, context=case.context, sampling=case.drawing)
+        return replace(SINGLE_RUN_CURVE, context=case.context, sampling=case.drawing)
     monkeypatch.setattr(CostBook, "measure", measure)
     return cases
 
