@@ -310,7 +310,7 @@ export class TreeMarks {
     const x = left + this.radius + 3;
     if (level < -9 || level > height + 9 || x < -90 || x > width) return [];
     const inner = layout.children[node].length > 0;
-    const lifts = inner ? LIFTS.map((share) => share * line) : [0];
+    const lifts = inner ? LIFTS.map((share) => share * line).filter((lift) => lift > 0 || level - lift < height - 4) : [0];
     const places = lifts.map((lift) => ({ y: level - lift, room: Math.min(3 * camera.column - this.radius, lines.room(x, level - lift)) }));
     const whole = round.show(this.panel.tokenOf(node));
     const wide = textWidth(whole, font);

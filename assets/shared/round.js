@@ -15,11 +15,11 @@ export function array(packed) {
   return /** @type {any} */ (new KINDS[packed.dtype](bytesOf(packed.data).buffer));
 }
 
-/** @param {Record<string, Piece>} named @param {Map<number, Piece>} into */
-export function readPieces(named, into) {
-  for (const id in named) {
-    const piece = named[id];
-    into.set(Number(id), typeof piece === "string" ? piece : Array.from(piece));
+/** @param {Record<string, Piece>} pieces @param {Map<number, Piece>} target */
+export function readPieces(pieces, target) {
+  for (const id in pieces) {
+    const piece = pieces[id];
+    target.set(Number(id), typeof piece === "string" ? piece : Array.from(piece));
   }
 }
 
@@ -45,7 +45,7 @@ export class TokenReader {
     return this.decoder.decode(typeof piece === "string" ? this.encoder.encode(piece) : new Uint8Array(piece), { stream: true });
   }
 
-  // What began and was never completed.
+  // The bytes of a character that was never completed.
   end() {
     return this.decoder.decode();
   }
@@ -163,7 +163,7 @@ export class DecodedRun {
   pieces = /** @type {Map<number, Piece>} */ (new Map());
   texts = /** @type {Map<number, Piece>} */ (new Map()); // by position
   rewritten = false; // whether the text of an earlier token has changed
-  present = new Present();
+  present = new RunContents();
   lines = /** @type {lines.StreamLine[]} */ ([]); // of a live run, as they came
 
   constructor(/** @type {string} */ name) {
@@ -240,7 +240,7 @@ export function usedOf(header, rounds) {
   return sizes[sizes.length >> 1] || 0;
 }
 
-// Said if a recording has gaps.
+// How many rounds a recording lacks, in words.
 export function missingWords(/** @type {number} */ count) {
   return count === 1 ? "One round is not in the recording" : `${count} rounds are not in the recording`;
 }
@@ -275,7 +275,7 @@ export function figuresOf(/** @type {Round[]} */ rounds) {
 }
 
 // What the trees of a run contain: origins of nodes, trees that were not chosen, transitions, and whether rounds were shared.
-export class Present {
+export class RunContents {
   origins = /** @type {Set<Origin>} */ (new Set());
   rejectedTrees = false;
   lattice = false;
