@@ -330,7 +330,7 @@ def test_a_run_is_taken_apart_and_priced_elsewhere_with_flags_to_copy(lab: Any) 
     lab.wait_for_function("document.querySelectorAll('.lab-elsewhere .lab-command').length === 5")
     lab.locator("[data-plot=elsewhere]").scroll_into_view_if_needed()
     lab.wait_for_selector("[data-plot=elsewhere] .main-svg")
-    assert "never measured here" in lab.locator(".lab-elsewhere").inner_text()
+    assert "not measured here" in lab.locator(".lab-elsewhere").inner_text()
     lab.evaluate("""() => {  // both at once: the first question is still open when the second choice is made
         const [model, device] = document.querySelectorAll(".lab-elsewhere select");
         for (const [select, value] of [[model, "qwen3-coder-30b-a3b"], [device, "L4"]]) {
