@@ -115,6 +115,10 @@ def test_a_large_tree_folds_narrow_siblings_and_full_screen_shows_it_as_a_tree(o
     expect(tree.locator(".cp-map-view")).to_have_count(1)
     tree.get_by_role("button", name="fill the window").click()
     expect(tree.locator(".cp-edge").first).to_be_attached()
+    page.go_back()
+    page.wait_for_selector(".is-full", state="detached")
+    tree.get_by_role("button", name="Fit the tree").click()
+    tree.get_by_role("button", name="icicle").click()  # a tree for the tests that follow
 
 
 def test_a_live_run_is_drawn_as_its_trace_says(onlooker: Watched) -> None:
