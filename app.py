@@ -56,12 +56,12 @@ def flags() -> CommandLine:
     parser.add_argument("--port", type=int_between(1, 65535), default=7860, help="port to listen on")
     parser.add_argument("--allow-host", type=partial(_sentence, proxy_address), action="append", default=[],
                         metavar="NAME", help="a name (or NAME:PORT) under which a proxy of yours passes requests on to "
-                        "this page; as often as there are names (default: those of the address it listens on)")
+                        "this page; may be repeated (default: those of the address it listens on)")
     parser.add_argument("--root-path", type=_root_path, default="", metavar="PATH", help="the path that a proxy serves "
                         "this page below and takes away from what it passes on, such as /canopy")
     parser.add_argument("--allow-frame", type=partial(_sentence, frame_origin), action="append", default=[],
                         metavar="ORIGIN", help="an origin whose pages may show this page in a frame, such as "
-                        "https://huggingface.co; as often as there are origins (default: none)")
+                        "https://huggingface.co; may be repeated (default: none)")
     parser.add_argument("--auth", type=_credentials, metavar="USER:PASSWORD", help="ask for this name and password")
     add_flags(parser, "--rig", type=_rig, help="a rig's name, a folder with a rig.json, or TARGET::DRAFTER, each a "
               "folder or a model id of the hub; or random:SHAPE, random weights in a published size; or "

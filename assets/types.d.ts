@@ -174,7 +174,7 @@ export interface AcceptanceView {
   words?: Record<string, string[]>;
 }
 
-/** A run on another machine, predicted: its speed-up by budget, or why there is none (``misfit``); flags to paste, with whose cost they rest on and which versions they were read in; how far such predictions were off; and what can be chosen. */
+/** A run predicted on another machine. */
 export interface ElsewhereView {
   elsewhere: Figure | null;
   misfit: string;

@@ -132,7 +132,7 @@ class Recorder:
             log.warning("The end of the text is not watched: %s.", reason_of(error))
 
     def round(self, tokens: Any, parents: Any, keep: Any, bonus: Any, **more: Any) -> None:
-        """One draft, one verify, one commit. ``tokens`` and ``parents`` (n,): the root first (its own parent is 0 or
+        """Record one draft, verify and commit. ``tokens`` and ``parents`` (n,): the root first (its own parent is 0 or
         -1), each node after its parent. ``keep`` (a,): the rows kept, root first. ``bonus``: the target's own next
         token, which is the next round's root.
 

@@ -104,7 +104,7 @@ def routed(trees: Sequence[Tree]) -> Tree:
 
 
 def merged(trees: Sequence[Tree]) -> Tree:
-    """Disjoint subtrees below one root; φ shifts the nodes of the second by those of the first (paper 000, 3.1)."""
+    """Return disjoint subtrees below one root; φ shifts the second's nodes by those of the first (paper 000, 3.1)."""
     union = Tree([trees[0].tokens[0]])
     for drafter, tree in enumerate(trees):
         shift = len(union.tokens) - 1
@@ -153,7 +153,7 @@ def draft_tree(request: Request, drafters: Sequence[Drafter], text: Sequence[int
 # 3. Verify: one pass of the target over all nodes
 
 def tree_mask(tree: Tree) -> NDArray[np.bool_]:
-    """(n, n) bool: a row sees itself and its ancestors (paper 000, 4.2). Everything before the root it sees anyway."""
+    """Return the mask (n, n) bool: a row sees itself and its ancestors (paper 000, 4.2), and all before the root."""
     mask = np.zeros((len(tree.tokens),) * 2, np.bool_)
     for node in range(len(tree.tokens)):
         mask[node, tree.path(node)] = True

@@ -37,7 +37,7 @@ class AttachedServer:
     def default_drafters(self, method: str) -> Sequence[str]:
         return self.drafters
 
-    def prepare(self, request: PromptRequest, *, asker: str | None = "") -> "ServerRun":
+    def prepare(self, request: PromptRequest, *, cache_key: str | None = "") -> "ServerRun":
         """See ``Source``."""
         if request.method not in self.methods:
             raise RequestError(f"{self.name} runs what it was started with; choose the method {SERVED}.")

@@ -60,7 +60,7 @@ class Comparison:
             raise RequestError(f"The {source.name} does not run plain decoding, so it was not measured.")
         if (header.rig, header.hardware) != (source.name, source.hardware):
             raise RequestError(f"The run was made by the {header.rig} on {header.hardware}, which does not answer now.")
-        if self._admission.waiting(besides=run):  # a run that was stopped may still leave its place
+        if self._admission.count_places(besides=run):  # a run that was stopped may still leave its place
             raise RequestError("Another run or a measurement began before this run could be timed beside plain "
                                "decoding.")
 
@@ -117,7 +117,7 @@ class Comparison:
     def _interrupt(self, job: Job) -> Callable[[], None]:
         """Return a function that raises CancellationError when the job is stopped or a run is waiting."""
         def interrupt() -> None:
-            if job.stop.is_set() or self._admission.waiting() > 1:
+            if job.stop.is_set() or self._admission.count_places() > 1:
                 raise CancellationError("Another run came.")
         return interrupt
 

@@ -137,7 +137,7 @@ class Endpoints:
             yield from self._summaries(prompt_request(fields, page=True), current_requester())
 
     def _summaries(self, request: PromptRequest, requester: Requester) -> Iterator[dict[str, Any]]:
-        run = self._runner.start(request, requester.address, requester.cache)
+        run = self._runner.start(request, requester.address, requester.cache_key)
         sent, connected_at = None, monotonic()
         try:
             with run.reading():

@@ -28,7 +28,7 @@ class Download:
     data: bytes
 
     def as_json(self) -> bytes:
-        """For the browser: {"name", "media", "data": the bytes as base64}."""
+        """Return the file for the browser: {"name", "media", "data": the bytes as base64}."""
         about = json.dumps({"name": self.name, "media": self.media}).encode()
         return about.removesuffix(b"}") + b', "data": "' + base64.b64encode(self.data) + b'"}'
 
@@ -54,7 +54,7 @@ def graphml(round_: Round, pieces: Mapping[int, Piece]) -> bytes:
     import networkx  # noqa: PLC0415 - at first use: importing it at the start would delay the page by 0.17 s
 
     def text(token: int) -> str:
-        """XML knows no control characters but tab and newline: the others as ⟨1b⟩."""
+        """Return a token as XML allows it: other control characters than tab and newline as ⟨1b⟩."""
         return "".join(sign if sign in "\t\n" or ord(sign) >= 32 else f"⟨{ord(sign):02x}⟩"
                        for sign in readable(pieces, token))
 

@@ -40,8 +40,8 @@ class Source(Protocol):
     def default_drafters(self, method: str) -> Sequence[str]:
         """Return the drafters, in order, that a method uses if the request names none."""
 
-    def prepare(self, request: PromptRequest, *, asker: str | None = "") -> "PendingRun":
-        """Check a request and return its run. ``asker``: whose cached texts it may start from.
+    def prepare(self, request: PromptRequest, *, cache_key: str | None = "") -> "PendingRun":
+        """Check a request and return its run. ``cache_key``: whose cached texts it may start from.
 
         Raises CanopyError, with a message for the user, if it cannot be served.
         """
@@ -131,7 +131,7 @@ class CurrentRig:
         self.instruments, self.note = instruments, note
         self.changes += 1
 
-    def waiting(self) -> str:
+    def loading_message(self) -> str:
         """Return a progress message while the first rig loads, then ""."""
         if (load := self.coming) is None:
             return ""

@@ -17,7 +17,7 @@ from engine.requests.limits import check_int
 from explorer.browser_calls import named_fields
 from explorer.lines import encoded
 from explorer.runs import MAX_READERS_PER_RUN, RunLog, Runner
-from explorer.security.askers import cache_of, client_key, client_of
+from explorer.security.askers import cache_key_of, client_key, client_of
 from explorer.security.bodies import RUNS
 
 LINES = "application/x-ndjson"
@@ -58,7 +58,7 @@ class RunRoutes:
         options = named_fields(await request.json())
         prompt = prompt_request(options, page=True)
         return self._lines(self._runner.start(
-            prompt, client_key(client_of(request.scope)), cache_of(request.scope)), 0)
+            prompt, client_key(client_of(request.scope)), cache_key_of(request.scope)), 0)
 
     async def _follow(self, request: Request) -> Response:
         """Stream a run from line ``from`` on (0-based, state and about lines not counted)."""

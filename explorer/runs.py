@@ -275,18 +275,18 @@ class Runner:
         """Return the seconds between two chunks of a run, longer when more runs are in progress."""
         return max(SECONDS_BETWEEN_CHUNKS, self._admission.running() / MAX_CHUNKS_PER_SECOND)
 
-    def start(self, request: PromptRequest, address: str = "", cache: str | None = "") -> RunLog:
-        """Start a run in a thread; it waits for the first rig, then in the queue. ``cache`` says whose cached texts it
-        may begin with (``askers.cache_of``). Raises RequestError if the queue is full."""
+    def start(self, request: PromptRequest, address: str = "", cache_key: str | None = "") -> RunLog:
+        """Start a run in a thread; it waits for the first rig, then in the queue. ``cache_key`` says whose cached
+        texts it may begin with (``askers.cache_key_of``). Raises RequestError if the queue is full."""
         run = self._runs.register(RunLog(uuid4().hex[:12], address))
-        Thread(target=self._work, args=(run, request, cache), name=f"run {run.id}", daemon=True).start()
+        Thread(target=self._work, args=(run, request, cache_key), name=f"run {run.id}", daemon=True).start()
         return run
 
-    def _work(self, run: RunLog, request: PromptRequest, cache: str | None) -> None:
+    def _work(self, run: RunLog, request: PromptRequest, cache_key: str | None) -> None:
         failure = ""
         try:
             with suppress(CancellationError):
-                self._make(run, request, cache)
+                self._make(run, request, cache_key)
         except CanopyError as error:
             failure = str(error)
         except Exception as error:
@@ -295,13 +295,13 @@ class Runner:
                        "and the server's log has the details. Other runs still work.")
         run.end(failure)
 
-    def _make(self, run: RunLog, request: PromptRequest, cache: str | None) -> None:
-        while sentence := self._rig.waiting():
+    def _make(self, run: RunLog, request: PromptRequest, cache_key: str | None) -> None:
+        while sentence := self._rig.loading_message():
             self._wait(run, sentence)
             sleep(POLL_SECONDS)
         same = False
         while not same:
-            changes, prepared = self._rig.changes, self._rig.source.prepare(request, asker=cache)
+            changes, prepared = self._rig.changes, self._rig.source.prepare(request, cache_key=cache_key)
             with self._admission.place(run.address, prepared.share, run.id) as place:
                 same = changes == self._rig.changes  # no other rig takes over while the run has a place
                 if same:

@@ -1,6 +1,6 @@
 """Where the page is served, and its first seconds: a page with a recording answers while Gradio is imported and the
-real page is built, which then takes its place on the same sockets. Every other request waits for the real page. That
-tells the first page when to reload: as soon as a request of its own is answered. Imports nothing that is slow."""
+real page is built, which then takes its place on the same sockets. Every other request waits for the real page: the
+first page reloads when one of its own requests is answered. Imports nothing that is slow."""
 
 import asyncio
 import socket

@@ -17,7 +17,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
 
-from recipes.own_answers.shards import enough
+from recipes.own_answers.shards import completion_marker
 
 Stages = tuple[tuple[Path, tuple[str, ...]], ...]  # what a stage makes, and the module that makes it
 RIG = Path("assets/demo")
@@ -41,7 +41,7 @@ DEMO: Stages = (
 OWN = "recipes.own_answers"
 SMOLLM2 = Path("assets/smollm2")
 PUBLISHED: Stages = (
-    (enough("smollm2"), (f"{OWN}.writing", "--rig", "smollm2")),
+    (completion_marker("smollm2"), (f"{OWN}.writing", "--rig", "smollm2")),
     *((SMOLLM2 / drafter / "training.json", (f"{OWN}.phrases", "--drafter", drafter))
       for drafter in ("phrases", "prose", "code")),
     (SMOLLM2 / "README.md", (f"{OWN}.card",)),

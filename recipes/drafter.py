@@ -161,15 +161,15 @@ class Trainee(nn.Module):
 
     def denoise(self, features: Tensor, blocks: Blocks) -> Tensor:
         """Return the normed hidden states of all masked slots, (rows × m × (slots − 1), hidden size)."""
-        place = features.device
-        roots, anchors = torch.from_numpy(blocks.roots).to(place), torch.from_numpy(blocks.anchors).to(place)
+        device = features.device
+        roots, anchors = torch.from_numpy(blocks.roots).to(device), torch.from_numpy(blocks.anchors).to(device)
         (rows, length), count, slots = features.shape[:2], anchors.shape[1], blocks.slots
-        tokens = torch.full((rows, count, slots), self.mask_id, device=place)
+        tokens = torch.full((rows, count, slots), self.mask_id, device=device)
         tokens[:, :, 0] = roots
-        positions = (anchors[:, :, None] + torch.arange(slots, device=place)).flatten(1)
+        positions = (anchors[:, :, None] + torch.arange(slots, device=device)).flatten(1)
         cosines, sines = self.drafter.rotary_emb(self.drafter.norm.weight, positions)
-        everywhere = self.drafter.rotation(torch.arange(length, device=place))
-        dtype = fast_dtype(place) if torch.is_autocast_enabled(place.type) else self.embedding.dtype
+        everywhere = self.drafter.rotation(torch.arange(length, device=device))
+        dtype = fast_dtype(device) if torch.is_autocast_enabled(device.type) else self.embedding.dtype
         context = self.drafter.context(features.to(dtype), everywhere)
         hidden = self.drafter(
             nn.functional.embedding(tokens.flatten(1), self.embedding), (cosines[:, None], sines[:, None]),

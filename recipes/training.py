@@ -47,8 +47,8 @@ class Schedule:
         return self.main_steps + self.finish_tokens // self.tokens_per_step
 
     def rate_at(self, step: int) -> float:
-        """Return the share of the full rate: warm up, hold, and fall linearly to nothing; the finish again, from
-        lower."""
+        """Return the share of the full rate: warm up, hold, and fall linearly to 0. The finish repeats this from
+        ``finish_rate``."""
         if step < self.main_steps:
             left = (self.main_steps - step) / (self.main_steps * self.cooldown_share)
             return min(1.0, (step + 1) / self.warmup_steps, left)

@@ -38,8 +38,9 @@ DeviceMap = Mapping[str, int]  # from modules' names to GPUs' numbers; empty for
 
 @dataclass(frozen=True)
 class LoadContext:
-    """What goes on while a rig is loaded. ``report`` is called at every step and piece of a download; it raises to
-    cancel. ``other_rig`` is the name of a rig that goes on answering, ``other_rig_bytes`` what it holds on a CPU."""
+    """Callbacks and the memory in use while a rig loads. ``report`` is called at every step and piece of a download;
+    it raises to cancel. ``other_rig`` names a rig that goes on answering; ``other_rig_bytes`` is what it
+    holds on a CPU."""
 
     report: ReportProgress = ignore_progress
     other_rig: str = ""
@@ -239,7 +240,7 @@ def trim_heap() -> None:
 
 @contextmanager
 def memory_errors(wish: str) -> Iterator[None]:
-    """Raise ``memory_error`` for whatever the block raises."""
+    """Turn an out-of-memory error of the block into ``memory_error``."""
     try:
         yield
     except torch.OutOfMemoryError as error:

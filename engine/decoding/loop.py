@@ -2,8 +2,9 @@
 
     draft ─► build ─► combine ─► cut ─► pack ─► verify ─► accept ─► keep ─► observe
 
-A round is one forward pass of each drafter and one of the target, whatever the number of requests. Each request keeps
-its own position, sampling, tree and caches, so it gets the text that it would get alone.
+A round is one forward pass of the target, whatever the number of requests; drafters that can draft for several requests
+at once do so in one pass too. Each request keeps its own position, sampling, tree and
+caches, so it gets the text that it would get alone.
 """
 
 from __future__ import annotations
@@ -153,7 +154,7 @@ class DecodeRun:
         return (self.tokens_left > 0 and self.root not in self.request.stop_ids
                 and self.start < self.limit and not self.closed)
 
-    def order(self) -> None:
+    def plan_round(self) -> None:
         count, self.budget = self.policy.plan(len(self.drafters), self.request.budget)
         self.drafting = self.drafters[:count]
 
@@ -200,7 +201,7 @@ def draft(runs: Sequence[DecodeRun]) -> None:
     No lattice is deeper than the positions that its text has left."""
     passes: dict[int, list[tuple[Drafter, DecodeRun]]] = {}
     for run in runs:
-        run.order()
+        run.plan_round()
         for drafter, weights in zip(run.drafting, run.weights, strict=False):
             passes.setdefault(id(weights), []).append((drafter, run))
     lattices: dict[int, Lattice] = {}

@@ -60,7 +60,7 @@ class LiveLaboratory:
             return read_concurrent(measured, [partial(self.rig.prepare, one) for one in others], concurrency)
 
     def cost(self, request: PromptRequest) -> CostCurve:
-        return self.rig.curve(self.rig.prepare(request).middle, request.sampling, QUICK)
+        return self.rig.curve(self.rig.prepare(request).mid_context_length, request.sampling, QUICK)
 
     def pieces(self, token_ids: Sequence[int]) -> Mapping[int, Piece]:
         return self.rig.piece_cache.pieces(token_ids)

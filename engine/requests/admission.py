@@ -110,7 +110,7 @@ class Admission:
                 act()
             return idle
 
-    def waiting(self, besides: str = "") -> int:
+    def count_places(self, besides: str = "") -> int:
         """Count running and queued places and callers of ``when_idle``, without the run ``besides``."""
         with self._change:
             return sum(not besides or place.run != besides for place in self._line) + self._idle_waiters

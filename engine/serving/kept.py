@@ -11,7 +11,7 @@ MAX_TEXTS = 4
 
 
 class KeptTexts:
-    """The latest texts by asker, the oldest first. A text serves only its own asker, because a faster prefill would
+    """The latest texts by their askers' keys, the oldest first. A text serves only its own key: a faster prefill would
     reveal what others asked."""
 
     def __init__(self, target: TorchTarget, max_bytes: int) -> None:
@@ -19,13 +19,13 @@ class KeptTexts:
         self._texts: list[tuple[str, KeptText]] = []
         self._lock = Lock()
 
-    def best(self, asker: str, prompt_ids: Sequence[int]) -> KeptText:
-        """Return the asker's text with the longest reusable prefix of a prompt."""
+    def best(self, cache_key: str, prompt_ids: Sequence[int]) -> KeptText:
+        """Return the key's text with the longest reusable prefix of a prompt."""
         with self._lock:
-            texts = [text for other, text in self._texts if other == asker]
+            texts = [text for other, text in self._texts if other == cache_key]
         return max(texts, key=lambda text: self._target.reusable_tokens(text, prompt_ids), default=NO_TEXT)
 
-    def add(self, asker: str, text: KeptText | None) -> None:
+    def add(self, cache_key: str, text: KeptText | None) -> None:
         """Store a copy of a text, replacing those that it continues, if there is room for it. Raises torch's
         RuntimeError if there is no memory."""
         if text is None or text.nbytes > self._max_bytes:
@@ -33,11 +33,11 @@ class KeptTexts:
         ids = text.token_ids.tolist()
         with self._lock:
             self._texts = [(other, old) for other, old in self._texts
-                           if other != asker or ids[:len(old.token_ids)] != old.token_ids.tolist()]
+                           if other != cache_key or ids[:len(old.token_ids)] != old.token_ids.tolist()]
             while len(self._texts) >= MAX_TEXTS or text.nbytes + sum(
                     old.nbytes for _, old in self._texts) > self._max_bytes:
                 del self._texts[0]
-            self._texts.append((asker, text.copied()))
+            self._texts.append((cache_key, text.copied()))
 
     def make_room(self, run_bytes: int) -> bool:
         """Drop texts, the oldest first, until there is memory for a run; return whether there is."""

@@ -158,14 +158,14 @@ class Rig:
         invalid.
         """
         default = {"method": self.card.method} | ({} if options.get("pace") == AUTO else {"budget": self.card.budget})
-        return Answer(self.run(prompt_request({**default, **options, "prompt": prompt}), asker=""))
+        return Answer(self.run(prompt_request({**default, **options, "prompt": prompt}), cache_key=""))
 
-    def run(self, options: PromptRequest, asker: str | None = None) -> Generator[Line, None, None]:
+    def run(self, options: PromptRequest, cache_key: str | None = None) -> Generator[Line, None, None]:
         """Prepare a run and return its lines. Reading the first line waits for admission and starts the run.
 
-        The run reuses the cache of an earlier run of the same ``asker``; with None it reads the whole prompt.
+        The run reuses the cache of an earlier run of the same ``cache_key``; with None it reads the whole prompt.
         """
-        run = self.prepare(options, asker=asker)
+        run = self.prepare(options, cache_key=cache_key)
 
         def lines() -> Generator[Line, None, None]:
             with self.admission.admitted(run.share):
@@ -173,9 +173,9 @@ class Rig:
         return lines()
 
     def prepare(self, options: PromptRequest, interrupt: Callable[[], None] | None = None, *,
-                asker: str | None = None) -> RigRun:
+                cache_key: str | None = None) -> RigRun:
         """Tokenise the prompt, choose the drafters and check the request; RequestError if it cannot be served."""
-        return RigRun(self, options, interrupt, asker)
+        return RigRun(self, options, interrupt, cache_key)
 
     def prompt_ids(self, prompt: str, turns: Sequence[Turn] = (), thinking: str = "auto") -> tuple[int, ...]:
         """Tokenise a conversation. Locked, because splitting special tokens is state of the tokenizer."""
@@ -240,8 +240,8 @@ class RigRun(DecodeRun):
     recorded = False  # whether its rounds become lines
 
     def __init__(self, rig: Rig, options: PromptRequest, interrupt: Callable[[], None] | None,
-                 asker: str | None) -> None:
-        self.rig, self.options, self.interrupt, self.asker = rig, options, interrupt, asker
+                 cache_key: str | None) -> None:
+        self.rig, self.options, self.interrupt, self.cache_key = rig, options, interrupt, cache_key
         drafters = rig.drafters_for(options.method, options.drafters)
         self.drafter_names = tuple(drafters)
         last = rig.target.config.vocab_size - 1
@@ -260,27 +260,27 @@ class RigRun(DecodeRun):
         """See ``DecodeRun``. Needs the rig to itself, or to be called by the scheduler."""
         self.choose_policy()
         began = perf_counter()
-        if self.asker is not None:
+        if self.cache_key is not None:
             kept_texts, prompt_ids = self.rig.kept_texts, self.request.prompt_ids
             keep = kept_bytes(self.rig.target, len(prompt_ids)) <= self.rig.memory.kept_bytes
-            self.target.begin_with(kept_texts.best(self.asker, prompt_ids), keep)
+            self.target.begin_with(kept_texts.best(self.cache_key, prompt_ids), keep)
             if not kept_texts.make_room(run_bytes(self.rig.target, self.request, len(self.drafters))):
                 self.target.begin_with(keep=keep)  # the text that it would have begun with is freed, too
         super().open()
         self.prefill_seconds = perf_counter() - began
 
     def close(self, failed: bool = False) -> None:
-        """See ``DecodeRun``. The text is kept for the same asker's next run, if there is memory for it."""
+        """See ``DecodeRun``. The text is kept for the next run of the same key, if there is memory for it."""
         try:
-            if self.asker is not None and not self.closed and not failed:
+            if self.cache_key is not None and not self.closed and not failed:
                 with suppress(RuntimeError):  # what torch raises without memory, on a CPU too
-                    self.rig.kept_texts.add(self.asker, self.target.kept_text())
+                    self.rig.kept_texts.add(self.cache_key, self.target.kept_text())
         finally:
             super().close(failed)
 
     @property
-    def middle(self) -> int:
-        """The context length in the middle of the longest text that it may write."""
+    def mid_context_length(self) -> int:
+        """The context length half way through the longest text that it may write."""
         return len(self.request.prompt_ids) + self.request.max_tokens // 2
 
     def choose_policy(self) -> None:
@@ -294,9 +294,9 @@ class RigRun(DecodeRun):
         if request.pace != AUTO or not self.drafters:
             return
         if rig.admission.running() < 2:
-            curve = rig.costs.curve(self.middle, request.sampling, QUICK, self.interrupt)
+            curve = rig.costs.curve(self.mid_context_length, request.sampling, QUICK, self.interrupt)
         else:
-            curve = rig.costs.nearest(self.middle) or UNMEASURED
+            curve = rig.costs.nearest(self.mid_context_length) or UNMEASURED
         if self.method.follows_text:
             self.policy = AutoBudget(curve, rig.histories[request.method, self.drafter_names])
         else:

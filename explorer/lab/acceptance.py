@@ -182,7 +182,7 @@ def verdict(excess: float | None) -> str:
 
 
 def trees_figure(parts: Anatomy) -> Figure | None:
-    """Chain, wider chain and trees at the same places, of the drafter with the most of them."""
+    """Draw chain, wider chain and trees at the same places, of the drafter with the most of them."""
     if not parts.redrafts:
         return None
     drafter = max(parts.redrafts, key=lambda redraft: redraft.accepted.count).drafter

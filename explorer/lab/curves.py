@@ -40,7 +40,7 @@ def _stacked(traces: Sequence[Part], summary: str, x: str, speed: str, ticks: Pa
 
 
 def live_figure() -> Figure:
-    """Two stacked plots over rounds: τ, and tokens per second. Every trace names in ``meta`` what it is filled with."""
+    """Return two stacked plots over rounds: τ, and tokens per second. The ``meta`` of a trace names what fills it."""
     traces = []
     for name, unit in (("tau", "tokens per round"), ("speed", "tokens/s")):
         point = f"round %{{x}}: %{{y:.4~g}} {unit}"

@@ -126,7 +126,7 @@ def items(form: Mapping[str, Any], name: str, default: Sequence[Any] | None = No
 
 
 def check_drafting(methods: Sequence[str]) -> None:
-    """RequestError if none of these methods drafts."""
+    """Raise RequestError if none of these methods drafts."""
     if not set(methods) - {BASELINE}:
         raise RequestError(f"No method besides {BASELINE} is chosen; choose at least one that drafts.")
 

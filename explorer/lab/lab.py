@@ -131,7 +131,7 @@ class Lab:
 
     def setup(self) -> LabSetup:
         """Return what the lab shows first. RequestError until the page's first rig is loaded."""
-        if waiting := self._rig.waiting():
+        if waiting := self._rig.loading_message():
             raise RequestError(waiting)
         instruments = self._rig.instruments
         methods = list(instruments.laboratory.methods)

@@ -183,9 +183,9 @@ def _gain_curve(nodes: Reals, values: Reals, name: str, line: Part, **more: Any)
 
 
 class ElsewhereView(TypedDict):
-    """A run on another machine, predicted: its speed-up by budget, or why there is none (``misfit``); flags to paste,
-    with whose cost they rest on and which versions they were read in; how far such predictions were off; and what can
-    be chosen."""
+    """A run predicted on another machine. ``elsewhere``: its speed-up by budget, or None with the reason in ``misfit``;
+    ``flags``: to paste, from the cost curve of ``cost_on``, for the versions ``read_in``; ``caution``: how far such
+    predictions were off; ``models`` and ``devices``: the choices."""
 
     elsewhere: Figure | None
     misfit: str

@@ -59,7 +59,7 @@ class Requester:
     """Who asked for a run. One that did not come through the gate counts as connected."""
 
     address: str = ""
-    cache: str | None = ""  # see ``cache_of``
+    cache_key: str | None = ""  # see ``cache_key_of``
     is_connected: Callable[[], bool] = lambda: True
 
 
@@ -72,7 +72,7 @@ def current_requester() -> Requester:
     readers = scope.get(READERS_KEY)
     if readers is None or not request.session_hash:
         return Requester()
-    return Requester(client_key(client_of(scope)), cache_of(scope), partial(readers.is_open, request.session_hash))
+    return Requester(client_key(client_of(scope)), cache_key_of(scope), partial(readers.is_open, request.session_hash))
 
 
 def client_of(scope: Scope) -> str:
@@ -80,7 +80,7 @@ def client_of(scope: Scope) -> str:
     return str((scope.get("client") or ("", 0))[0])
 
 
-def cache_of(scope: Scope) -> str | None:
+def cache_key_of(scope: Scope) -> str | None:
     """Return the key of the cached texts that a request may start from; None behind a proxy that hides addresses, since
     everyone behind it would share them."""
     client = client_of(scope)

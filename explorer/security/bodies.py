@@ -1,9 +1,8 @@
-"""What a request may bring: JSON that says it is JSON, or the login's form, within bounds that count what it costs.
+"""Checks request bodies: their content type, size and number of JSON values; the login's form too.
 
 JSON of a few bytes a value becomes some eighty bytes a value in memory, and it is read where all requests are answered,
 so values are counted and not only bytes. Files come in pieces (``explorer/uploads.py``). Few large bodies are held at
-once. Gradio looks at calls too, but deep inside, and
-answers what does not fit with an internal error.
+once. Gradio checks calls too, but answers what does not fit with an internal error.
 """
 
 from __future__ import annotations
@@ -45,7 +44,7 @@ class Refusal(Exception):  # noqa: N818 - an answer on its way
     headers: Mapping[str, str] = field(default_factory=dict)
 
     def response(self, programs: bool) -> Response:
-        """As the page's own functions answer, {"detail": …}, or as text for a person who typed an address."""
+        """Answer as the page's own functions do, {"detail": …}, or as text for a person who typed an address."""
         if programs:
             return JSONResponse({"detail": self.sentence}, self.status, dict(self.headers))
         return PlainTextResponse(self.sentence + "\n", self.status, dict(self.headers))
@@ -150,7 +149,7 @@ class Calls:
                                   for function in getattr(part, "server_fns", ())}
 
     def check(self, path: str, body: bytes) -> None:
-        """Refusal if the body of a POST is no JSON object that can be answered."""
+        """Raise Refusal if the body of a POST is no JSON object that can be answered."""
         value = json_object(body)
         where, _, name = path.removeprefix(API).strip("/").rpartition("/")
         if name == "component_server":

@@ -1,7 +1,7 @@
 """Answers to many prompts at once on a CPU: a Llama, a cache of fixed room, greedy or sampled.
 
-transformers' own ``generate`` takes three times as long here: it lays every weight out anew in each product, and its
-attention reads keys by the row, if these lie transposed for the product that reads them.
+transformers' own ``generate`` takes three times as long here: it reorders every weight anew in each product, and its
+attention is slow if keys are stored transposed.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from engine.models.packed_linear import PackedLinear
 ROOM_STEP = 64  # positions by which the cache grows
 MAX_POSITIONS = 2048  # positions
 PROMPTS_A_PASS = 32
-LIKELY = 512  # tokens that sampling looks at
-FEWER = 0.8  # once fewer than this share of the rows is still at work, the finished ones are removed
-LOOK_EVERY = 24  # tokens between two looks for loops
+MAX_SAMPLED_TOKENS = 512  # the likeliest, that sampling draws from
+MIN_ACTIVE_FRACTION = 0.8  # of the rows: if fewer are active, the finished ones are removed
+LOOP_CHECK_INTERVAL = 24  # tokens between two checks for loops
 
 
 @dataclass(frozen=True)
@@ -162,7 +162,7 @@ def draw_tokens(logits: Tensor, choice: AnswerSampling, generator: torch.Generat
     """Choose a token for each row of logits (rows, vocabulary): (rows,) int64."""
     if choice.temperature == 0:
         return logits.argmax(-1)
-    top = logits.float().div_(choice.temperature).topk(min(LIKELY, logits.shape[-1]), -1)
+    top = logits.float().div_(choice.temperature).topk(min(MAX_SAMPLED_TOKENS, logits.shape[-1]), -1)
     shares = top.values.softmax(-1)
     shares = shares.where(shares.cumsum(-1) - shares < choice.top_p, 0.0)
     return top.indices.gather(-1, torch.multinomial(shares, 1, generator=generator))[:, 0]
@@ -186,8 +186,8 @@ def write_answers(decoder: BatchDecoder, prompts: Sequence[Sequence[int]], longe
     generator = torch.Generator().manual_seed(choice.seed)
     tokens = draw_tokens(batch.logits, choice, generator)
     for count in range(1, longest + 1):
-        batch.take(tokens.tolist(), end_id, look=count % LOOK_EVERY == 0)
-        if count == longest or not batch.working.any():
+        batch.append(tokens.tolist(), end_id, check_loops=count % LOOP_CHECK_INTERVAL == 0)
+        if count == longest or not batch.active.any():
             break
         tokens = draw_tokens(batch.next(tokens), choice, generator)
     return [AnswerText(tuple(text[:len(text) - loop_length(text)] if row in batch.looped else text), row in batch.ended,
@@ -202,7 +202,7 @@ class _Batch:
         self.positions = torch.tensor([len(prompt) for prompt in prompts])
         self.texts: list[list[int]] = [[] for _ in prompts]
         self.ended, self.looped = set[int](), set[int]()
-        self.rows, self.working = torch.arange(len(prompts)), torch.ones(len(prompts), dtype=torch.bool)
+        self.rows, self.active = torch.arange(len(prompts)), torch.ones(len(prompts), dtype=torch.bool)
         tokens = torch.nn.utils.rnn.pad_sequence([torch.tensor(prompt) for prompt in prompts], batch_first=True)
         self.cache = Cache(decoder.model, len(prompts), -(-(tokens.shape[1] + 1) // ROOM_STEP) * ROOM_STEP)
         parts = range(0, len(prompts), PROMPTS_A_PASS)
@@ -210,25 +210,28 @@ class _Batch:
                                               self.positions[part:part + PROMPTS_A_PASS], self.cache, part)
                                  for part in parts])
 
-    def take(self, tokens: Sequence[int], end_id: int, look: bool) -> None:
-        """Choose the next token of every row at work, and end the texts that it completes."""
+    def append(self, tokens: Sequence[int], end_id: int, check_loops: bool) -> None:
+        """Append a token to the text of each active row, and end the texts that are complete."""
         for place, (row, token) in enumerate(zip(self.rows.tolist(), tokens, strict=True)):
-            if not self.working[place]:
+            if not self.active[place]:
                 continue
             self.texts[row].append(token)
-            ended = self.ended if token == end_id else self.looped if look and loop_length(self.texts[row]) else None
-            if ended is not None:
-                ended.add(row)
-                self.working[place] = False
+            if token == end_id:
+                self.ended.add(row)
+            elif check_loops and loop_length(self.texts[row]):
+                self.looped.add(row)
+            else:
+                continue
+            self.active[place] = False
 
     def next(self, tokens: Tensor) -> Tensor:
         """Return the logits (rows, vocabulary) after these tokens (rows,); ended rows are removed first if there are
         many."""
-        if self.working.sum() <= FEWER * len(self.working):
-            kept = self.working.nonzero()[:, 0]
+        if self.active.sum() <= MIN_ACTIVE_FRACTION * len(self.active):
+            kept = self.active.nonzero()[:, 0]
             self.cache.keep(kept)
             tokens, self.rows, self.positions = tokens[kept], self.rows[kept], self.positions[kept]
-            self.working = self.working[kept]
+            self.active = self.active[kept]
         if int(self.positions.max()) >= self.cache.room:
             self.cache.grow()
         logits = self.decoder.step(tokens, self.positions, self.cache)

@@ -3,8 +3,8 @@
     python -m recipes.own_answers.phrases --drafter phrases
     python -m recipes.own_answers.phrases --drafter code
 
-A token counts half for what was written and half for what the target thought likely there, so that one look at a
-context already gives a distribution. Longer contexts back off to shorter ones, which count as a prior.
+A written token has half the weight and the target's own distribution there the other half, so that a single observation
+of a context already gives a distribution. Longer contexts back off to shorter ones, which count as a prior.
 """
 
 from __future__ import annotations
@@ -28,30 +28,30 @@ from recipes.own_answers.shards import FeatureShard, open_shard, target_folder, 
 from recipes.training import FACTS
 
 WRITTEN = 0.5  # the written token's share of the weight; the rest goes by the target's distribution
-MIN_PROBABILITY = 0.02  # of the target's distribution: less is not counted
+MIN_PROBABILITY = 0.02  # of the target's distribution; less is not counted
 CELLS = 12  # next tokens of a context
-BACKED_OFF = 32  # next tokens of a shorter context that a longer one backs off to
-MIN_LAW = 1e-4
-PRIOR = (16.0, 4.0, 2.0)  # the weight of the next shorter context in looks, by the context's length
+BACKOFF_CELLS = 32  # next tokens of a shorter context that a longer one backs off to
+MIN_KEPT_PROBABILITY = 1e-4  # of a next token, unless it is its context's likeliest
+PRIOR = (16.0, 4.0, 2.0)  # the weight of the next shorter context in observations, by the context's length
 
 FENCE = 3725  # the three backquotes
 
 Keys = NDArray[np.uint64]
-Wanted = Callable[[FeatureShard, NDArray[np.int64]], bool]
+Selector = Callable[[FeatureShard, NDArray[np.int64]], bool]
 
 
-def is_code(shard: FeatureShard, talk: NDArray[np.int64]) -> bool:
+def is_code(shard: FeatureShard, conversation: NDArray[np.int64]) -> bool:
     """Return whether an answer holds a fenced block."""
-    start, prompt, whole = talk
-    return bool((shard.tokens[start + prompt:start + whole] == FENCE).any())
+    start, prompt, length = conversation
+    return bool((shard.tokens[start + prompt:start + length] == FENCE).any())
 
 
-def is_prose(shard: FeatureShard, talk: NDArray[np.int64]) -> bool:
+def is_prose(shard: FeatureShard, conversation: NDArray[np.int64]) -> bool:
     """Return whether it holds none."""
-    return not is_code(shard, talk)
+    return not is_code(shard, conversation)
 
 
-WANTED: Mapping[str, Wanted | None] = MappingProxyType({"phrases": None, "prose": is_prose, "code": is_code})
+SELECTORS: Mapping[str, Selector | None] = MappingProxyType({"phrases": None, "prose": is_prose, "code": is_code})
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,21 +73,21 @@ class PhraseCounts:
         return PhraseCounts(keys[fresh], tokens[fresh], np.add.reduceat(self.weights[order], fresh))
 
     def totals(self) -> tuple[Keys, NDArray[Any], NDArray[Any]]:
-        """Return the distinct contexts (m,), the place among them of each observation's context (n,), and the sum of
+        """Return the distinct contexts (m,), the index among them of each observation's context (n,), and the sum of
         weights of each context (m,). Keys have to ascend."""
-        keys, place = np.unique(self.keys, return_inverse=True)
-        return keys, place, np.bincount(place, self.weights)
+        keys, context = np.unique(self.keys, return_inverse=True)
+        return keys, context, np.bincount(context, self.weights)
 
 
-def looks(shard: FeatureShard, order: int, wanted: Wanted | None) -> Iterator[PhraseCounts]:
+def observations(shard: FeatureShard, order: int, selector: Selector | None) -> Iterator[PhraseCounts]:
     """Yield the observations of contexts of ``order`` tokens in each selected conversation of a shard."""
-    for talk in shard.talks:
-        if wanted is not None and not wanted(shard, talk):
+    for conversation in shard.talks:
+        if selector is not None and not selector(shard, conversation):
             continue
-        start, prompt, whole = talk.tolist()
+        start, prompt, length = conversation.tolist()
         first = max(start + prompt - 1, start + order - 1)  # the last token of the first context
-        places = np.arange(first, start + whole - 1)
-        tokens = shard.tokens[start:start + whole].astype(np.uint64)
+        places = np.arange(first, start + length - 1)
+        tokens = shard.tokens[start:start + length].astype(np.uint64)
         keys = np.zeros(len(places), np.uint64)
         for back in range(order):
             keys |= tokens[places - start - back] << np.uint64(TOKEN_BITS * back)
@@ -106,15 +106,15 @@ def concatenate(parts: Sequence[PhraseCounts]) -> PhraseCounts:
         for name, dtype in (("keys", np.uint64), ("tokens", np.uint64), ("weights", np.float64))))
 
 
-def law(seen: PhraseCounts, shorter: PhraseCounts | None, order: int) -> PhraseCounts:
+def backoff_probabilities(observed: PhraseCounts, shorter: PhraseCounts | None, order: int) -> PhraseCounts:
     """Return the probabilities of contexts of ``order`` tokens, given those of the contexts that are one token
     shorter."""
     prior = PRIOR[order - 1]
-    keys, place, totals = seen.totals()
-    known = totals + prior
-    parts = [PhraseCounts(seen.keys, seen.tokens, seen.weights / known[place])]
+    keys, context, totals = observed.totals()
+    weights = totals + prior
+    parts = [PhraseCounts(observed.keys, observed.tokens, observed.weights / weights[context])]
     if shorter is not None:
-        parts.append(_backed_off(keys & np.uint64((1 << TOKEN_BITS * (order - 1)) - 1), keys, shorter, prior / known))
+        parts.append(_backed_off(keys & np.uint64((1 << TOKEN_BITS * (order - 1)) - 1), keys, shorter, prior / weights))
     return concatenate(parts).summed()
 
 
@@ -127,41 +127,42 @@ def _backed_off(short: Keys, keys: Keys, shorter: PhraseCounts, shares: NDArray[
     return PhraseCounts(keys[owner], shorter.tokens[cells], shorter.weights[cells] * shares[owner])
 
 
-def cut_to_likeliest(seen: PhraseCounts, cells: int) -> PhraseCounts:
+def cut_to_likeliest(observed: PhraseCounts, cells: int) -> PhraseCounts:
     """Return the best cells of each context, likeliest first, the lower token first among equals."""
-    order = np.lexsort((seen.tokens, -seen.weights, seen.keys))
-    keys, tokens, weights = seen.keys[order], seen.tokens[order], seen.weights[order]
+    order = np.lexsort((observed.tokens, -observed.weights, observed.keys))
+    keys, tokens, weights = observed.keys[order], observed.tokens[order], observed.weights[order]
     begins = np.flatnonzero(np.concatenate([[True], keys[1:] != keys[:-1]]))
     rank = np.arange(len(keys)) - np.repeat(begins, np.diff([*begins, len(keys)]))
-    kept = (rank < cells) & ((weights >= MIN_LAW) | (rank == 0))
+    kept = (rank < cells) & ((weights >= MIN_KEPT_PROBABILITY) | (rank == 0))
     return PhraseCounts(keys[kept], tokens[kept], weights[kept])
 
 
-def pack_order(seen: PhraseCounts) -> PhraseOrder:
+def pack_order(observed: PhraseCounts) -> PhraseOrder:
     """Return the cells in the table's format."""
-    keys, counts = np.unique(seen.keys, return_counts=True)
-    codes = np.clip(np.rint(-STEPS_PER_NAT * np.log(seen.weights)), 0, 255).astype(np.uint8)
-    kind = np.uint16 if int(seen.tokens.max()) < 2**16 else np.uint32
-    return PhraseOrder(keys, counts.cumsum().astype(np.uint32), seen.tokens.astype(kind), codes)
+    keys, counts = np.unique(observed.keys, return_counts=True)
+    codes = np.clip(np.rint(-STEPS_PER_NAT * np.log(observed.weights)), 0, 255).astype(np.uint8)
+    kind = np.uint16 if int(observed.tokens.max()) < 2**16 else np.uint32
+    return PhraseOrder(keys, counts.cumsum().astype(np.uint32), observed.tokens.astype(kind), codes)
 
 
-def orders_of(shards: Sequence[FeatureShard], wanted: Wanted | None = None) -> list[PhraseOrder]:
+def orders_of(shards: Sequence[FeatureShard], selector: Selector | None = None) -> list[PhraseOrder]:
     """Return the table's orders."""
     orders: list[PhraseOrder] = []
     shorter: PhraseCounts | None = None
     for order in range(1, MAX_CONTEXT + 1):
-        seen = concatenate([concatenate(list(looks(shard, order, wanted))).summed() for shard in shards]).summed()
-        if not len(seen.keys):
+        by_shard = [concatenate(list(observations(shard, order, selector))).summed() for shard in shards]
+        observed = concatenate(by_shard).summed()
+        if not len(observed.keys):
             break
-        shorter = cut_to_likeliest(law(seen, shorter, order), BACKED_OFF)
+        shorter = cut_to_likeliest(backoff_probabilities(observed, shorter, order), BACKOFF_CELLS)
         orders.append(pack_order(cut_to_likeliest(shorter, CELLS)))
     return orders
 
 
-def answer_tokens(shards: Sequence[FeatureShard], wanted: Wanted | None = None) -> int:
+def answer_tokens(shards: Sequence[FeatureShard], selector: Selector | None = None) -> int:
     """Count the tokens of the selected answers."""
-    return sum(int(talk[2] - talk[1]) for shard in shards for talk in shard.talks
-               if wanted is None or wanted(shard, talk))
+    return sum(int(conversation[2] - conversation[1]) for shard in shards for conversation in shard.talks
+               if selector is None or selector(shard, conversation))
 
 
 def export(orders: Sequence[PhraseOrder], out: Path, vocabulary: int, facts: dict[str, Any]) -> None:
@@ -178,17 +179,17 @@ def export(orders: Sequence[PhraseOrder], out: Path, vocabulary: int, facts: dic
 def main() -> None:
     """Count the phrases and export the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--drafter", choices=tuple(WANTED), default="phrases")
+    parser.add_argument("--drafter", choices=tuple(SELECTORS), default="phrases")
     parser.add_argument("--rig", default="smollm2")
     parser.add_argument("--out", type=Path, help="a folder (default: the rig's own)")
     args = parser.parse_args()
-    wanted, folder = WANTED[args.drafter], work_folder(args.rig) / "features"
+    selector, folder = SELECTORS[args.drafter], work_folder(args.rig) / "features"
     shards = [open_shard(path) for path in sorted(folder.iterdir()) if path.suffix != ".part"]
-    orders = orders_of(shards, wanted)
+    orders = orders_of(shards, selector)
     if not orders:
         parser.error(f"no answer of {args.rig} is one that {args.drafter} counts; let it write more of them")
     out = args.out or RIGS_FOLDER / args.rig / args.drafter
-    counts = {"answer_tokens": answer_tokens(shards, wanted), "contexts": [len(order.keys) for order in orders],
+    counts = {"answer_tokens": answer_tokens(shards, selector), "contexts": [len(order.keys) for order in orders],
               "cells": [len(order.tokens) for order in orders]}
     export(orders, out, int(read_config(target_folder(args.rig))["vocab_size"]), counts)
     print(f"{out}: {counts}, {(out / 'model.safetensors').stat().st_size / 2**20:.1f} MiB")

@@ -21,7 +21,7 @@ from typing import Any
 
 from engine.requests.prompts import read_prompts
 from recipes.own_answers.decoder import AnswerSampling, BatchDecoder, write_answers
-from recipes.own_answers.shards import AnswerRow, in_circles, read_shard
+from recipes.own_answers.shards import AnswerRow, is_repetitive, read_shard
 
 FOLDER = Path(__file__).with_name("seeds")
 # How often each kind is drawn. Code has a share, so that there is enough for a drafter of its own.
@@ -129,7 +129,7 @@ def write_prompts_itself(decoder: BatchDecoder, tokenizer: Any, number: int,
         tries, barren, before_it = tries + 1, barren + 1, len(talks)
         for turn in write_answers(decoder, [prompt] * ROWS, MAX_TURN_LENGTH, tokenizer.eos_token_id, choice):
             text = tokenizer.decode(turn.tokens[:-1])
-            if turn.ended and not in_circles(turn.tokens) and is_plain(text) and text not in known:
+            if turn.ended and not is_repetitive(turn.tokens) and is_plain(text) and text not in known:
                 known.add(text)
                 talks.append(one_turn(text))
         if len(talks) > before_it:

@@ -67,7 +67,7 @@ def read_shard(path: Path) -> Iterator[AnswerRow]:
             bool(kept["ended"][place]), int(kept["row"][place]))
 
 
-def in_circles(tokens: Sequence[int]) -> bool:
+def is_repetitive(tokens: Sequence[int]) -> bool:
     """Return whether an answer repeats itself over and over."""
     runs = [tuple(tokens[place:place + 4]) for place in range(len(tokens) - 3)]
     return len(set(runs)) < VARIED * len(runs)
@@ -149,12 +149,12 @@ def work_folder(rig: str) -> Path:
     return kept_files() / "training" / rig
 
 
-def enough(rig: str) -> Path:
+def completion_marker(rig: str) -> Path:
     """Return the file whose existence says that enough answers are written."""
     return work_folder(rig) / "enough"
 
 
 def held_out_files() -> list[Path]:
-    """Return the file of hand-written prompts that drafters are measured on."""
+    """Return the files of held-out prompts that drafters are measured on."""
     prompts = RIGS_FOLDER / "prompts"
     return [prompts / "people.jsonl", *sorted(prompts.glob("reworded.jsonl"))]

@@ -39,9 +39,9 @@ from recipes.own_answers.shards import (
     HELD_OUT,
     AnswerRow,
     answers_folder,
-    enough,
+    completion_marker,
     held_out_files,
-    in_circles,
+    is_repetitive,
     read_shard,
     target_folder,
     work_folder,
@@ -132,7 +132,7 @@ class Writer:
                 self.decoder, [prompts[row] for row in rows], MAX_ANSWER_TOKENS, self.tokenizer.eos_token_id)
             rows_kept += [AnswerRow(Conversation(tuple(prompts[row]), text.tokens), text.ended, row)
                       for row, text in zip(rows, texts, strict=True)
-                      if len(text.tokens) >= SHORTEST and not in_circles(text.tokens)]
+                      if len(text.tokens) >= SHORTEST and not is_repetitive(text.tokens)]
         return rows_kept
 
     def hold_out(self) -> None:
@@ -172,7 +172,7 @@ def main() -> None:
         write(writer, args.tokens)
     except RequestError as error:
         raise SystemExit(f"{error} So far there are {writer.tokens()} of {args.tokens} tokens.") from error
-    enough(args.rig).touch()
+    completion_marker(args.rig).touch()
 
 
 def write(writer: Writer, tokens: int) -> None:

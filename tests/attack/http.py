@@ -65,7 +65,7 @@ SOUND: dict[str, Any] = {
     "lab_curves": {"sweep": None, "what_if": None}, "lab_control": {"do": "stop", "sweep": 1},
     "lab_delete": {"sweep": 1}, "lab_prompts": {"name": "p.jsonl", "data": "eyJwcm9tcHQiOiJoaSJ9"},
     "lab_acceptance": {"run": "welcome"}, "lab_report": {"sweep": 1, "kind": "csv"}, "lab_what_if": {"run": "welcome"},
-    "lab_elsewhere": {"run": "welcome", "model": "qwen3-8b"}, "lab_doctor": {}, "lab_job": {"job": "x"},
+    "lab_predict_on_machine": {"run": "welcome", "model": "qwen3-8b"}, "lab_doctor": {}, "lab_job": {"job": "x"},
     "lab_start": {"set": "all", "prompts": 1, "methods": ["ddtree"], "budgets": ["auto", 8], "split": "total",
                   "temperature": 0, "repeats": 1, "max_tokens": 8},
     "lab_race": {"prompt": "hi", "methods": ["ddtree"], "budget": 8, "max_tokens": 8, "temperature": 0}}

@@ -212,7 +212,7 @@ class ScriptedSource:
     def default_drafters(self, method: str) -> Sequence[str]:
         return self.drafters[:METHODS[method].drafter_count]
 
-    def prepare(self, ask: PromptRequest, *, asker: str | None = "") -> "ScriptedRun":
+    def prepare(self, ask: PromptRequest, *, cache_key: str | None = "") -> "ScriptedRun":
         return ScriptedRun(self, ask)
 
     def run(self, ask: PromptRequest) -> Generator[Line, None, None]:

@@ -25,9 +25,9 @@ class Started:
 
     def begin(self, ask: PromptRequest = LONG) -> RunLog:
         """The next run, once it stands in the queue."""
-        before = self.queue.waiting()
+        before = self.queue.count_places()
         run = self._runner.start(ask)
-        until(lambda: self.queue.waiting() > before)
+        until(lambda: self.queue.count_places() > before)
         return run
 
 

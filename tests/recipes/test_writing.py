@@ -28,7 +28,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     def answered(_: Writer, talks: Sequence[Sequence[Message]]) -> list[AnswerRow]:
         return [AnswerRow(Conversation((1, 2), ANSWER), True, row) for row in range(len(talks))]
 
-    places = {"target_folder": "", "answers_folder": "answers", "work_folder": "work", "enough": "enough"}
+    places = {"target_folder": "", "answers_folder": "answers", "work_folder": "work", "completion_marker": "enough"}
     for name, path in places.items():
         monkeypatch.setattr(writing, name, lambda rig, path=path: tmp_path / path)
     for name in ("load_causal", "load_tokenizer", "BatchDecoder"):

@@ -99,10 +99,10 @@ def test_few_texts_are_kept_each_for_who_asked_and_none_if_memory_is_short(monke
     for variant in variants:
         texts.add("one", variant)
 
-    def known(asker: str = "one") -> list[int]:
+    def known(cache_key: str = "one") -> list[int]:
         prompts = [[*variant.token_ids.tolist(), 1] for variant in variants]
         return [number for number, prompt in enumerate(prompts)
-                if target.reusable_tokens(texts.best(asker, prompt), prompt)]
+                if target.reusable_tokens(texts.best(cache_key, prompt), prompt)]
 
     assert known() == [2, 3, 4] and not known("another")
     longer = variants[4]._replace(token_ids=np.append(variants[4].token_ids, 7))

@@ -81,7 +81,7 @@ class Line(RuleBasedStateMachine):
 
     @invariant()
     def everybody_is_counted_and_told(self) -> None:
-        assert self.admission.waiting() == len(self.here)
+        assert self.admission.count_places() == len(self.here)
         assert self.admission.running() == sum(place.begun for place in self.places)
         before = 0
         for place in self.places:
@@ -93,7 +93,7 @@ class Line(RuleBasedStateMachine):
     def teardown(self) -> None:
         for _, held in self.here:
             held.close()
-        assert self.admission.waiting() == self.admission.running() == 0
+        assert self.admission.count_places() == self.admission.running() == 0
 
 
 Line.TestCase.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)
@@ -103,10 +103,10 @@ test_line = Line.TestCase
 def test_a_thread_that_has_the_machine_alone_needs_no_other_place() -> None:
     admission = Admission()
     with admission.exclusive(), admission.exclusive(), admission.admitted(0.5):
-        assert admission.waiting() == 1
+        assert admission.count_places() == 1
     with admission.exclusive():
         assert admission.running() == 1, "it was given back and is taken again"
-    assert admission.waiting() == 0
+    assert admission.count_places() == 0
 
 
 def test_alone_is_alone_among_threads_and_all_have_their_turn() -> None:
@@ -127,7 +127,7 @@ def test_alone_is_alone_among_threads_and_all_have_their_turn() -> None:
         thread.start()
     for thread in threads:
         thread.join(20)
-    assert len(seen) == 120 and max(seen) <= WHOLE_RIG and admission.waiting() == 0
+    assert len(seen) == 120 and max(seen) <= WHOLE_RIG and admission.count_places() == 0
 
 
 def test_whoever_waits_hears_why_and_may_leave_by_raising() -> None:
@@ -139,10 +139,10 @@ def test_whoever_waits_hears_why_and_may_leave_by_raising() -> None:
     with admission.place("somebody", 0.5, "run"):
         with pytest.raises(CancellationError), admission.exclusive(report):
             pass
-        assert admission.waiting() == 1 and admission.waiting(besides="run") == 0
+        assert admission.count_places() == 1 and admission.count_places(besides="run") == 0
     with pytest.raises(ZeroDivisionError), admission.exclusive():
         1 / 0  # noqa: B018
-    assert "run" in heard[0] and admission.waiting() == 0
+    assert "run" in heard[0] and admission.count_places() == 0
 
 
 def test_a_pause_is_waited_for_and_the_visitor_is_counted_meanwhile() -> None:
@@ -151,6 +151,6 @@ def test_a_pause_is_waited_for_and_the_visitor_is_counted_meanwhile() -> None:
         assert not admission.when_idle(acted.set, 0.01)
         visitor = threading.Thread(target=admission.when_idle, args=(acted.set, 20))
         visitor.start()
-        until(lambda: admission.waiting() == 2)
+        until(lambda: admission.count_places() == 2)
     visitor.join(20)
-    assert acted.is_set() and admission.waiting() == 0
+    assert acted.is_set() and admission.count_places() == 0

@@ -90,9 +90,9 @@ def test_the_next_turn_reads_only_what_is_new_and_nobody_elses_text(
     first = PromptRequest(MATH, budget=8, max_tokens=FEW)
     ask = replace(first, prompt="And with 4 boxes?", turns=(("user", MATH), ("assistant", "67")))
 
-    def run(ask: PromptRequest, asker: str) -> Trace:
+    def run(ask: PromptRequest, cache_key: str) -> Trace:
         with live.admission.admitted():
-            return gather(live.prepare(ask, asker=asker).lines())
+            return gather(live.prepare(ask, cache_key=cache_key).lines())
     prompt_tokens = len(run(first, "one").header.request.prompt_ids)
     stranger, same = run(ask, "another"), run(ask, "one")
     assert stranger.end.cached == 0 and prompt_tokens - 8 < same.end.cached <= prompt_tokens
@@ -111,7 +111,7 @@ def test_a_text_that_there_is_no_memory_to_keep_ends_like_any_other(
     monkeypatch.setattr("engine.models.target.PREFILL_ROWS", 8)
     live = demo_live(concurrent=concurrent)
     with live.admission.admitted():
-        run = live.prepare(PromptRequest(MATH, budget=8, max_tokens=FEW), asker="one")
+        run = live.prepare(PromptRequest(MATH, budget=8, max_tokens=FEW), cache_key="one")
         assert gather(run.lines()).end.rounds and run.closed
     with pytest.raises(RequestError):
         run.target.commit(np.zeros(1, np.int64))
@@ -122,14 +122,14 @@ def test_a_kept_text_is_not_used_by_a_run_that_has_no_memory_beside_it(monkeypat
     live, ask = demo_live(), PromptRequest(MATH, budget=8, max_tokens=FEW)
 
     def cached() -> int:
-        return gather(live.run(ask, asker="one")).end.cached
+        return gather(live.run(ask, cache_key="one")).end.cached
     assert [cached() > 0 for _ in range(2)] == [False, True]
     with monkeypatch.context() as full:
         full.setattr("engine.serving.kept.unused_bytes", lambda device: 10)
         assert cached() == 0
     live.memory.kept_bytes = 100
     live.kept_texts.clear()
-    run = live.prepare(ask, asker="one")
+    run = live.prepare(ask, cache_key="one")
     run.open()
     assert run.target.kept_text() is None, "it is too long to be kept"
     run.close()
@@ -143,9 +143,9 @@ def test_nothing_is_kept_of_a_run_that_fails(concurrent: bool, monkeypatch: pyte
     live, ask = demo_live(concurrent=concurrent), PromptRequest(MATH, budget=8, max_tokens=FEW)
     with monkeypatch.context() as broken, live.admission.admitted(), pytest.raises(ZeroDivisionError):
         broken.setattr(TorchTarget, "verify_batch", fail)
-        list(live.prepare(ask, asker="unlucky").lines())
+        list(live.prepare(ask, cache_key="unlucky").lines())
     with live.admission.admitted():
-        assert gather(live.prepare(ask, asker="unlucky").lines()).end.cached == 0
+        assert gather(live.prepare(ask, cache_key="unlucky").lines()).end.cached == 0
 
 
 def test_runs_that_are_measured_or_recorded_read_their_whole_prompt(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -380,13 +380,13 @@ def test_who_has_the_rig_alone_may_run_and_measure_on_it_while_others_wait(concu
     with ThreadPoolExecutor(1) as other:
         with live.exclusive("for a test"):
             waiting = other.submit(lambda: gather(live.run(ask)))
-            until(lambda: live.admission.waiting() == 2)
+            until(lambda: live.admission.count_places() == 2)
             mine = gather(live.run(ask))
             with live.interleaved([ask]) as (rounds,):
                 assert committed_ids(rounds) == committed_ids(mine.rounds)
             assert not waiting.done()
         assert len(waiting.result(60).entries) == len(mine.entries)
-    assert live.admission.waiting() == 0
+    assert live.admission.count_places() == 0
 
 
 def test_who_wants_the_rig_alone_waits_until_a_run_has_freed_its_caches() -> None:
@@ -397,6 +397,6 @@ def test_who_wants_the_rig_alone_waits_until_a_run_has_freed_its_caches() -> Non
             lines = run.lines()
             assert len(list(islice(lines, 3))) == 3
             measuring = other.submit(lambda: live.curve(40, Sampling(), QUICK) and run.closed)
-            until(lambda: live.admission.waiting() == 2)
+            until(lambda: live.admission.count_places() == 2)
             lines.close()
         assert measuring.result(60)

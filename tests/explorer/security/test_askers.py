@@ -64,7 +64,7 @@ def test_measurements_that_nobody_asks_about_lapse_and_few_wait(monkeypatch: pyt
         names = [asked.start(lambda _: 1) for _ in range(jobs.MAX_OPEN_JOBS)]
         with pytest.raises(RequestError, match="8"):
             asked.start(lambda _: 1)
-        until(lambda: queue.waiting() == 1)
+        until(lambda: queue.count_places() == 1)
     assert {asked.poll({"job": name})["state"] for name in names} == {"stopped"}
 
 
@@ -85,9 +85,9 @@ def test_runs_that_come_through_the_gate_know_who_asked(
     caches: list[str | None] = []
 
     class Noting(ScriptedSource):
-        def prepare(self, ask: PromptRequest, *, asker: str | None = "") -> ScriptedRun:
-            caches.append(asker)
-            return super().prepare(ask, asker=asker)
+        def prepare(self, ask: PromptRequest, *, cache_key: str | None = "") -> ScriptedRun:
+            caches.append(cache_key)
+            return super().prepare(ask, cache_key=cache_key)
     ask_gradio = askers.current_requester
 
     def noted() -> Requester:
@@ -116,7 +116,7 @@ def test_nobody_shares_a_cache_with_all_who_come_through_a_proxy(
     seen: list[str | None] = []
 
     async def page(scope: Scope, receive: Receive, send: Send) -> None:
-        seen.append(askers.cache_of(scope))
+        seen.append(askers.cache_key_of(scope))
         await PlainTextResponse("")(scope, receive, send)
 
     async def act() -> None:
