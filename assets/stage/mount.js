@@ -98,7 +98,7 @@ async function begin(parts, opening, name) {
   const asked = Address.opened;
   const { run: lostRun, goesOn } = controls.handed;
   stage.on("state", () => stage.pending && uncover(stage)); // at the latest when there is something to say
-  stage.settings = { method: asked.method ?? undefined, budget: asked.budget ?? undefined };
+  stage.settings = { method: asked.method ?? undefined, budget: asked.budget ?? undefined, ...stage.settings }; // the bar may have been first
   stage.setMode(asked.mode);
   if (lostRun) stage.read(lostRun);
   else if (name && (!asked.trace || asked.trace === name)) await stage.follow(opening);
