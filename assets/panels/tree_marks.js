@@ -72,17 +72,18 @@ export class TreeMarks {
     this.drawItemsLater();
   }
 
-  // Where a node lies in all of the drawing, as shares of its width and height.
+  // Where a node lies between the first and the last column and row, as shares.
   shareOf(/** @type {number} */ node) {
     const { layout: { columns, rows, columnCount, rowCount } } = this.panel;
-    return [(columns[node] + 0.5) / columnCount, (rows[node] + 0.5) / rowCount];
+    return [columns[node] / Math.max(1, columnCount - 1), rows[node] / Math.max(1, rowCount - 1)];
   }
 
   /** The part in view, as shares of all of the drawing. @returns {Box} */
   get view() {
     const { camera, layout: { columnCount, rowCount }, width, height } = this.panel;
-    return { x: (0.5 - camera.left / camera.column) / columnCount, y: (1.5 - camera.y(1) / camera.row) / rowCount,
-      width: width / camera.column / columnCount, height: height / camera.row / rowCount };
+    const wide = camera.column * Math.max(1, columnCount - 1);
+    const high = camera.row * Math.max(1, rowCount - 1);
+    return { x: -camera.left / wide, y: (camera.row - camera.y(1)) / high, width: width / wide, height: height / high };
   }
 
   // A small map of all nodes, with the part in view if that is not all.
@@ -311,7 +312,7 @@ export class TreeMarks {
     if (level < -9 || level > height + 9 || x < -90 || x > width) return [];
     const inner = layout.children[node].length > 0;
     const lifts = inner ? LIFTS.map((share) => share * line).filter((lift) => lift > 0 || level - lift < height - 4) : [0];
-    const places = lifts.map((lift) => ({ y: level - lift, room: Math.min(3 * camera.column - this.radius, lines.room(x, level - lift)) }));
+    const places = lifts.map((lift) => ({ y: level - lift, room: Math.min(3 * camera.column - this.radius, width - x - 2, lines.room(x, level - lift)) }));
     const whole = round.show(this.panel.tokenOf(node));
     const wide = textWidth(whole, font);
     const { y, room } = places.find((place) => place.room >= wide) ?? places.reduce((one, other) => (other.room > one.room ? other : one));

@@ -69,8 +69,7 @@ SOUND: dict[str, Any] = {
     "lab_start": {"set": "all", "prompts": 1, "methods": ["ddtree"], "budgets": ["auto", 8], "split": "total",
                   "temperature": 0, "repeats": 1, "max_tokens": 8},
     "lab_race": {"prompt": "hi", "methods": ["ddtree"], "budget": 8, "max_tokens": 8, "temperature": 0}}
-CALLED = {"generate": ["hi", "ddtree", 8, 0.0, {"max_tokens": 8}], "trace": ["welcome", 0],
-          "lessons": []}
+CALLED = {"generate": ["hi", "ddtree", 8, 0.0, {"max_tokens": 8}], "trace": ["welcome", 0], "recordings": []}
 RECORDINGS = ("welcome", "long", "caf\\\\xe9\\\\xff")
 LINES = [Endpoint("POST", RUNS, {"prompt": "hi", "method": "ddtree", "budget": 8, "max_tokens": 8}),
          *(Endpoint(method, f"{RUNS}/{name}") for method in ("GET", "DELETE") for name in ("welcome", "long", "x1"))]

@@ -101,6 +101,7 @@ def test_every_tree_of_a_run_fits_its_panel(onlooker: Watched, size: tuple[int, 
         go(page, index)
         extent = page.evaluate(EXTENT)
         assert min(extent["left"], extent["right"]) > 6 and extent["top"] > 30 and extent["bottom"] > 0
+        assert page.locator(".cp-map-view").count() == 0, "all of it is seen"
 
 
 def test_zooming_keeps_the_accepted_path_in_sight(onlooker: Watched) -> None:
