@@ -176,7 +176,7 @@ class MockRun(DecodeRun):
         super().__init__(request, target, drafters, method=Method(
             len(drafters), lambda _, root, nodes: mock_tree(root, nodes + 1), accept=_root_kept))
 
-    def order(self) -> None:
+    def plan_round(self) -> None:
         self.drafting, self.budget = self.drafters, self.nodes
 
 
