@@ -159,7 +159,7 @@ interface RunValue {
 }
 
 /** The lines of a run as they arrive, several at a time, until the signal ends it. */
-type RunLines = (signal: AbortSignal) => AsyncIterable<import("./types.d.ts").StreamLine[]>;
+type RunLines = (signal: AbortSignal) => AsyncIterable<StreamLine[]>;
 
 /** A run's figures at its budget. `speed`: null if its speed-up is withheld, and then `doubt` says why; `printed`: as every view prints it. */
 interface RunPoint {
@@ -189,6 +189,9 @@ interface RunPoint {
 // ---- The server's functions, which Gradio puts on the component: each takes one object
 
 type Failed = { error: string };
+type StreamLine = import("./types.d.ts").StreamLine;
+type StateLine = import("./types.d.ts").StateLine;
+type About = import("./types.d.ts").About;
 
 type SavedFile = { name: string; media: string; data: string };
 
@@ -214,25 +217,38 @@ interface Server {
 type Lab = import("./lab/mount.js").Lab;
 type Figure = import("./types.d.ts").Figure;
 type TableRow = import("./types.d.ts").TableRow;
+type TableView = import("./types.d.ts").TableView;
+type LabSetup = import("./types.d.ts").LabSetup;
+type LabCurves = import("./types.d.ts").LabCurves;
+type LabConcurrency = import("./types.d.ts").LabConcurrency;
+type AcceptanceView = import("./types.d.ts").AcceptanceView;
+type ElsewhereView = import("./types.d.ts").ElsewhereView;
+type CountersView = import("./types.d.ts").CountersView;
+type RaceView = import("./types.d.ts").RaceView;
+type SweepProgress = import("./types.d.ts").SweepProgress;
+type SweepLine = import("./types.d.ts").SweepLine;
+type DoctorFinding = import("./types.d.ts").DoctorFinding;
+type RecordedOn = import("./types.d.ts").RecordedOn;
+type Estimate = import("./types.d.ts").Estimate;
 type LabPrompts = { chosen: string; sets: import("./types.d.ts").PromptSet[] };
 
 /** What the server's functions for the lab answer; a job's result comes later, see `JobResults`. */
 interface LabAnswers {
-  lab_setup: import("./types.d.ts").LabSetup;
+  lab_setup: LabSetup;
   lab_plotly: string;
-  lab_progress: import("./types.d.ts").SweepProgress;
-  lab_curves: import("./types.d.ts").LabCurves;
-  lab_concurrency: import("./types.d.ts").LabConcurrency;
+  lab_progress: SweepProgress;
+  lab_curves: LabCurves;
+  lab_concurrency: LabConcurrency;
   lab_start: { sweep: number };
   lab_control: object;
   lab_delete: object;
   lab_prompts: LabPrompts;
   lab_upload: { upload: string };
-  lab_acceptance: import("./types.d.ts").AcceptanceView;
-  lab_predict_on_machine: import("./types.d.ts").ElsewhereView;
+  lab_acceptance: AcceptanceView;
+  lab_predict_on_machine: ElsewhereView;
   lab_report: SavedFile;
   lab_job: import("./types.d.ts").JobView;
-  lab_server_counters: import("./types.d.ts").CountersView;
+  lab_server_counters: CountersView;
   lab_what_if: { job: string };
   lab_race: { job: string };
   lab_doctor: { job: string };
@@ -241,8 +257,8 @@ interface LabAnswers {
 
 interface JobResults {
   lab_what_if: import("./types.d.ts").PredictionResult;
-  lab_race: import("./types.d.ts").RaceView;
-  lab_doctor: { findings: import("./types.d.ts").DoctorFinding[] };
+  lab_race: RaceView;
+  lab_doctor: { findings: DoctorFinding[] };
   lab_server_concurrency: import("./types.d.ts").ServerSpeed;
 }
 
@@ -257,6 +273,10 @@ interface LabEvents {
 // ---- The stage
 
 type Stage = import("./stage/stage.js").Stage;
+type Player = import("./stage/player.js").Player;
+type Recordings = import("./stage/recordings.js").Recordings;
+type Notices = import("./stage/notices.js").Notices;
+type Rigs = import("./stage/rigs.js").Rigs;
 type Setting = import("./types.d.ts").Options;
 type Turns = [role: string, text: string][];
 type RigState = import("./types.d.ts").RigState;
@@ -272,17 +292,17 @@ type RunFigures = ReturnType<typeof import("./shared/round.js").figuresOf>;
 /** The parts of the page, once it is put together; what needs a server is null in a replay file. */
 interface Parts {
   stage: Stage;
-  player: import("./stage/player.js").Player;
+  player: Player;
   frames: import("./stage/frames.js").Frames;
   search: import("./stage/search.js").Search;
   timeline: import("./stage/timeline.js").Timeline;
-  recordings: import("./stage/recordings.js").Recordings;
+  recordings: Recordings;
   save: import("./stage/save.js").Save;
-  notices: import("./stage/notices.js").Notices;
+  notices: Notices;
   film: import("./stage/film.js").Film;
   runs: import("./stage/runs.js").RunList | null;
   conversation: import("./stage/conversation.js").Conversation | null;
-  rigs: import("./stage/rigs.js").Rigs | null;
+  rigs: Rigs | null;
   tour: import("./stage/tour.js").Tour | null;
   lost: import("./stage/notices.js").Lost | null;
   keys: import("./stage/keys.js").Keys;

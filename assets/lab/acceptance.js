@@ -6,14 +6,11 @@ import { drawAll, RUN } from "./plots.js";
 import { Tool } from "./tools.js";
 import { html } from "../shared/ink.js";
 
-/** @import { AcceptanceView } from "../types.d.ts" */
-
 const CHOOSE_A_RUN = "Choose the current run to see where its tree pays: what rows earned, how many nodes do, other trees.";
 const OF_A_RUN = /** @type {const} */ ([["rows", ["drafters"]], ["nodes", ["nodes"]], ["trees", ["branching", "omissions"]]]); // by figure, the sentences under it
 
 export class Acceptance extends Tool {
-  /** @param {Lab} lab @param {HTMLElement} pane */
-  constructor(lab, pane) {
+  constructor(/** @type {Lab} */ lab, /** @type {HTMLElement} */ pane) {
     super(lab, pane);
     this.source = this.addSelect("Rounds of", "The measurement or run whose rounds are drawn");
     this.budget = this.addSelect("Node budget", "The budget whose rounds are drawn");
@@ -35,7 +32,7 @@ export class Acceptance extends Tool {
   }
 
   choices() {
-    const { table, progress, runRig, unasked, stage } = this.lab;
+    const { results: { table }, progress, runRig, unasked, stage } = this.lab;
     const measurement = progress.other_rig || (progress.recorded ? "recorded measurement" : `measurement ${progress.sweep}`);
     const rows = table ? table.rows.filter((row) => row.budget > 0) : [];
     /** @type {[string, string][]} */

@@ -5,8 +5,6 @@ import { Begin, Tool } from "./tools.js";
 import { html } from "../shared/ink.js";
 import { counted } from "../shared/round.js";
 
-/** @import { DoctorFinding } from "../types.d.ts" */
-
 const STORE = "canopy-checked"; // the last result: of which rig, when, and after how many seconds
 const BEFORE = [
   "Is each drafter set up as it was trained? This answers a few prompts, with the drafter as it is and with each common mistake in its configuration: chat template, hidden layers, mask token, positions, rotary form, precision, thinking.",
@@ -16,8 +14,7 @@ const BEFORE = [
 const GLYPHS = { wrong: "✕", suspicious: "▲", fine: "✓" };
 
 export class Check extends Tool {
-  /** @param {Lab} lab @param {HTMLElement} pane */
-  constructor(lab, pane) {
+  constructor(/** @type {Lab} */ lab, /** @type {HTMLElement} */ pane) {
     super(lab, pane);
     this.begin = new Begin(this, { label: "Examine the rig", title: "Runs every drafter as configured and with each common mistake in its configuration; can take minutes", act: () => this.examine() });
     this.box = html("section", { class: "lab-card lab-findings", tabIndex: 0, "aria-label": "Findings" }, pane);

@@ -9,45 +9,29 @@ import { machineOf, settingOf } from "../shared/round.js";
 import { Stage } from "../stage/stage.js";
 import { TextPanel } from "../stage/text.js";
 
-/** @import * as types from "../types.d.ts" */
-/** A run whose figures are shown.
- *  @typedef {Pick<Stage, "figuresBeforeRepetition" | "figures" | "rounds" | "header" | "withheld"> & { speed: { text: string, doubt: string },
- *    speedup: Pick<PrintedSpeed, "ratio" | "times"> & { speed: string } | null }} Shown */
-/** `value`: null if it is not compared; `doubt`: why. @typedef {{ name: string, value: number | null, text: string, doubt: string }} ComparedFigure */
+/** `value`: to compare, if it can be; `doubt`: why it cannot. @typedef {{ name: string, text: string, value?: number | null, doubt?: string }} ComparedFigure */
 
 const SIDES = ["first", "second", "third", "fourth"];
 
-// Of a text that repeats itself, τ and speed are those of the part before.
-/** @type {{ name: string, value: (shown: Shown) => number | null, text: (shown: Shown) => string }[]} */
-const FIGURES = [
-  { name: "tokens per round", value: ({ figuresBeforeRepetition }) => figuresBeforeRepetition.tau, text: ({ figuresBeforeRepetition }) => figuresBeforeRepetition.tau.toFixed(2) },
-  { name: "tokens/s", value: ({ speedup }) => (speedup ? Number(speedup.speed) : null), text: ({ speed }) => speed.text || "–" },
-  { name: "plain decoding", value: ({ speedup }) => (speedup ? speedup.ratio : null),
-    text: ({ speedup, header, withheld }) => speedup?.times ?? (header?.drafters.length === 0 ? "1×" : withheld ? "withheld" : "not measured") },
-  { name: "rounds", value: () => null, text: ({ rounds }) => String(rounds.length) },
-  { name: "tokens", value: () => null, text: ({ figures }) => String(figures.tokens) },
-];
-
-/** Whether one run is the plain decoding that the other was measured against. @param {Stage} plain @param {Stage} other */
-const isPlainOf = (plain, { speedup, header }) => Boolean(speedup) && plain.header?.drafters.length === 0 && comparable(plain.header, header);
-
-/** The prompt and machine of all these runs, "" if they differ. @param {Side[]} sides */
-function common(sides) {
-  const [first, ...others] = sides.map(({ stage }) => stage.header);
-  const all = (/** @type {(header: Header | null) => unknown} */ of) => others.length > 0 && others.every((other) => of(other) === of(first));
-  return { prompt: first && all((header) => header?.prompt) ? first.prompt : "", machine: first && all((header) => header && machineOf(header)) ? machineOf(first) : "" };
+/** The prompt and machine of all these runs, "" if they differ. @param {Stage[]} stages */
+function common(stages) {
+  const headers = stages.flatMap(({ header }) => header ?? []);
+  const shared = (/** @type {string[]} */ values) => (values.length > 1 && new Set(values).size === 1 ? values[0] : "");
+  return { prompt: shared(headers.map(({ prompt }) => prompt)), machine: shared(headers.map(machineOf)) };
 }
 
-/** @param {Header | null} first @param {Header | null} second */
-const comparable = (first, second) => Boolean(first && second && machineOf(first) === machineOf(second) && first.prompt === second.prompt);
+/** Whether one run is the plain decoding that the other was measured against. @param {Stage} plain @param {Stage} other */
+function isPlainOf(plain, other) {
+  const { prompt, machine } = common([plain, other]);
+  return Boolean(other.speedup && prompt && machine) && plain.header?.drafters.length === 0;
+}
 
 // One of the runs: a stage of its own, with the page's text and tree panels.
 class Side {
   ends = /** @type {number[] | null} */ (null); // where each round's tokens end in the text, once the run is loaded
   run = "";
 
-  /** @param {Element} parent @param {number} place */
-  constructor(parent, place) {
+  constructor(/** @type {Element} */ parent, /** @type {number} */ place) {
     this.box = html("section", { class: "lab-plot lab-side-run", "aria-label": `The ${SIDES[place]} run` }, parent);
     const head = html("header", "", this.box);
     this.setting = html("strong", "", head);
@@ -93,17 +77,20 @@ class Side {
     if (header) this.title.title = write(this.title, [header.title || header.prompt, sameMachine ? "" : machineOf(header)].filter(Boolean).join(" · ")).textContent ?? "";
   }
 
-  /** The figures; they have values to compare if all runs are of one prompt on one machine. Plain decoding has the speed that
-   *  was measured when another run was compared with it. @param {Side[]} others @returns {ComparedFigure[]} */
-  figuresBeside(others) {
-    const { stage } = this;
-    const measuredBeside = others.find((other) => isPlainOf(stage, other.stage))?.stage.speedup;
-    const plain = measuredBeside ? { speed: measuredBeside.plain_speed, ratio: 1, times: "1×" } : null;
-    const { figuresBeforeRepetition, figures, rounds, header, withheld } = stage;
-    const allComparable = others.every((other) => comparable(stage.header, other.stage.header));
-    const shown = { figuresBeforeRepetition, figures, rounds, header, withheld, speedup: plain || stage.speedup, speed: plain ? { text: plain.speed, doubt: "" } : stage.speed };
-    return FIGURES.map(({ name, value, text }) => (
-      { name, value: allComparable ? value(shown) : null, text: text(shown), doubt: name === "tokens/s" ? shown.speed.doubt : "" }));
+  /** The figures; of a text that repeats itself, τ and speed are those of the part before. Plain decoding has the speed that was
+   *  measured when another run was compared with it. @param {Side[]} sides @returns {ComparedFigure[]} */
+  figuresBeside(sides) {
+    const { stage, stage: { figuresBeforeRepetition: { tau }, figures, rounds, header, withheld } } = this;
+    const plainSpeed = sides.find((other) => isPlainOf(stage, other.stage))?.stage.speedup?.plain_speed;
+    const { speed, ratio, times } = plainSpeed ? { speed: plainSpeed, ratio: 1, times: "1×" } : stage.speedup ?? {};
+    const unmeasured = header?.drafters.length === 0 ? "1×" : withheld ? "withheld" : "not measured";
+    return [
+      { name: "tokens per round", text: tau.toFixed(2), value: tau },
+      { name: "tokens/s", text: speed ?? (stage.speed.text || "–"), value: speed ? Number(speed) : null, doubt: speed ? "" : stage.speed.doubt },
+      { name: "plain decoding", text: times ?? unmeasured, value: ratio },
+      { name: "rounds", text: String(rounds.length) },
+      { name: "tokens", text: String(figures.tokens) },
+    ];
   }
 
   /** Draws the figures and marks those that are the best of all runs. @param {ComparedFigure[]} figures @param {ComparedFigure[][]} others */
@@ -111,7 +98,7 @@ class Side {
     this.figures.replaceChildren(...figures.map(({ name, value, text, doubt }, place) => {
       const item = html("div", "");
       const rivals = others.map((other) => other[place].value);
-      const best = value !== null && rivals.length > 0 && rivals.every((rival) => rival !== null && value > rival);
+      const best = typeof value === "number" && rivals.length > 0 && rivals.every((rival) => typeof rival === "number" && value > rival);
       html("dd", best ? "is-better" : doubt && "is-doubtful", item, best ? `${text} ▲` : text);
       html("dt", "", item, doubt ? `${name}, ${doubt}` : name);
       return item;
@@ -123,8 +110,7 @@ export class Compare {
   sides = /** @type {Side[]} */ ([]);
   firstDifference = 0; // the first token at which the texts differ
 
-  /** @param {Lab} lab @param {HTMLElement} parent */
-  constructor(lab, parent) {
+  constructor(/** @type {Lab} */ lab, /** @type {HTMLElement} */ parent) {
     this.lab = lab;
     const bar = html("div", "lab-race-bar lab-pair-bar", parent);
     this.status = html("p", "lab-note", bar);
@@ -156,9 +142,9 @@ export class Compare {
 
   update() {
     const shown = this.sides.filter((side) => side.ends);
-    const figuresOf = new Map(shown.map((side) => [side, side.figuresBeside(shown.filter((other) => other !== side))]));
-    for (const [side, figures] of figuresOf) side.drawFigures(figures, [...figuresOf.values()].filter((other) => other !== figures));
-    const { prompt, machine } = common(shown);
+    const { prompt, machine } = common(shown.map(({ stage }) => stage));
+    const figures = shown.map((side) => side.figuresBeside(shown));
+    shown.forEach((side, place) => side.drawFigures(figures[place], prompt && machine ? figures.filter((other) => other !== figures[place]) : []));
     for (const side of shown) side.writeTitle(Boolean(machine));
     write(this.common, [machine, prompt].filter(Boolean).join(" · ")).title = prompt;
     this.grid.classList.toggle("lab-one-prompt", Boolean(prompt));
@@ -190,11 +176,9 @@ export class Compare {
   }
 
   // Draws for each depth a bar of each run: of its rounds that drafted to that depth, the share that accepted to it.
-  /** @param {types.Side[]} sides @param {Side[]} shown */
-  drawDepths(sides, shown) {
+  drawDepths(/** @type {import("../types.d.ts").Side[]} */ sides, /** @type {Side[]} */ shown) {
     const methods = shown.map(({ stage }) => stage.header?.method ?? "");
-    /** @param {HTMLElement} bar @param {number} place */
-    const colour = (bar, place) => {
+    const colour = (/** @type {HTMLElement} */ bar, /** @type {number} */ place) => {
       bar.style.setProperty("--o", methodColour(methods[place]));
       bar.classList.toggle("is-again", methods.indexOf(methods[place]) < place); // another run of the same method
     };
@@ -232,7 +216,7 @@ export class Compare {
 
   comparableSpeeds(/** @type {Side[]} */ shown) {
     const stages = shown.map((side) => side.stage);
-    const { prompt, machine } = common(shown);
+    const { prompt, machine } = common(stages);
     const measured = stages.every((run) => Boolean(run.speedup) || stages.some((other) => isPlainOf(run, other)));
     if (prompt && machine && measured) return "The same prompt on the same machine: speeds can be compared.";
     if (prompt && machine) return "The same prompt on the same machine, but not all speeds were measured beside plain decoding: they are not compared.";

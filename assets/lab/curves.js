@@ -9,29 +9,25 @@ import { settingOf } from "../shared/round.js";
 const RECENT = 8;
 const BETWEEN_DRAWS_MS = 120;
 
-/** @typedef {{ x: number[], "tau.all": number[], "tau.recent": number[], "speed.all": (number | null)[],
- *    "speed.recent": (number | null)[] }} RoundCurves */
+/** @typedef {ReturnType<typeof curvesOf>} RoundCurves */
 
-/** The curves of a run's rounds: cumulative τ and tokens per second, and both over the latest rounds.
- *  @param {Round[]} rounds @returns {RoundCurves} */
-export function curvesOf(rounds) {
+// The curves of a run's rounds: cumulative τ and tokens per second, and both over the latest rounds.
+export function curvesOf(/** @type {Round[]} */ rounds) {
   const sums = [{ tokens: 0, timed: 0, seconds: 0 }]; // before each round; `timed` are the tokens of rounds whose time is known
-  for (const { keep, seconds: parts } of rounds) {
+  for (const { keep: { length }, seconds: parts, spent } of rounds) {
     const { tokens, timed, seconds } = sums[sums.length - 1];
-    const spent = Object.values(parts);
-    sums.push({
-      tokens: tokens + keep.length, timed: timed + (spent.length ? keep.length : 0), seconds: spent.reduce((sum, part) => sum + part, seconds),
-    });
+    sums.push({ tokens: tokens + length, timed: timed + (Object.keys(parts).length ? length : 0), seconds: seconds + spent });
   }
-  /** @template Value @param {number} width @param {(from: typeof sums[0], to: typeof sums[0], rounds: number) => Value} figure */
-  const over = (width, figure) => rounds.map((_, place) => figure(sums[Math.max(0, place + 1 - width)], sums[place + 1], Math.min(width, place + 1)));
-  /** @type {Parameters<typeof over<number>>[1]} */
-  const tau = (from, to, count) => (to.tokens - from.tokens) / count;
-  /** @type {Parameters<typeof over<number | null>>[1]} */
-  const speed = (from, to) => (to.seconds > from.seconds ? (to.timed - from.timed) / (to.seconds - from.seconds) : null);
+  const over = (/** @type {number} */ width) => sums.slice(1).map((to, place) => {
+    const count = Math.min(width, place + 1);
+    const from = sums[place + 1 - count];
+    const seconds = to.seconds - from.seconds;
+    return { tau: (to.tokens - from.tokens) / count, speed: seconds > 0 ? (to.timed - from.timed) / seconds : null };
+  });
+  const [all, recent] = [over(Infinity), over(RECENT)];
   return {
-    x: rounds.map((_, place) => place + 1), "tau.all": over(Infinity, tau), "tau.recent": over(RECENT, tau),
-    "speed.all": over(Infinity, speed), "speed.recent": over(RECENT, speed),
+    x: rounds.map((_, place) => place + 1), "tau.all": all.map(({ tau }) => tau), "tau.recent": recent.map(({ tau }) => tau),
+    "speed.all": all.map(({ speed }) => speed), "speed.recent": recent.map(({ speed }) => speed),
   };
 }
 
@@ -39,8 +35,7 @@ export function curvesOf(rounds) {
 const STATE_WORDS = { running: "running", done: "done", stopped: "stopped", error: "ended by an error" };
 
 export class Live {
-  /** @param {Lab} lab @param {Element} parent */
-  constructor(lab, parent) {
+  constructor(/** @type {Lab} */ lab, /** @type {Element} */ parent) {
     this.lab = lab;
     this.stage = lab.stage;
     this.plot = new Plot(lab, parent, "live", "This run", "{τ} and {tokens/s} by round, drawn while the text is written.");
@@ -94,8 +89,7 @@ export class Live {
 
 // τ and tokens per second against the node budget: measured settings, predictions, the run in progress.
 export class Curves {
-  /** @param {Lab} lab @param {Element} parent */
-  constructor(lab, parent) {
+  constructor(/** @type {Lab} */ lab, /** @type {Element} */ parent) {
     this.lab = lab;
     this.stage = lab.stage;
     this.plot = new Plot(lab, parent, "curves", "By node budget", "{τ} and {tokens/s}: medians with their {95 %} intervals. The faint horizontal lines are {auto}.");
@@ -108,7 +102,7 @@ export class Curves {
   }
 
   draw() {
-    const { busy, curves, progress, setup, sweep } = this.lab;
+    const { busy, results: { curves }, progress, setup, sweep } = this.lab;
     if (!curves) return;
     showLine(this.doubt, curves.predicted.withheld);
     if (!curves.count) {

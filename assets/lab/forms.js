@@ -3,7 +3,6 @@
 import { METHODS } from "../methods.js";
 import { button, html, methodMark, write } from "../shared/ink.js";
 
-/** @import * as types from "../types.d.ts" */
 /** A value that can be chosen and its text, or one word for both. @typedef {string | [value: string, text: string]} Choice */
 
 /** Checkboxes that look like chips. @template {string | number} Value */
@@ -102,8 +101,7 @@ export function showLine(/** @type {HTMLElement} */ line, /** @type {string} */ 
 
 // A command line with its copy button.
 export class Command {
-  /** @param {Element} parent @param {string} label */
-  constructor(parent, label) {
+  constructor(/** @type {Element} */ parent, /** @type {string} */ label) {
     this.box = html("div", { class: "lab-command", hidden: true }, parent);
     html("div", "lab-command-label", this.box, label);
     this.text = html("code", { tabIndex: 0 }, this.box);
@@ -124,14 +122,13 @@ export class Command {
 export class Flags {
   shown = "";
 
-  /** @param {string} title @param {Element} parent */
-  constructor(title, parent) {
+  constructor(/** @type {string} */ title, /** @type {Element} */ parent) {
     this.box = html("section", { class: "lab-card lab-paste", tabIndex: 0, "aria-label": "Flags to paste" }, parent);
     html("h3", "", this.box, title);
     this.list = html("div", "", this.box);
   }
 
-  show(/** @type {types.Flags[]} */ flags) {
+  show(/** @type {import("../types.d.ts").Flags[]} */ flags) {
     if (JSON.stringify(flags) === this.shown) return;
     this.shown = JSON.stringify(flags);
     this.list.replaceChildren();

@@ -8,13 +8,10 @@ import { Begin, Tool } from "./tools.js";
 import { recordedOn } from "./verdict.js";
 import { action, html, write } from "../shared/ink.js";
 
-/** @import * as types from "../types.d.ts" */
-
 export class Load extends Tool {
-  view = /** @type {types.LabConcurrency | null} */ (null);
+  view = /** @type {LabConcurrency | null} */ (null);
 
-  /** @param {Lab} lab @param {HTMLElement} pane */
-  constructor(lab, pane) {
+  constructor(/** @type {Lab} */ lab, /** @type {HTMLElement} */ pane) {
     super(lab, pane);
     this.line = this.addSelect("Method", "The method whose budgets are drawn");
     showField(this.line, false);
@@ -35,7 +32,7 @@ export class Load extends Tool {
     const clicked = rows[Math.round(y)];
     const nodes = columns[Math.round(x)];
     if (!clicked || nodes === undefined) return;
-    const { table, progress } = this.lab;
+    const { results: { table }, progress } = this.lab;
     this.lab.showConcurrency(clicked.concurrency);
     const setting = table && !progress.other_rig && table.rows.find((row) => row.line === line && row.nodes === nodes);
     if (setting) this.lab.apply(setting);
@@ -44,37 +41,38 @@ export class Load extends Tool {
   measureAgain() {
     if (!this.view) return;
     const { line, columns, rows, asked } = this.view;
-    const { sweep } = this.lab;
-    const method = this.lab.table?.rows.find((row) => row.line === line)?.method ?? line;
+    const { sweep, results: { table } } = this.lab;
+    const method = table?.rows.find((row) => row.line === line)?.method ?? line;
     if (asked) sweep.fill(asked);
     sweep.measure(method, columns, rows.map(({ concurrency }) => concurrency));
   }
 
   async redraw() {
-    const { progress, concurrency } = this.lab;
+    const { progress, sweep, setup, results: { concurrency } } = this.lab;
     const answer = await this.lab.ask("lab_concurrency", { sweep: progress.sweep, line: this.line.value, concurrency }, "The server does not answer; this will be drawn when it does.");
     const view = this.view = "error" in answer ? null : answer;
     if (view) {
       showField(this.line, view.lines.length > 0);
       fillSelect(this.line, view.lines, view.line);
     }
+    const { table } = this.lab.results;
     const drawn = view?.heat && view.rows.length > 1 ? view : null;
     this.words.hidden = !drawn;
-    this.again.hidden = !this.lab.sweep.measureAction || !drawn?.rows.some(({ withheld }) => withheld);
+    this.again.hidden = !sweep.measureAction || !drawn?.rows.some(({ withheld }) => withheld);
     drawAll(this.plots, { heat: drawn?.heat }, () => [
-      this.lab.table ? "Measured for one request at a time so far" : `Nothing measured with ${this.lab.setup.rig} yet`,
+      table ? "Measured for one request at a time so far" : `Nothing measured with ${setup.rig} yet`,
       "error" in answer ? answer.error : "How many requests can share a pass before drafting stops paying?",
-      this.lab.table ? this.lab.sweep.severalAction : this.lab.sweep.measureAction]);
+      table ? sweep.severalAction : sweep.measureAction]);
     if (!drawn) return this.table.fill([]);
     const sentences = drawn.recorded ? [...drawn.words, recordedOn(drawn.recorded)] : drawn.words;
     this.words.replaceChildren(...sentences.map((sentence) => html("li", "", null, sentence)));
     this.fillTable(drawn);
   }
 
-  fillTable(/** @type {types.LabConcurrency} */ { columns, rows }) {
+  fillTable(/** @type {LabConcurrency} */ { columns, rows }) {
     this.table.head(["requests at once", ...columns.map((column) => (/^[0-9]/.test(column) ? `${column} nodes` : column))]);
     this.table.fill(rows.map((row) => {
-      const line = html("tr", { class: row.withheld ? "is-withheld" : row.concurrency === this.lab.concurrency ? "is-best" : "", title: row.withheld });
+      const line = html("tr", { class: row.withheld ? "is-withheld" : row.concurrency === this.lab.results.concurrency ? "is-best" : "", title: row.withheld });
       html("th", { scope: "row" }, line, String(row.concurrency));
       for (const cell of row.cells) {
         const place = html("td", "", line, cell ? "" : "–");
@@ -95,8 +93,7 @@ const BETWEEN_COUNTS_MS = 2000;
 export class ServerLoad extends Tool {
   timer = 0;
 
-  /** @param {Lab} lab @param {HTMLElement} pane */
-  constructor(lab, pane) {
+  constructor(/** @type {Lab} */ lab, /** @type {HTMLElement} */ pane) {
     super(lab, pane);
     this.begin = new Begin(this, { label: "Measure requests at once", refused: "", act: () => this.measure(),
       title: "Sends prompts of the chosen set to this server, 1, 2, 4, 8 and 16 at once, 64 tokens each" });
@@ -124,7 +121,7 @@ export class ServerLoad extends Tool {
     this.timer = setTimeout(() => this.draw(), BETWEEN_COUNTS_MS);
   }
 
-  show(/** @type {types.CountersView | Failed} */ answer) {
+  show(/** @type {CountersView | Failed} */ answer) {
     const error = "error" in answer ? answer.error : "";
     const { about, silence, flags, ...figures } = "error" in answer ? { about: error, silence: "", flags: [] } : answer;
     write(this.about, about);

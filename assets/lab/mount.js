@@ -15,15 +15,12 @@ import { Menu } from "../shared/overlays.js";
 import { counted } from "../shared/round.js";
 import { controls } from "../stage/controls.js";
 
-/** @import * as types from "../types.d.ts" */
-
 class Tabs {
   current = "";
   /** By name. @type {Map<string, { tab: HTMLElement, pane: HTMLElement, part: { draw(): unknown } }>} */
   panes = new Map();
 
-  /** @param {Lab} lab @param {Element} parent */
-  constructor(lab, parent) {
+  constructor(/** @type {Lab} */ lab, /** @type {Element} */ parent) {
     this.lab = lab;
     this.parent = parent;
     const bar = html("div", "lab-tabs", parent);
@@ -77,7 +74,7 @@ class Tabs {
   }
 }
 
-/** A measurement's number and how it is called in the list. @param {types.SweepLine} sweep @returns {[string, string]} */
+/** A measurement's number and how it is called in the list. @param {SweepLine} sweep @returns {[string, string]} */
 function listEntry({ number, started, rig, concurrency, state, done, total, other_rig: otherRig }) {
   if (number <= 0) return [String(number), `recorded ${started.slice(0, 10)}: ${rig}${concurrency > 1 ? `, up to ${concurrency} at once` : ""}`];
   const when = new Date(started).toLocaleString([], { dateStyle: "medium", timeStyle: "short" });
@@ -88,8 +85,7 @@ function listEntry({ number, started, rig, concurrency, state, done, total, othe
 class History {
   key = ""; // of what is listed
 
-  /** @param {Lab} lab @param {Element} parent */
-  constructor(lab, parent) {
+  constructor(/** @type {Lab} */ lab, /** @type {Element} */ parent) {
     this.lab = lab;
     this.box = html("section", "lab-card lab-history", parent);
     this.field = selectField(this.box, "Measurements", "Your measurements are kept until you delete them",
@@ -133,11 +129,12 @@ const LOST = "The server does not answer; the lab keeps trying.";
 const FORMER_TABS = { // the tabs of older addresses, and those that replaced them
   curves: "speed", table: "speed", cost: "speed", shapes: "acceptance", anatomy: "acceptance", concurrency: "load", server: "load", race: "compare", doctor: "check",
 };
-/** @type {types.SweepProgress} */
+/** @type {SweepProgress} */
 const NOTHING = { sweep: null, busy_elsewhere: false, state: "none", message: "", done: 0, total: 0, failed: 0, seconds_left: null, recorded: null, other_rig: "", sweeps: [], command: "" };
+/** @type {Omit<LabCurves, "curves"> & { curves: LabCurves["curves"] | null }} */
+const NO_RESULTS = { curves: null, table: null, kinds: {}, cost: null, counts: [1], concurrency: 1, categories: [], category: "", command: "", seconds_per_run: null };
 
-/** @param {LabServer} server */
-function askOf(server) {
+function askOf(/** @type {LabServer} */ server) {
   /** The answer of one of the server's functions, or why there is none.
    *  @template {keyof LabAnswers} Name @param {Name} name @param {object} wanted @returns {Promise<LabAnswers[Name] | Failed>} */
   return async (name, wanted, silence = "The server does not answer; try again.") => {
@@ -153,24 +150,15 @@ function askOf(server) {
 export class Lab extends EventEmitter {
   chosenSweep = /** @type {number | null} */ (null); // the measurement that was chosen
   progress = NOTHING;
-  table = /** @type {types.TableView | null} */ (null);
-  curves = /** @type {types.RunCurves | null} */ (null);
-  cost = /** @type {types.CostView | null} */ (null);
-  command = "";
-  seconds_per_run = /** @type {number | null} */ (null);
+  results = NO_RESULTS; // of that measurement, at one number of requests at once and for one category of its prompts
+  asked = /** @type {number | null} */ (null); // the number of requests at once to show
   prediction = ""; // the run that predicts
-  counts = [1]; // the measured numbers of requests at once; below, the one shown and the one asked for
-  concurrency = 1;
-  asked = /** @type {number | null} */ (null);
-  categories = /** @type {string[]} */ ([]); // of the measured prompts, and the one that is shown; "" for all
-  category = "";
-  kinds = /** @type {Record<string, TableRow>} */ ({}); // the fastest row of each category
   lost = false; // the server did not answer
   timer = 0;
   loading = /** @type {Promise<any> | undefined} */ (undefined);
   reload = oneAtATime(() => this.loadCurves());
 
-  /** @param {Stage} stage @param {Element} host @param {LabServer} server @param {types.LabSetup} setup
+  /** @param {Stage} stage @param {Element} host @param {LabServer} server @param {LabSetup} setup
    *  @param {(setting: object) => unknown} adopt */
   constructor(stage, host, server, setup, adopt) {
     super();
@@ -254,8 +242,8 @@ export class Lab extends EventEmitter {
     if (error || lost) this.sweep.fail(error);
     this.lost = error === LOST;
     if (!("error" in answer)) {
-      const key = (/** @type {types.SweepProgress} */ progress) => [progress.sweep, progress.done, progress.state].join(" ");
-      const isNew = lost || key(answer) !== key(this.progress) || !this.curves;
+      const key = (/** @type {SweepProgress} */ progress) => [progress.sweep, progress.done, progress.state].join(" ");
+      const isNew = lost || key(answer) !== key(this.progress) || !this.results.curves;
       this.progress = answer;
       this.root.classList.toggle("is-other-rig", Boolean(answer.other_rig));
       this.emit("progress");
@@ -268,13 +256,13 @@ export class Lab extends EventEmitter {
   // Reloads curves and table after a measurement, the end of a run, or another choice of sweep.
   async loadCurves() {
     const answer = await this.ask("lab_curves", {
-      sweep: this.progress.sweep, what_if: this.prediction || null, line: this.speed.line.value, concurrency: this.asked, category: this.category }, LOST);
+      sweep: this.progress.sweep, what_if: this.prediction || null, line: this.speed.line.value, concurrency: this.asked, category: this.results.category }, LOST);
     if ("error" in answer) {
       this.lost = answer.error === LOST;
       this.sweep.fail(answer.error);
       return;
     }
-    Object.assign(this, answer, { counts: answer.counts.length ? answer.counts : [1] });
+    this.results = { ...answer, counts: answer.counts.length ? answer.counts : [1] };
     this.verdict.draw();
     this.emit("table");
     if (this.shown) this.tabs.draw();

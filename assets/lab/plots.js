@@ -5,24 +5,21 @@ import { action, button, bytesOf, html } from "../shared/ink.js";
 import { Empty } from "../panels/panel.js";
 import { onTheme } from "../shared/pen.js";
 import { Menu } from "../shared/overlays.js";
+import { TERMS } from "../stage/keys.js";
 import { modes } from "../stage/stage.js";
 
 /** @type {Record<string, string>} */
 export const WORDS = {
-  "τ": "Tokens that a round adds to the text, on average; the root counts, so plain decoding has τ = 1.",
+  ...Object.fromEntries(TERMS),
   "tokens/s": "Tokens divided by engine time: the sum of all rounds, without reading the prompt, the network or this page.",
-  "node budget": "How many guesses a round may draft; the target verifies one row more, the root's.",
-  auto: "The adaptive budget: each round verifies as many nodes as pay on this machine, 256 at most.",
   "95 %": "An interval that contains the true median in 95 of 100 such measurements (order statistics over prompts).",
   "spread": "From the slowest to the fastest of the runs.",
-  "plain decoding": "The method autoregressive: no drafter, one token a pass, measured on the same machine.",
   "Σq": "The drafter's probabilities summed over the tree: how many drafted tokens it expects to be accepted.",
   "rank": "The place of a token in the drafter's list for its position; 1 is the likeliest.",
   "depth": "How many tokens after the root.",
   "pays from": "The τ from which the setting is faster than plain decoding: the time of its rounds in rounds of plain decoding, as measured; modelled: by the cost of a pass, once Predict all budgets has measured that.",
   "predicted": "Calculated from one text and the measured cost of a pass; not a measurement of that setting.",
   "pass": "One run of the target over one or more rows.",
-  "round": "One draft and one pass of the target over it.",
 };
 
 /** Text in which {word} is a word with its definition on hover. @template {Element} E @param {E} parent @param {string} text */
@@ -117,8 +114,7 @@ export class Plot {
     for (const end of ["pointerup", "pointercancel"]) window.addEventListener(end, release, { once: true, capture: true });
   }
 
-  /** @param {string} format @param {string} name */
-  async save(format, name) {
+  async save(/** @type {string} */ format, /** @type {string} */ name) {
     if (!this.figure) return;
     const { width, height } = this.canvas.getBoundingClientRect();
     (await this.lab.plotly())?.downloadImage(this.canvas, { format, width, height, scale: 2, filename: `canopy-${name}` });

@@ -7,8 +7,6 @@ import { button, html, methodColour, methodMark } from "../shared/ink.js";
 import { METHODS } from "../methods.js";
 import { controls } from "../stage/controls.js";
 
-/** @import { Estimate, TrackView, RaceView } from "../types.d.ts" */
-
 const SPEEDS = [["1", "real time"], ["0.5", "1/2"], ["0.25", "1/4"], ["0.1", "1/10"], ["0.05", "1/20"]];
 /** @type {Record<string, string>} */
 const SPLITS = { "full for each": "each", shared: "total" }; // by their names in the bar
@@ -20,8 +18,7 @@ export class Race extends Tool {
   playing = false;
   drawn = /** @type {ReturnType<Race["track"]>[]} */ ([]); // the tracks
 
-  /** @param {Lab} lab @param {HTMLElement} pane */
-  constructor(lab, pane) {
+  constructor(/** @type {Lab} */ lab, /** @type {HTMLElement} */ pane) {
     super(lab, pane);
     this.begin = new Begin(this, { label: "▶ Race", title: "Measure the methods one at a time on the prompt in the bar above, then replay them together",
       act: () => this.start(), ending: "■ Stop", endingTitle: "End the race after the current run" });
@@ -69,14 +66,12 @@ export class Race extends Tool {
     this.tracks.replaceChildren(...this.drawn.map(({ box }) => box));
     const wanted = race.seconds / WATCHED_SECONDS;
     this.speed.value = (SPEEDS.find(([value]) => Number(value) <= wanted) ?? SPEEDS[SPEEDS.length - 1])[0];
-    if (this.lab.stage.reducedMotion) this.show(race.seconds);
-    else {
-      this.show(0);
-      this.run();
-    }
+    const { reducedMotion } = this.lab.stage;
+    this.show(reducedMotion ? race.seconds : 0);
+    if (!reducedMotion) this.run();
   }
 
-  /** @param {TrackView} track @param {number} best the most tokens per second */
+  /** @param {RaceView["tracks"][0]} track @param {number} best the most tokens per second */
   track(track, best) {
     const box = html("article", "lab-track");
     box.style.setProperty("--track", methodColour(track.method));

@@ -2,21 +2,20 @@
 
 import { Curves, Live } from "./curves.js";
 import { field, fillSelect, Flags, foldIn, showField, selectField } from "./forms.js";
-import { drawAll, Plot } from "./plots.js";
+import { drawAll } from "./plots.js";
 import { Table } from "./table.js";
 import { Begin, Tool } from "./tools.js";
-import { html, oneAtATime, write } from "../shared/ink.js";
+import { html, write } from "../shared/ink.js";
 
 export class Speed extends Tool {
-  /** @param {Lab} lab @param {HTMLElement} pane */
-  constructor(lab, pane) {
+  constructor(/** @type {Lab} */ lab, /** @type {HTMLElement} */ pane) {
     super(lab, pane);
     this.concurrency = field("input", this.bar, "Concurrency", {
       type: "range", min: 0, step: 1, title: "How many requests are answered at once; the curves, the table and the recommendation follow",
-    }, ({ value }) => lab.showConcurrency(lab.counts[Number(value)]));
+    }, ({ value }) => lab.showConcurrency(lab.results.counts[Number(value)]));
     this.shown = html("output", { htmlFor: this.concurrency.id }, this.concurrency.parentElement);
     this.category = selectField(this.bar, "Kind of text", "The category of the prompts that curves, table and recommendation are of", () => {
-      lab.category = this.category.value;
+      lab.results.category = this.category.value;
       lab.reload();
     });
     this.begin = new Begin(this, { label: "Predict all budgets", look: "", act: () => this.predict(), title: "Times forward passes of every size here, then replays the current run's text with every budget: τ is exact, tokens/s are predicted" });
@@ -37,10 +36,7 @@ export class Speed extends Tool {
   // From the current run: what a pass costs here, and what every budget would have achieved.
   async predict() {
     const { lab, begin } = this;
-    if (!lab.stage.header || lab.unasked) {
-      begin.tell("Open a recording or press Run first: the prediction replays the text of a run.", true);
-      return;
-    }
+    if (!lab.stage.header || lab.unasked) return begin.tell("Open a recording or press Run first: the prediction replays the text of a run.", true);
     const { result } = await begin.run("lab_what_if", { run: lab.stage.value.run });
     if (!result) return;
     lab.prediction = result.what_if;
@@ -49,8 +45,7 @@ export class Speed extends Tool {
   }
 
   async redraw() {
-    const { lab, line, concurrency: slider } = this;
-    const { counts, concurrency, curves, cost, progress, categories, category } = lab;
+    const { line, concurrency: slider, lab: { progress, results: { counts, concurrency, curves, cost, categories, category } } } = this;
     showField(this.category, categories.length > 1);
     fillSelect(this.category, [["", "all"], .../** @type {[string, string][]} */ (categories.map((name) => [name, name]))], category);
     showField(slider, counts.length > 1);
@@ -71,23 +66,21 @@ export class Speed extends Tool {
 }
 
 // The current run's trees on another machine, predicted, with flags of other engines to paste. Asked for once it is opened.
-class Elsewhere {
+class Elsewhere extends Tool {
   asked = ""; // of which run and machine
-  draw = oneAtATime(() => this.redraw());
 
-  /** @param {Lab} lab @param {Element} pane */
-  constructor(lab, pane) {
-    this.lab = lab;
-    this.box = foldIn(pane, "On another machine, predicted, and flags to paste", "lab-card lab-elsewhere");
+  constructor(/** @type {Lab} */ lab, /** @type {Element} */ pane) {
+    const box = foldIn(pane, "On another machine, predicted, and flags to paste", "lab-card lab-elsewhere");
+    super(lab, box);
+    this.box = box;
     this.box.addEventListener("toggle", () => this.draw());
-    this.status = html("p", { class: "lab-note", role: "status" }, this.box);
-    const bar = html("div", "lab-toolbar", this.box);
-    this.model = selectField(bar, "Model", "A target by its published configuration", () => this.draw());
-    this.device = selectField(bar, "Device", "Bandwidth and operations as published", () => this.draw());
-    const grid = html("div", "lab-grid lab-two", this.box);
-    this.plot = new Plot(lab, grid, "elsewhere", "On another machine, predicted",
-      "The current run's measured {τ} over the predicted cost of a round there: speed is {predicted}, from published figures alone.");
-    this.flags = new Flags("Flags to paste", grid);
+    this.status = this.addNote();
+    this.bar.before(this.status);
+    this.model = this.addSelect("Model", "A target by its published configuration");
+    this.device = this.addSelect("Device", "Bandwidth and operations as published");
+    this.plots = this.plotsIn("lab-two", { elsewhere: ["On another machine, predicted",
+      "The current run's measured {τ} over the predicted cost of a round there: speed is {predicted}, from published figures alone."] });
+    this.flags = new Flags("Flags to paste", box.querySelector(".lab-grid"));
     this.costOn = html("p", "lab-caption", null);
     this.flags.list.before(this.costOn);
   }
@@ -109,8 +102,8 @@ class Elsewhere {
     if (!("error" in answer)) this.show(answer);
   }
 
-  show(/** @type {import("../types.d.ts").ElsewhereView} */ { elsewhere, misfit, flags, cost_on: costOn, read_in: readIn, models, devices, model, device }) {
-    drawAll({ elsewhere: this.plot }, { elsewhere }, () => ["Nothing to predict", misfit || "Nothing was drafted."]);
+  show(/** @type {ElsewhereView} */ { elsewhere, misfit, flags, cost_on: costOn, read_in: readIn, models, devices, model, device }) {
+    drawAll(this.plots, { elsewhere }, () => ["Nothing to predict", misfit || "Nothing was drafted."]);
     fillSelect(this.model, models, this.model.value || model); // what was chosen while this was asked for stays
     fillSelect(this.device, devices, this.device.value || device);
     write(this.costOn, flags.length ? `Best for this run by the cost on ${costOn}. Predict all budgets measures the cost on the rig that answers. Names as in ${readIn}.`

@@ -7,7 +7,7 @@ import { action, button, html, write } from "../shared/ink.js";
 import { counted } from "../shared/round.js";
 import { send } from "../stage/save.js";
 
-const MAX_FILE = 8 * 2 ** 20; // as on the server
+const MAX_FILE = 8; // MiB, as on the server
 const SEVERAL = [1, 4, 16]; // requests at once
 /** @type {Record<string, string>} */
 export const STATES = {
@@ -15,8 +15,7 @@ export const STATES = {
 };
 
 export class Sweep {
-  /** @param {Lab} lab @param {Element} parent */
-  constructor(lab, parent) {
+  constructor(/** @type {Lab} */ lab, /** @type {Element} */ parent) {
     this.lab = lab;
     this.box = html("section", { class: "lab-card lab-sweep", "aria-label": "Measure" }, parent);
     this.plan = html("p", "lab-plan", this.box);
@@ -77,11 +76,8 @@ export class Sweep {
     const words = field.value.split(/[\s,;]+/).filter(Boolean);
     const wrong = words.find((word) => !/^\d{1,9}$/.test(word) || Number(word) > maxBudget);
     const { size } = new Set([...this.budgets.values, ...words.map(Number)]);
-    if (wrong || size > items) {
-      this.fail(wrong ? `“${wrong}” is not a node budget; write whole numbers from 0 to ${maxBudget}, for example 24, 48.`
-        : `${size} node budgets would be ticked; at most ${items} are taken, so write fewer.`);
-      return;
-    }
+    if (wrong) return this.fail(`“${wrong}” is not a node budget; write whole numbers from 0 to ${maxBudget}, for example 24, 48.`);
+    if (size > items) return this.fail(`${size} node budgets would be ticked; at most ${items} are taken, so write fewer.`);
     for (const word of words) this.budgets.add(Number(word), { on: true });
     field.value = "";
     this.fail("");
@@ -92,11 +88,7 @@ export class Sweep {
     const file = input.files?.[0];
     input.value = "";
     if (!file) return;
-    if (file.size > MAX_FILE) {
-      this.fail(`${file.name} has ${Math.ceil(file.size / 2 ** 20)} MB; at most 8 MB are taken.`);
-      return;
-    }
-    const { upload, error } = await send(async (piece) => ({ upload: "", ...await this.lab.ask("lab_upload", piece) }), file);
+    const { upload, error } = await send(async (piece) => ({ upload: "", ...await this.lab.ask("lab_upload", piece) }), file, MAX_FILE);
     const answer = error ? { error } : await this.lab.ask("lab_prompts", { name: file.name, upload });
     if (this.refused(answer)) return;
     this.sets = answer.sets;
@@ -113,7 +105,7 @@ export class Sweep {
 
   // Writes how many runs the form asks for, and how long they take; the server decides whether they can be made.
   drawPlan() {
-    const secondsPerRun = this.lab.seconds_per_run; // of the chosen measurement
+    const secondsPerRun = this.lab.results.seconds_per_run; // of the chosen measurement
     const { methods, budgets, concurrency } = this.wanted;
     const drafting = methods.filter((method) => METHODS[method]?.drafts !== false).length;
     const singleSettings = drafting * budgets.length + methods.length - drafting;

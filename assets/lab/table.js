@@ -8,7 +8,7 @@ import { button, html, methodMark } from "../shared/ink.js";
 const rounded = (value, digits) => value.toLocaleString("en", { maximumFractionDigits: digits, minimumFractionDigits: digits });
 
 /** The 95 % interval, or the range if there are too few prompts for one.
- *  @param {import("../types.d.ts").Estimate} estimate @param {number} digits */
+ *  @param {Estimate} estimate @param {number} digits */
 export function spread({ low, high, minimum, maximum, prompts }, digits) {
   if (prompts < 2) return "1 prompt";
   return `${rounded(low ?? minimum, digits)} to ${rounded(high ?? maximum, digits)}`;
@@ -43,8 +43,7 @@ const COLUMNS = {
 
 // The table behind the plots: a row for each setting, the fastest first, those whose speed-up is withheld last.
 export class Table {
-  /** @param {Lab} lab @param {Element} parent */
-  constructor(lab, parent) {
+  constructor(/** @type {Lab} */ lab, /** @type {Element} */ parent) {
     this.lab = lab;
     this.table = tableIn(parent, "lab-table-box", "All settings", "Medians over prompts with their {95 %} intervals, the fastest setting first, those without a speed-up last.");
     this.table.head(Object.keys(COLUMNS), COLUMNS);
@@ -54,7 +53,7 @@ export class Table {
   }
 
   draw() {
-    const { table, kinds, category } = this.lab;
+    const { table, kinds, category } = this.lab.results;
     this.table.fill((table ? table.rows : []).map((row) => this.row(row)));
     const best = Object.entries(category ? {} : kinds);
     this.fold.hidden = !best.length;

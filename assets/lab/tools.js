@@ -7,8 +7,7 @@ import { jobEnd } from "../shared/lines.js";
 
 // A tab with a toolbar. `redraw` is called when the tab is opened, and when new data arrive.
 export class Tool {
-  /** @param {Lab} lab @param {HTMLElement} pane */
-  constructor(lab, pane) {
+  constructor(/** @type {Lab} */ lab, /** @type {HTMLElement} */ pane) {
     this.lab = lab;
     this.pane = pane;
     this.bar = html("div", "lab-toolbar", pane);
@@ -17,8 +16,7 @@ export class Tool {
 
   async redraw() {}
 
-  /** @param {string} label @param {string} title */
-  addSelect(label, title) {
+  addSelect(/** @type {string} */ label, /** @type {string} */ title) {
     return selectField(this.bar, label, title, () => this.draw());
   }
 
@@ -76,11 +74,11 @@ export class Begin {
   }
 
   /** Starts a job and returns it once it has ended. @param {keyof JobResults} name @param {object} wanted */
-  async waitForEnd(name, wanted) {
-    const begun = await this.lab.ask(name, wanted);
-    if ("error" in begun) return begun;
-    this.job = begun.job;
-    return jobEnd(() => this.lab.ask("lab_job", { job: this.job }), (job) => {
+  waitForEnd(name, wanted) {
+    return jobEnd(this.lab.ask(name, wanted), ({ job }) => {
+      this.job = job;
+      return this.lab.ask("lab_job", { job });
+    }, (job) => {
       write(this.status, job.message || (job.total ? `${job.done} of ${job.total} runs` : ""));
       this.cancel.hidden = false;
       this.bar.hidden = job.share === null;

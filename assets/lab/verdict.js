@@ -18,8 +18,7 @@ const REPORTS = [["HTML page", "self-contained", "html"], ["CSV of settings", "a
 export class Verdict {
   best = /** @type {TableRow | null} */ (null);
 
-  /** @param {Lab} lab @param {Element} parent */
-  constructor(lab, parent) {
+  constructor(/** @type {Lab} */ lab, /** @type {Element} */ parent) {
     this.lab = lab;
     this.box = html("section", { class: "lab-card lab-verdict", "aria-label": "Recommended setting" }, parent);
     this.eyebrow = html("p", "lab-eyebrow", this.box);
@@ -40,7 +39,7 @@ export class Verdict {
   }
 
   draw() {
-    const { table, counts, command, busy, progress } = this.lab;
+    const { busy, progress, results: { table, counts, command } } = this.lab;
     this.best = table ? table.best : null;
     this.row.hidden = this.figures.hidden = this.commands.hidden = !this.best;
     this.useButton.hidden = Boolean(progress.other_rig);
@@ -58,10 +57,10 @@ export class Verdict {
     write(this.note, reason || (busy ? "The first figures come in a moment." : `${none} One press measures them on this machine, beside plain decoding.`));
   }
 
-  /** @param {import("../types.d.ts").TableView} table @param {TableRow} best */
+  /** @param {TableView} table @param {TableRow} best */
   drawResult({ outcome, remark, rivals }, best) {
-    const { done, total, recorded, other_rig: otherRig } = this.lab.progress;
-    const kind = this.lab.category && ` · ${this.lab.category}`;
+    const { progress: { done, total, recorded, other_rig: otherRig }, results: { category } } = this.lab;
+    const kind = category && ` · ${category}`;
     const partial = this.lab.busy || done < total;
     const heading = HEADINGS[outcome] || "Fastest here";
     this.moreButton.hidden = partial || Boolean(recorded || otherRig) || !["few", "unclear"].includes(outcome);
@@ -98,4 +97,4 @@ export class Verdict {
 }
 
 // A sentence that says when, with which rig and on which machine a recorded measurement was made.
-export const recordedOn = (/** @type {import("../types.d.ts").RecordedOn} */ { date, rig, hardware, dtype }) => `Recorded on ${date}: ${rig}, ${hardware}, ${dtype}.`;
+export const recordedOn = (/** @type {RecordedOn} */ { date, rig, hardware, dtype }) => `Recorded on ${date}: ${rig}, ${hardware}, ${dtype}.`;

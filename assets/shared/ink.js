@@ -234,19 +234,19 @@ export function originName(round, node) {
 export function button(parent, label, title, act, look = "") {
   const isMissing = /\p{L}/u.test(label) && !title.toLowerCase().includes(label.toLowerCase());
   const name = isMissing ? `${label}: ${title}` : title;
-  const item = html("button", { class: `cp-button ${look}`, type: "button", title, "aria-label": name }, parent, label);
-  item.addEventListener("click", (event) => {
-    event.stopPropagation();
-    act(item);
-  });
+  const item = action(parent, label, title, act, `cp-button ${look}`);
+  item.setAttribute("aria-label", name);
   return item;
 }
 
 /** A button whose name is its text.
- *  @param {Element | null} parent @param {string} label @param {string} title @param {() => unknown} act */
+ *  @param {Element | null} parent @param {string} label @param {string} title @param {(button: HTMLButtonElement) => unknown} act */
 export function action(parent, label, title, act, look = "") {
   const item = html("button", { class: look, type: "button", title }, parent, label);
-  item.addEventListener("click", () => act());
+  item.addEventListener("click", (event) => {
+    event.stopPropagation();
+    act(item);
+  });
   return item;
 }
 

@@ -2,19 +2,20 @@
 
 import { pause } from "./ink.js";
 
-/** @typedef {import("../types.d.ts").StreamLine} StreamLine */
-
 const TRIES = 4; // to take up a run again whose connection was lost
 const BETWEEN_TRIES_MS = 400;
 const ENDED = ["stopped", "done", "error"];
 
 const POLL_MS = 400;
 
-/** Polls a job of the server until it ends. @template {{ state: string }} Job @param {() => Promise<Job | Failed>} poll
+/** Polls a job of the server until it ends. @template {{ state: string }} Job
+ *  @param {Promise<{ job: string } | Failed>} begun @param {(begun: { job: string }) => Promise<Job | Failed>} poll
  *  @param {(job: Job) => unknown} update called after each poll @param {AbortSignal} [signal] @returns {Promise<Job | Failed>} */
-export async function jobEnd(poll, update, signal) {
+export async function jobEnd(begun, poll, update, signal) {
+  const name = await begun;
+  if ("error" in name) return name;
   for (;;) {
-    const job = await poll();
+    const job = await poll(name);
     if ("error" in job) return job;
     update(job);
     if (ENDED.includes(job.state) || signal?.aborted) return job;

@@ -73,13 +73,11 @@ export class Address {
   // Browsers refuse more than a hundred changes in half a minute, so while a run plays the address is written less often.
   write(/** @type {boolean} */ push) {
     if (this.suspended) return;
-    if (push) this.updateHistory("pushState");
-    else {
-      this.timer ||= setTimeout(() => {
-        this.timer = 0;
-        this.updateHistory("replaceState");
-      }, 350);
-    }
+    if (push) return this.updateHistory("pushState");
+    this.timer ||= setTimeout(() => {
+      this.timer = 0;
+      this.updateHistory("replaceState");
+    }, 350);
   }
 
   updateHistory(/** @type {"pushState" | "replaceState"} */ how) {

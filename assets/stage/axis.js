@@ -1,5 +1,7 @@
 // The timeline's axis: all rounds equally wide, or as wide as their time; it can be zoomed to a part.
 
+import { figuresOf } from "../shared/round.js";
+
 const MAX_ROUND_WIDTH = 64; // pixels of a round, on the axis of rounds
 const MIN_ROUNDS = 3; // rounds that fill the window at most
 
@@ -53,17 +55,14 @@ export class Axis {
   }
 }
 
-// What the rounds from ``first`` to ``last`` come to: tokens, rounds, and seconds by stage.
-/** @param {Round[]} rounds @param {number} first @param {number} last */
+/** What the rounds from ``first`` to ``last`` come to: tokens, rounds, and seconds by stage.
+ *  @param {Round[]} rounds @param {number} first @param {number} last */
 export function totalsOf(rounds, first, last) {
   const chosen = rounds.slice(first, last + 1);
   const seconds = /** @type {Record<string, number>} */ ({});
   for (const round of chosen) {
     for (const [name, part] of Object.entries(round.seconds)) seconds[name] = (seconds[name] || 0) + part;
   }
-  return {
-    rounds: chosen.length, seconds,
-    tokens: chosen.reduce((sum, { keep }) => sum + keep.length, 0),
-    spent: chosen.reduce((sum, { spent }) => sum + spent, 0),
-  };
+  const { tokens, seconds: spent } = figuresOf(chosen);
+  return { rounds: chosen.length, tokens, spent, seconds };
 }

@@ -1,8 +1,6 @@
 // The bridge to the controls of the bar: the budget's steps, what the address restores, what Stop does in the browser, and
 // what the page has again after it has reloaded itself.
 
-/** @import { Rigs } from "./rigs.js" */
-
 import { html, pause, write } from "../shared/ink.js";
 import { newRun, routeTo, stopRun } from "../shared/lines.js";
 import { METHODS } from "../methods.js";
@@ -20,7 +18,7 @@ const BUDGET_CONTROLS = ["steps", "budget", "pace", "drafters", "split"]; // for
  *  prompt to run, `run`: the lines of the run that was shown when the server was lost, `opening`: another rig's recording to
  *  open with, `left`: whether a run of one's own was shown.
  *  @typedef {{ prompt?: string | null, turns?: Turns, goesOn?: string | null, again?: string | null, opening?: string,
- *    left?: boolean, run?: import("../types.d.ts").StreamLine[] | null }} Handed */
+ *    left?: boolean, run?: StreamLine[] | null }} Handed */
 
 /** @type {Handed} */
 const handed = JSON.parse(sessionStorage.getItem(STORE) ?? "{}");
@@ -167,8 +165,7 @@ export const controls = {
   },
 
   // From the first page to this one: the prompt if one was typed, and what goes on.
-  /** @param {string} prompt @param {string | null} goesOn */
-  handOver(prompt, goesOn) {
+  handOver(/** @type {string} */ prompt, /** @type {string | null} */ goesOn) {
     const over = { ...handed, run: null, prompt: prompt || handed.prompt, goesOn };
     if (Object.values(over).some(Boolean)) storeHandover(over); // else this page begins from its first frame
     window.location.reload();
@@ -181,8 +178,7 @@ export const controls = {
   },
 
   // For a run that the server has forgotten: fills the bar with its options, one click from running again.
-  /** @param {Setting} asked @param {(setting: Setting) => void} adopt */
-  async offerAgain(asked, adopt) {
+  async offerAgain(/** @type {Setting} */ asked, /** @type {(setting: Setting) => void} */ adopt) {
     const { parts } = controls;
     await until(() => parts?.ready && parts.rigs?.state);
     await pause(SETTLED_MS);

@@ -12,8 +12,7 @@ export class Conversation {
   awaitsAnswer = false; // whether a run that was started on this page has not ended its turn
   nextBeside = /** @type {RunPoint | null} */ (null); // the answer beside which the next run is shown
 
-  /** @param {Stage} stage @param {HTMLElement} tools */
-  constructor(stage, tools) {
+  constructor(/** @type {Stage} */ stage, /** @type {HTMLElement} */ tools) {
     this.stage = stage;
     this.continueButton = action(tools, "Continue", GO_ON, () => this.continueConversation(), "cs-continue");
     tools.prepend(this.continueButton);
@@ -94,11 +93,9 @@ export class Conversation {
     if (stage.busy) return;
     this.nextBeside = point;
     controls.parts?.runs?.tick(point.run, true, true);
-    if (options) controls.start({ ...options, prompt, turns });
-    else {
-      this.editTurn(turns, prompt);
-      controls.runWhen(prompt);
-    }
+    if (options) return controls.start({ ...options, prompt, turns });
+    this.editTurn(turns, prompt);
+    controls.runWhen(prompt);
   }
 
   draw() {

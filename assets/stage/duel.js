@@ -8,8 +8,8 @@ const MIN_TYPE = 13; // pixels
 const MAX_TYPE = 40;
 
 /** @typedef {{ text: string, origin?: Origin, pass: number }} TypedToken */
-/** What is written on a track: each token at its time. `printed`: its seconds and speed; null if its clock counts passes.
- *  @typedef {{ tokens: TypedToken[], times: number[], printed: { seconds: string, speed: string } | null }} Writing */
+/** What the comparison measured of a text: the time of each token, and its seconds and speed as they are printed.
+ *  @typedef {{ times: number[], seconds: string, speed: string }} Measured */
 /** @typedef {ReturnType<Duel["track"]>} Track */
 
 /** The first tokens of the run with trees. @param {Stage} stage @param {number} count @returns {TypedToken[]} */
@@ -22,9 +22,6 @@ function draftedTokens(stage, count) {
 
 // Those of plain decoding: each took a pass.
 const plainTokens = (/** @type {string[]} */ texts) => texts.map((text, place) => ({ text, pass: place + 1 }));
-
-/** @param {TypedToken[]} tokens @returns {Writing} */
-const byPass = (tokens) => ({ tokens, times: tokens.map(({ pass }) => pass), printed: null });
 
 export class Duel {
   running = /** @type {Track[]} */ ([]);
@@ -46,8 +43,7 @@ export class Duel {
     this.box.hidden = true;
   }
 
-  /** @param {string} name @param {string} look */
-  track(name, look) {
+  track(/** @type {string} */ name, /** @type {string} */ look) {
     const box = html("article", `cs-track ${look}`, this.box);
     const head = html("header", "", box);
     html("div", { class: "cs-track-name", role: "heading", "aria-level": "3" }, head, name);
@@ -55,7 +51,7 @@ export class Duel {
     const fill = html("div", "cs-track-fill", html("div", "cs-track-bar", box));
     const text = html("div", { class: "cs-track-text", tabIndex: 0, role: "group", "aria-label": name }, box);
     return { box, flag, fill, text, spans: /** @type {HTMLElement[]} */ ([]), shown: 0,
-      writing: /** @type {Writing} */ ({ tokens: [], times: [], printed: null }) };
+      tokens: /** @type {TypedToken[]} */ ([]), times: /** @type {number[]} */ ([]), measured: /** @type {Measured | null} */ (null) };
   }
 
   /** Plain decoding alone goes on with its text: each token is a pass, and a beat.
@@ -65,7 +61,7 @@ export class Duel {
     if (!comparison) return;
     write(this.title, "Plain decoding");
     const tokens = plainTokens(comparison.tracks.texts.slice(0, before + beats));
-    this.setTrack(this.plain, { tokens, times: tokens.map(({ pass }) => Math.max(0, pass - before)), printed: null });
+    this.setTrack(this.plain, tokens, null, tokens.map(({ pass }) => Math.max(0, pass - before)));
     for (const span of this.plain.spans.slice(before)) span.classList.add("is-beat");
     this.startTracks([this.plain], milliseconds);
     const slowed = Math.round((milliseconds / beats / 1000) * Number(speedup?.plain_speed));
@@ -77,26 +73,25 @@ export class Duel {
     const { speedup, comparison, figuresBeforeRepetition } = this.stage;
     if (!comparison) return;
     const { title, texts, seconds: [own, plain] = [], ends } = comparison.tracks;
-    const tokens = [plainTokens(texts), draftedTokens(this.stage, own?.length ?? figuresBeforeRepetition.tokens)];
+    const drafted = draftedTokens(this.stage, own?.length ?? figuresBeforeRepetition.tokens);
     write(this.title, title);
-    this.setTrack(this.plain, speedup ? { tokens: tokens[0], times: plain, printed: { seconds: ends[1], speed: speedup.plain_speed } } : byPass(tokens[0]));
-    this.setTrack(this.tree, speedup ? { tokens: tokens[1], times: own, printed: { seconds: ends[0], speed: speedup.speed } } : byPass(tokens[1]));
+    this.setTrack(this.plain, plainTokens(texts), speedup && { times: plain, seconds: ends[1], speed: speedup.plain_speed });
+    this.setTrack(this.tree, drafted, speedup && { times: own, seconds: ends[0], speed: speedup.speed });
     this.startTracks([this.plain, this.tree], milliseconds);
   }
 
-  /** @param {Track} track @param {Writing} writing */
-  setTrack(track, { tokens, times, printed }) {
-    Object.assign(track, { shown: 0, writing: { tokens, times: times.slice(0, tokens.length), printed } });
+  /** Without measured times, the clock counts passes. @param {Track} track @param {TypedToken[]} tokens @param {Measured | null} measured */
+  setTrack(track, tokens, measured, times = measured?.times ?? tokens.map(({ pass }) => pass)) {
+    Object.assign(track, { shown: 0, tokens, measured, times: times.slice(0, tokens.length) });
     track.spans = tokens.map(({ text, origin }) => html("span", `is-pending ${origin ? `cs-token o-${origin}` : ""}`, null, text));
     track.text.replaceChildren(...track.spans);
     track.text.scrollTop = 0;
     track.box.classList.remove("is-over");
   }
 
-  /** @param {Track[]} tracks @param {number} milliseconds */
-  startTracks(tracks, milliseconds) {
+  startTracks(/** @type {Track[]} */ tracks, /** @type {number} */ milliseconds) {
     this.running = tracks;
-    this.end = Math.max(1e-9, ...tracks.map(({ writing: { times } }) => times[times.length - 1] ?? 0));
+    this.end = Math.max(1e-9, ...tracks.map(({ times }) => times[times.length - 1] ?? 0));
     this.milliseconds = milliseconds;
     this.box.classList.toggle("is-alone", tracks.length === 1);
     this.box.hidden = false;
@@ -109,7 +104,7 @@ export class Duel {
     cancelAnimationFrame(this.frame);
     const { end, running, milliseconds } = this;
     const at = Math.min(1, (performance.now() - this.began) / milliseconds) * end;
-    if (running.length > 1 && !running[0].writing.printed) {
+    if (running.length > 1 && !running[0].measured) {
       write(this.clock, "by passes, as their time is not known");
     } else if (running.length > 1) {
       const factor = milliseconds / 1000 / end;
@@ -120,16 +115,15 @@ export class Duel {
     if (at < end && !this.box.hidden) this.frame = requestAnimationFrame(() => this.drawFrame());
   }
 
-  /** @param {Track} track @param {number} at */
-  advanceTrack(track, at) {
-    const { spans, writing: { times, tokens, printed } } = track;
+  advanceTrack(/** @type {Track} */ track, /** @type {number} */ at) {
+    const { spans, times, tokens, measured } = track;
     while (track.shown < times.length && times[track.shown] <= at + 1e-9) spans[track.shown++].classList.remove("is-pending");
     const over = track.shown === times.length;
     track.fill.style.width = `${(100 * track.shown) / Math.max(1, times.length)}%`;
     track.box.classList.toggle("is-over", over);
     const passes = track.shown ? tokens[track.shown - 1].pass : 0;
     const counts = `${passes} ${passes === 1 ? "pass" : "passes"}`;
-    const timed = printed ? over ? `, ${printed.seconds} s: ${printed.speed} tokens/s` : `, ${at.toFixed(2)} s` : "";
+    const timed = measured ? over ? `, ${measured.seconds} s: ${measured.speed} tokens/s` : `, ${at.toFixed(2)} s` : "";
     write(track.flag, this.running.length > 1 ? `${over ? "✓ " : ""}${counts}${timed}` : `pass ${passes}`);
     const last = spans[Math.max(0, track.shown - 1)];
     if (last) track.text.scrollTop = Math.max(0, last.offsetTop + last.offsetHeight - track.text.clientHeight + 8);

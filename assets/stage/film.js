@@ -2,9 +2,6 @@
 // tree), "verify" (one pass keeps a path of it), "race" (both side by side), "same" (the texts are equal) and "card", the last
 // frame, which stays. A scene only sets what text, tree, race and story show. Under reduced motion the reader steps through.
 
-/** @import { Duel } from "./duel.js" */
-/** @import { Player } from "./player.js" */
-
 import { action, button, html, write } from "../shared/ink.js";
 import { figuresOf } from "../shared/round.js";
 
@@ -44,7 +41,7 @@ export function scenesOf(/** @type {Pick<Stage, "comparison" | "roundsBeforeRepe
 }
 
 export class Film {
-  /** @param {Stage} stage @param {HTMLElement} root @param {HTMLElement} story @param {Duel} duel @param {Player} player */
+  /** @param {Stage} stage @param {HTMLElement} root @param {HTMLElement} story @param {import("./duel.js").Duel} duel @param {Player} player */
   constructor(stage, root, story, duel, player) {
     this.stage = stage;
     this.root = root;
@@ -52,7 +49,6 @@ export class Film {
     this.player = player;
     this.watched = ""; // the live run that is to end with its last frame
     this.timer = 0;
-    this.timeScale = 1; // tests shorten the scenes
     const bar = html("div", "cs-film", story);
     this.clock = html("span", { class: "cs-film-clock", title: "Engine time of the rounds so far; they are shown at the speed of reading" }, bar);
     this.backButton = button(bar, "◀", "The scene before (←)", () => this.step(-1));
@@ -72,10 +68,7 @@ export class Film {
     this.draw();
     stage.on("requested run takeover", () => this.stop());
     stage.on("mode", ({ moved }) => moved && this.stop());
-    stage.on("playEnded", () => { // all rounds were watched
-      this.watched = "";
-      this.showLastFrame();
-    });
+    stage.on("playEnded", () => this.showLastFrame()); // all rounds were watched
     stage.on("state", () => this.endUnpacedRun());
     stage.on("compared play round state mode", () => this.draw());
   }
@@ -110,7 +103,7 @@ export class Film {
     if (["guess", "verify"].includes(name)) stage.go(this.shownRound, { animate: true });
     else if (name === "card") stage.showRepresentative(this.shownRound);
     stage.emit("scene");
-    this.timer = stage.reducedMotion || name === "card" ? 0 : setTimeout(() => this.step(1), SCENE_MS[name] * this.timeScale);
+    this.timer = stage.reducedMotion || name === "card" ? 0 : setTimeout(() => this.step(1), SCENE_MS[name]);
     this.draw();
   }
 
@@ -151,6 +144,7 @@ export class Film {
   // Ends a run: the story shows the film's last frame, the workbench a live run's representative round.
   showLastFrame() {
     const { stage } = this;
+    this.watched = "";
     if (stage.mode === "story") this.go("card");
     else if (!stage.recorded) stage.showRepresentative(this.shownRound);
   }
@@ -161,7 +155,6 @@ export class Film {
     const { run, followed } = stage.value;
     if (stage.live) this.watched = followed ? "" : run;
     if (stage.busy || this.watched !== run || !stage.following || !stage.rounds.length || stage.playsAtReadingSpeed) return;
-    this.watched = "";
     this.showLastFrame();
   }
 

@@ -1,7 +1,6 @@
 // The frames in which panels stand: title, caption, legend, dividers that drag, one panel over the whole window.
 
 import { DeferredDrawing } from "../panels/panel.js";
-import { panels } from "../shared/define.js";
 import { button, html, put, write } from "../shared/ink.js";
 import { counted, DRAFTER_KINDS } from "../shared/round.js";
 
@@ -28,8 +27,7 @@ function keptSizes() {
 }
 
 export class Frames {
-  /** @param {Stage} stage @param {HTMLElement} parent */
-  constructor(stage, parent) {
+  constructor(/** @type {Stage} */ stage, /** @type {HTMLElement} */ parent) {
     this.stage = stage;
     this.entries = /** @type {Map<string, Entry>} */ (new Map());
     this.sizes = keptSizes();
@@ -47,9 +45,10 @@ export class Frames {
     stage.on("select", (selection) => this.select(selection));
   }
 
-  // A frame in a row, with a divider before it if it is not the first.
-  /** @param {HTMLElement} row @param {string} name @param {number} grow @param {Pick<PanelDefinition, "title" | "caption" | "legend">} about */
-  frame(row, name, grow, about) {
+  /** A frame in a row, with a divider before it if it is not the first.
+   *  @param {HTMLElement} row @param {number} grow @param {Pick<PanelDefinition, "name" | "title" | "caption" | "legend">} about */
+  frame(row, grow, about) {
+    const { name } = about;
     const frame = put(html("section", `cs-frame cs-frame-${name}`), { "data-panel": name, "aria-label": about.title });
     const before = row.lastElementChild;
     if (before instanceof HTMLElement) row.append(this.divider(before, frame, "row"));
@@ -65,13 +64,11 @@ export class Frames {
     return { frame, body, tools };
   }
 
-  /** @param {HTMLElement} row @param {string} name @param {number} grow */
-  panel(row, name, grow) {
-    const about = panels.get(name);
-    if (!about) return;
-    const { frame, body, tools } = this.frame(row, name, grow, about);
+  panel(/** @type {PanelDefinition} */ about) {
+    const { row, share } = about.place ?? { row: "lower", share: 1 };
+    const { frame, body, tools } = this.frame(this[row], share, about);
     this.guard(frame, () => {
-      this.entries.set(name, { frame, body, about, stale: true, panel: about.create(body, this.stage) });
+      this.entries.set(about.name, { frame, body, about, stale: true, panel: about.create(body, this.stage) });
       tools.prepend(...body.querySelectorAll(".cp-tools"));
       this.watch.observe(body);
     });

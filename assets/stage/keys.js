@@ -4,7 +4,7 @@ import { html } from "../shared/ink.js";
 import { Sheet } from "../shared/overlays.js";
 import { controls } from "./controls.js";
 
-const TERMS = [
+export const TERMS = [
   ["target", "The big model whose text it is: it checks every guess and keeps what it would have written itself."],
   ["drafter", "What guesses ahead, at little cost: a small model, or a table of phrases. With two of them, each has its own colour."],
   ["rig", "A target with its drafters, loaded on the server and ready to answer."],

@@ -70,8 +70,7 @@ function reportedFigure(name, { drafted, accepted, passes }) {
   return ["tau", "accepted", "rounds", "round"].includes(name) ? { text: "", note: "not reported", title: UNREPORTED } : undefined;
 }
 
-/** @param {Stage} stage @param {HTMLElement} parent */
-export function metrics(stage, parent) {
+export function metrics(/** @type {Stage} */ stage, /** @type {HTMLElement} */ parent) {
   const box = html("dl", "cs-metrics", parent);
   const items = FIGURES.map((figure) => {
     const item = html("div", { class: `cs-metric cs-metric-${figure.name}`, title: figure.title, tabIndex: 0 }, box);

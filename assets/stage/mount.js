@@ -7,7 +7,6 @@ import { knownRun, linesIn, site } from "../shared/lines.js";
 import "../panels/panels.js";
 import { Address } from "./address.js";
 import { bar, followTheme } from "./bar.js";
-import { cheaper } from "./cheaper.js";
 import { controls, nextSetting, pastTheProxy, promptField, typeInto, whoAnswers } from "./controls.js";
 import { Conversation } from "./conversation.js";
 import { Duel } from "./duel.js";
@@ -23,7 +22,7 @@ import { present } from "./presenter.js";
 import { RunList } from "./runs.js";
 import { Save } from "./save.js";
 import { Search } from "./search.js";
-import { compareRuns, slowdownNote } from "./slowdown.js";
+import { cheaper, compareRuns, slowdownNote } from "./slowdown.js";
 import { Stage } from "./stage.js";
 import { story } from "./story.js";
 import { TextPanel } from "./text.js";
@@ -32,7 +31,7 @@ import { Tour } from "./tour.js";
 
 const UNCOVER_MS = 400;
 const TEXT = {
-  title: "Text", caption: "Coloured by who guessed.",
+  name: "text", title: "Text", caption: "Coloured by who guessed.",
   legend: /** @type {LegendEntry[]} */ ([
     { glyph: "■", label: "target", color: "--target", title: "The target's own tokens" },
     { glyph: "■", label: "drafter 1", color: "--drafter1", origin: "drafter1" },
@@ -48,6 +47,7 @@ const TEXT = {
 
 /** @param {Stage} stage @param {HTMLElement} header @param {HTMLElement} host @param {Pick<Props, "recordings" | "shares">} given */
 function build(stage, header, host, { recordings: listed, shares }) {
+  followTheme();
   document.body.classList.toggle("cs-presenting", new URLSearchParams(window.location.search).has("present"));
   const root = html("div", "cs-stage", host);
   const notices = new Notices(stage, root);
@@ -57,9 +57,9 @@ function build(stage, header, host, { recordings: listed, shares }) {
   const plainly = slowdownNote(stage, notices.box);
   const player = new Player(stage);
   const frames = new Frames(stage, root);
-  const text = frames.frame(frames.upper, "text", 0.72, TEXT);
+  const text = frames.frame(frames.upper, 0.72, TEXT);
   new TextPanel(stage, text.body, text.tools);
-  for (const { name, place: { row, share } = { row: /** @type {const} */ ("lower"), share: 1 } } of panels.values()) frames.panel(frames[row], name, share);
+  for (const panel of panels.values()) frames.panel(panel);
   const film = new Film(stage, root, storyBox, new Duel(stage, frames.area, () => film.leave()), player);
   const timeline = new Timeline(stage, player, root);
   const recordings = new Recordings(stage, player, notices, listed);
@@ -148,7 +148,6 @@ function embed(/** @type {Parts} */ { stage, frames }) {
 /** @param {HTMLElement} element @param {Props} props @param {Server} server @param {Tell} tell */
 function open(element, props, server, tell) {
   if (element.querySelector(".cs-stage")) return;
-  followTheme();
   const stage = new Stage();
   stage.server = server;
   const header = document.querySelector("#canopy-header .canopy-host") || element;
@@ -218,7 +217,6 @@ function openReplay(view = "") {
     window.history.replaceState(null, "", view);
     Address.opened = Address.read();
   }
-  followTheme();
   const stage = new Stage();
   const find = (/** @type {string} */ id) => /** @type {HTMLElement} */ (document.getElementById(id));
   const parts = controls.parts = build(stage, find("canopy-header"), find("canopy-stage"), { recordings: [], shares: false });

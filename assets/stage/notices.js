@@ -36,8 +36,7 @@ export class Notices {
   hiddenNotes = new Set([""]); // notes that were hidden, or shown with an earlier run of this page
   toastTimer = 0; // a timer
 
-  /** @param {Stage} stage @param {HTMLElement} parent */
-  constructor(stage, parent) {
+  constructor(/** @type {Stage} */ stage, /** @type {HTMLElement} */ parent) {
     this.stage = stage;
     this.box = html("div", "cs-notices", parent);
     this.lost = new Notice(this.box, "lost", { role: "alert" }, "Ask the server again now"); // the server is gone: as long as it is, this stays
@@ -120,8 +119,7 @@ const GONE = "The server does not answer any more; what it wrote stays here, and
 const RUNS_THEN = "The server does not answer yet; your prompt runs as soon as it is back.";
 
 export class Lost {
-  /** @param {Stage} stage @param {Notices} notices */
-  constructor(stage, notices) {
+  constructor(/** @type {Stage} */ stage, /** @type {Notices} */ notices) {
     this.stage = stage;
     this.notices = notices;
     this.gone = false;
@@ -133,7 +131,7 @@ export class Lost {
     window.addEventListener("pagehide", () => { // for the page that comes after this one
       if (!this.gone) return;
       const { goesOn, stage: { value: { run, state, message }, run: { lines }, scene } } = this;
-      const standing = /** @type {import("../types.d.ts").StateLine} */ ({ state, run, message });
+      const standing = /** @type {StateLine} */ ({ state, run, message });
       controls.keep({ run: lines.length ? [standing, ...lines] : null, goesOn: goesOn || (scene === "card" ? scene : null) });
     });
   }

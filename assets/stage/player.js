@@ -83,8 +83,7 @@ export class Player {
     this.go(this.stage.current + by, { animate: true });
   }
 
-  /** @param {number} index @param {Parameters<Stage["go"]>[1]} how */
-  go(index, how) {
+  go(/** @type {number} */ index, /** @type {Parameters<Stage["go"]>[1]} */ how) {
     this.pause();
     this.stage.emit("takeover");
     this.stage.go(index, how);

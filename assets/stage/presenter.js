@@ -38,7 +38,7 @@ export async function present(parts, opening, vetted, ask) {
     write(date, `Timed before the talk, ${before.date}; the machine is busy now.`);
   });
   if (opening) {
-    const recording = /** @type {import("../types.d.ts").StreamLine[]} */ ([]);
+    const recording = /** @type {StreamLine[]} */ ([]);
     for await (const lines of knownRun(opening)(new AbortController().signal)) recording.push(...lines);
     stage.on("serverLost", () => {
       stage.read(recording);
@@ -63,12 +63,11 @@ export async function present(parts, opening, vetted, ask) {
 // Runs a prompt and times it beside plain decoding. Returns the run, "" if no speed may be said of it or the talk began.
 /** @param {Stage} stage @param {VettedPrompt} prompt @param {AbortSignal} signal */
 export async function time({ server }, { label, ...options }, signal) {
+  if (!server) return "";
   let run = "";
   try {
     for await (const lines of newRun({ ...options })(signal)) for (const line of lines) if ("state" in line) run = line.run;
-    const begun = await server?.compare({ run });
-    if (!server || !begun || "error" in begun) return "";
-    const job = await jobEnd(() => server.compared({ job: begun.job }), () => undefined, signal);
+    const job = await jobEnd(server.compare({ run }), ({ job }) => server.compared({ job }), () => undefined, signal);
     if (!("error" in job) && job.state !== "error" && !signal.aborted && job.result && !job.result.speed.withheld) return run;
   } catch {
     if (run) stopRun(run).catch(() => undefined);

@@ -1,16 +1,11 @@
 // Runs that are opened: recordings that ship, files that are picked or dropped, runs that a link names; and those that
 // another program writes: the newest is followed as it grows, the others in its folder are listed.
 
-/** @import { StreamLine } from "../types.d.ts" */
-/** @import { Notices } from "./notices.js" */
-/** @import { Player } from "./player.js" */
-
 import { html } from "../shared/ink.js";
 import { knownRun } from "../shared/lines.js";
 import { send } from "./save.js";
 
-const MIB = 2 ** 20;
-const MAX_BYTES = 32 * MIB; // of a trace file, as on the server
+const MAX_FILE = 32; // MiB of a trace file, as on the server
 
 export class Recordings {
   opening = ""; // the recording that the page opened with
@@ -94,16 +89,13 @@ export class Recordings {
 
   async read(/** @type {File | undefined} */ file) {
     this.input.value = "";
-    const { stage: { server }, notices } = this;
+    const { server } = this.stage;
     if (!file || !server) return;
-    if (file.size > MAX_BYTES) notices.fail(`${file.name} has ${Math.round(file.size / MIB)} MiB; a trace file may have ${MAX_BYTES / MIB} MiB at most.`);
-    else {
-      const opened = await this.answer(async () => {
-        const { error, upload } = await send((piece) => server.upload(piece), file);
-        return error ? { error } : server.open_trace({ name: file.name, upload });
-      });
-      if (opened) await this.open(opened.run, { push: true });
-    }
+    const opened = await this.answer(async () => {
+      const { error, upload } = await send((piece) => server.upload(piece), file, MAX_FILE);
+      return error ? { error } : server.open_trace({ name: file.name, upload });
+    });
+    if (opened) await this.open(opened.run, { push: true });
     this.opened = file.name;
   }
 

@@ -1,7 +1,5 @@
 // The rig that answers, and loading another one on the server while the old one goes on answering.
 
-/** @import { Notices } from "./notices.js" */
-
 import { action, button, html, put, write } from "../shared/ink.js";
 import { Sheet } from "../shared/overlays.js";
 import { controls } from "./controls.js";
@@ -20,8 +18,7 @@ export class Rigs {
   timer = 0;
   button = /** @type {HTMLButtonElement | null} */ (null); // in the bar
 
-  /** @param {Stage} stage @param {Notices} notices */
-  constructor(stage, notices) {
+  constructor(/** @type {Stage} */ stage, /** @type {Notices} */ notices) {
     this.stage = stage;
     this.notices = notices;
     this.sheet = new Sheet("The rig", "cs-rigs");
@@ -201,14 +198,12 @@ export function suggestRig(stage, notices, rigs) {
     const { about, header, recorded } = stage;
     const { state } = rigs;
     const open = state && !state.closed && state.opened === EMBEDDED && state.named.some(({ name }) => name === LARGER);
-    if (!header || !about.outside || recorded) notices.outside.say("");
-    else {
-      notices.outside.say(header.note, open ? `Answer it with ${LARGER}` : "", () => {
-        controls.again = header.prompt; // the page reloads once that rig answers, and runs the prompt by itself
-        rigs.requestedHere = true;
-        rigs.ask("rig_choose", { rig: LARGER });
-        notices.brief(`${LARGER} is being loaded; this prompt runs again as soon as it is ready.`);
-      });
-    }
+    if (!header || !about.outside || recorded) return notices.outside.say("");
+    notices.outside.say(header.note, open ? `Answer it with ${LARGER}` : "", () => {
+      controls.again = header.prompt; // the page reloads once that rig answers, and runs the prompt by itself
+      rigs.requestedHere = true;
+      rigs.ask("rig_choose", { rig: LARGER });
+      notices.brief(`${LARGER} is being loaded; this prompt runs again as soon as it is ready.`);
+    });
   });
 }

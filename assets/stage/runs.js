@@ -1,9 +1,6 @@
 // The list of runs at the left: this browser's latest runs, starred ones, and the recordings. A click opens a run, a tick
 // overlays it on the shown one, a star keeps it in the browser even if the server forgets it.
 
-/** @import { Notices } from "./notices.js" */
-/** @import { Recordings } from "./recordings.js" */
-
 import { action, button, bytesOf, html, methodColour, methodMark, write } from "../shared/ink.js";
 import { knownRun } from "../shared/lines.js";
 import { counted, letterOf, machineOf, settingOf, speedText, textOf, usedOf } from "../shared/round.js";
@@ -40,8 +37,7 @@ export function figuresText(point) {
     drafted > 0 && `${Math.round(100 * drafted)} % drafted`].filter(Boolean).join(" · ");
 }
 
-// The run that wrote a turn, if this browser has it in its list.
-/** @param {RunPoint[]} kept @param {Turns} turns @param {number} place */
+/** The run that wrote a turn, if this browser has it in its list. @param {RunPoint[]} kept @param {Turns} turns @param {number} place */
 export function runOfTurn(kept, turns, place) {
   const [role, text] = turns[place];
   if (role !== "assistant" || !place) return undefined;
@@ -170,8 +166,7 @@ export class RunList {
       try {
         localStorage.setItem(FILE + run, JSON.stringify({ name: file.name, data: file.data }));
       } catch {
-        notices.fail(FULL);
-        return;
+        return notices.fail(FULL);
       }
     }
     this.store((runs) => runs.map((one) => (one.run === run ? { ...one, starred: !point.starred } : one)));

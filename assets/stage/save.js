@@ -6,7 +6,7 @@ import { Sheet } from "../shared/overlays.js";
 import { captioned, picture } from "../shared/picture.js";
 import { settingOf } from "../shared/round.js";
 
-const PIECE = 2 ** 20; // bytes of a file in one request
+const MIB = 2 ** 20; // so much of a file goes in one request
 const SCALE = 2; // pixels of a PNG per pixel of the screen
 const SHARED = "shared-"; // how the names of runs begin that the server keeps for others
 const FORMS = [
@@ -23,13 +23,14 @@ function base64(/** @type {Uint8Array} */ bytes) {
   return btoa(text);
 }
 
-/** A file goes to the server in pieces, since no request may be large. `upload`: what the server calls it.
+/** A file of at most so many MiB goes to the server in pieces, since no request may be large. `upload`: what the server calls it.
  *  @typedef {{ upload: string, error?: string }} Upload
- *  @param {(piece: { upload: string, data: string }) => Promise<Upload>} take @param {Blob} file */
-export async function send(take, file) {
+ *  @param {(piece: { upload: string, data: string }) => Promise<Upload>} take @param {File} file @param {number} max */
+export async function send(take, file, max) {
   let answer = /** @type {Upload} */ ({ upload: "" });
-  for (let place = 0; !answer.error && (place < file.size || place === 0); place += PIECE) {
-    const bytes = new Uint8Array(await file.slice(place, place + PIECE).arrayBuffer());
+  if (file.size > max * MIB) return { upload: "", error: `${file.name} has ${Math.ceil(file.size / MIB)} MiB; at most ${max} MiB are taken.` };
+  for (let place = 0; !answer.error && (place < file.size || place === 0); place += MIB) {
+    const bytes = new Uint8Array(await file.slice(place, place + MIB).arrayBuffer());
     answer = await take({ upload: answer.upload, data: base64(bytes) });
   }
   return answer;
@@ -40,8 +41,7 @@ export function download(/** @type {SavedFile} */ { name, media, data }) {
   saveBlob(name, new Blob([bytesOf(data)], { type: media }));
 }
 
-/** @param {string} name @param {Blob} blob */
-function saveBlob(name, blob) {
+function saveBlob(/** @type {string} */ name, /** @type {Blob} */ blob) {
   const link = document.createElement("a");
   link.href = URL.createObjectURL(blob);
   link.download = name;

@@ -1,7 +1,5 @@
 // Search over the whole run for a token: what each round guessed and kept. The tree and the timeline mark what is found.
 
-/** @import { Player } from "./player.js" */
-
 import { html, write } from "../shared/ink.js";
 import { show, text } from "../shared/round.js";
 

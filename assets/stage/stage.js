@@ -9,7 +9,6 @@ const BUSY = ["queued", "running"];
 const STOPPED = "The run was stopped before its first token.";
 const NOTHING = "The text ended before its first token; ask something else, or change the temperature or the seed.";
 
-/** @import { About, PlainComparison, StateLine } from "../types.d.ts" */
 /** A run that was asked for and has no round yet.
  *  @typedef {Pick<RunValue, "run" | "state" | "message"> & { prompt: string, turns: [string, string][] }} RequestedRun */
 
@@ -225,7 +224,7 @@ export class Stage extends EventEmitter {
   }
 
   /** Handles received lines. A new run replaces the current one at its first round, so a run that fails earlier changes
-   *  nothing. @param {import("../types.d.ts").StreamLine[]} lines */
+   *  nothing. @param {StreamLine[]} lines */
   read(lines, followed = false) {
     const { incoming } = this;
     let begun = false;

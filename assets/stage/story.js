@@ -113,8 +113,7 @@ function outcome(/** @type {Stage} */ stage) {
   return { headline: [...total, ...verdict], more: [line, cut && !cut.lead && cut.words, stage.trial.error, why, comparison?.text.words].filter(Boolean).join(" "), title: comparison?.text.rule };
 }
 
-/** @param {Stage} stage @param {Element} parent */
-export function story(stage, parent) {
+export function story(/** @type {Stage} */ stage, /** @type {Element} */ parent) {
   const box = html("div", "cs-story", parent);
   const headline = html("p", "cs-headline", box);
   const words = html("p", "cs-more", box);

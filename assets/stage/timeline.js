@@ -2,8 +2,6 @@
 // the wheel or + and −; a range that is dragged along the ruler is summed up.
 
 import { box, button, group, html, joinPaths, methodColour, path, put, render, roundTicks, throttled, svg, text, write } from "../shared/ink.js";
-/** @import { Player } from "./player.js" */
-
 import { Axis, totalsOf } from "./axis.js";
 import { counted, letterOf, missingWords } from "../shared/round.js";
 
@@ -142,8 +140,7 @@ export class Timeline {
     this.select(fixedEnd, stage.current);
   }
 
-  /** @param {number} factor @param {number} pixel */
-  zoom(factor, pixel) {
+  zoom(/** @type {number} */ factor, /** @type {number} */ pixel) {
     this.axis.zoom(factor, pixel);
     this.scheduleDraw();
   }

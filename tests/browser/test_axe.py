@@ -80,9 +80,9 @@ def test_axe_finds_nothing_in_menus_sheets_and_conversations(watched: Watched, a
 
 def check_tabs(page: Page, url: str, *tabs: str) -> None:
     page.goto(f"{url}#trace=merged&mode=lab&round=4")
-    page.wait_for_function("window.Canopy && Canopy.laboratory && Canopy.laboratory.curves")
+    page.wait_for_function("window.Canopy && Canopy.laboratory && Canopy.laboratory.results.curves")
     page.evaluate("Canopy.laboratory.follow(0)")
-    page.wait_for_function("Canopy.laboratory.table")
+    page.wait_for_function("Canopy.laboratory.results.table")
     for tab in tabs:
         page.evaluate(f"Canopy.laboratory.tabs.go('{tab}')")
         if tab == "speed":

@@ -101,7 +101,6 @@ def test_it_is_left_by_key_and_button_and_played_again(moving: Any) -> None:
     moving.evaluate(f"""() => {{
         window.seen = [];
         {STAGE}.on("scene", () => seen.push({SCENE}));
-        Canopy.parts.film.timeScale = 0.02;
         Canopy.parts.player.changeSpeed(4);
         Canopy.parts.recordings.open("merged", {{}});
     }}""")
@@ -114,7 +113,6 @@ def test_a_live_run_is_shown_round_by_round_and_ends_on_its_card(moving: Any) ->
         window.seen = [];
         {STAGE}.on("round", () => {STAGE}.recorded || seen.push({STAGE}.current));
         {STAGE}.on("scene", () => seen.push({SCENE}));
-        Canopy.parts.film.timeScale = 0.02;
     }}""")
     ask(moving, "Tell me how it ends")
     press(moving)

@@ -12,6 +12,7 @@ from tests.browser.conftest import PORT, served, visit
 pytestmark = pytest.mark.long
 
 LAB = "Canopy.laboratory"
+RESULTS = f"{LAB}.results"
 STATE = f"{LAB}.progress.state"
 PLOT = "document.querySelector('[data-plot=curves] .lab-canvas')"
 MARKS = "document.querySelectorAll('[data-plot=curves] .scatterlayer .points path').length"
@@ -44,7 +45,7 @@ def lab(visited: Any) -> Any:
 
 def opened(page: Any, url: str) -> None:
     page.goto(url)
-    page.wait_for_function(f"window.Canopy && {LAB} && {LAB}.curves && window.Plotly")
+    page.wait_for_function(f"window.Canopy && {LAB} && {RESULTS}.curves && window.Plotly")
 
 
 def choose(page: Any, methods: list[str], budgets: list[int | str]) -> None:
@@ -79,16 +80,16 @@ def test_points_appear_as_they_are_measured_and_survive_a_reload(lab: Any) -> No
     few, done = lab.evaluate(f"[{MARKS}, {LAB}.progress.done]")
     assert done < 20
     lab.reload()
-    lab.wait_for_function(f"window.Canopy && {LAB} && {LAB}.curves && {LAB}.progress.done >= {done}")
-    lab.wait_for_function(f"{STATE} === 'done' && {LAB}.table.rows.length === 10 && {MARKS} > {few}"
-                          f" && {LAB}.table.rows.every((row) => row.runs === 2)")
+    lab.wait_for_function(f"window.Canopy && {LAB} && {RESULTS}.curves && {LAB}.progress.done >= {done}")
+    lab.wait_for_function(f"{STATE} === 'done' && {RESULTS}.table.rows.length === 10 && {MARKS} > {few}"
+                          f" && {RESULTS}.table.rows.every((row) => row.runs === 2)")
     assert "20 of 20 runs" in lab.locator(".lab-sweep .lab-said").inner_text()
-    before = lab.evaluate(f"{LAB}.table")
+    before = lab.evaluate(f"{RESULTS}.table")
     lab.reload()
-    lab.wait_for_function(f"window.Canopy && {LAB} && {LAB}.table && {MARKS} > {few}")
-    assert lab.evaluate(f"{LAB}.table") == before
+    lab.wait_for_function(f"window.Canopy && {LAB} && {RESULTS}.table && {MARKS} > {few}")
+    assert lab.evaluate(f"{RESULTS}.table") == before
 
-    rows = lab.evaluate(f"{LAB}.table.rows.map(row => [row.label, row.total.median])")
+    rows = lab.evaluate(f"{RESULTS}.table.rows.map(row => [row.label, row.total.median])")
     fastest = max(rows, key=lambda row: row[1])[0]
     assert lab.locator(".lab-headline").inner_text() == fastest
     assert lab.locator(".lab-table-box tbody tr").count() == 10
@@ -97,10 +98,10 @@ def test_points_appear_as_they_are_measured_and_survive_a_reload(lab: Any) -> No
 
     assert lab.locator(".lab-kinds tbody td:first-child").all_inner_texts() == ["code", "math"]
     lab.get_by_label("Kind of text", exact=True).select_option("code")
-    lab.wait_for_function(f"{LAB}.category === 'code' && {LAB}.table.rows.every((row) => row.runs === 1)")
+    lab.wait_for_function(f"{RESULTS}.category === 'code' && {RESULTS}.table.rows.every((row) => row.runs === 1)")
     assert "· code" in lab.locator(".lab-eyebrow").inner_text() and lab.locator(".lab-kinds").is_hidden()
     lab.get_by_label("Kind of text", exact=True).select_option("all")
-    lab.wait_for_function(f"{LAB}.category === '' && {LAB}.table.rows.every((row) => row.runs === 2)")
+    lab.wait_for_function(f"{RESULTS}.category === '' && {RESULTS}.table.rows.every((row) => row.runs === 2)")
 
     lab.evaluate(f"{LAB}.sweep.promptCount.value = 7")
     lab.locator(".lab-verdict").get_by_role("button", name="More prompts").click()  # two were too few
@@ -172,9 +173,9 @@ def test_auto_is_measured_recommended_adopted_and_raced(fresh: Any) -> None:
     lab = fresh
     choose(lab, ["joint"], ["auto", 0])  # without a draft it is slower, so auto has to win
     button(lab, "Measure").click()
-    lab.wait_for_function(f"{STATE} === 'done' && {LAB}.table.rows.length === 3 && {LAB}.curves.count === 3")
+    lab.wait_for_function(f"{STATE} === 'done' && {RESULTS}.table.rows.length === 3 && {RESULTS}.curves.count === 3")
     assert lab.locator(".lab-headline").inner_text() == "joint, auto"
-    auto, zero = lab.evaluate(f"[{LAB}.curves.figure.auto, {LAB}.curves.figure.zero]")
+    auto, zero = lab.evaluate(f"[{RESULTS}.curves.figure.auto, {RESULTS}.curves.figure.zero]")
     assert auto > zero and lab.locator("[data-plot=curves] .x2tick").all_text_contents() == ["0", "auto"]
     lab.get_by_role("tab", name="Acceptance").click()
     lab.wait_for_function(f"{LAB}.acceptance.budget.value === 'auto' && {LAB}.acceptance.plots.lengths.figure")
@@ -206,9 +207,9 @@ def test_auto_is_measured_recommended_adopted_and_raced(fresh: Any) -> None:
 def test_a_phone_reads_each_tab_in_a_few_screens(fresh: Any) -> None:
     fresh.set_viewport_size({"width": 390, "height": 844})
     fresh.reload()
-    fresh.wait_for_function(f"window.Canopy && {LAB} && {LAB}.curves")
+    fresh.wait_for_function(f"window.Canopy && {LAB} && {RESULTS}.curves")
     fresh.evaluate(f"{LAB}.follow(0)")
-    fresh.wait_for_function(f"{LAB}.table && {MARKS} > 3")
+    fresh.wait_for_function(f"{RESULTS}.table && {MARKS} > 3")
     for tab in ("speed", "acceptance", "load", "compare", "check"):
         fresh.evaluate(f"{LAB}.tabs.go('{tab}')")
         fresh.wait_for_function("document.querySelectorAll('.lab-pane:not([hidden]) :is(.main-svg, .lab-note)').length")
@@ -273,13 +274,13 @@ def test_a_run_that_is_refused_says_so_here_too(lab: Any) -> None:
 
 
 def test_the_report_is_saved(lab: Any, tmp_path: Path) -> None:
-    lab.wait_for_function(f"{LAB}.table && {LAB}.table.best")
+    lab.wait_for_function(f"{RESULTS}.table && {RESULTS}.table.best")
     lab.get_by_role("button", name="Save what was measured").click()
     with lab.expect_download() as download:
         lab.get_by_role("menuitem", name="HTML page").click()
     download.value.save_as(tmp_path / "report.html")
     text = (tmp_path / "report.html").read_text("utf8")
-    assert f": {lab.evaluate(f'{LAB}.table.best.label')}</h2>" in text
+    assert f": {lab.evaluate(f'{RESULTS}.table.best.label')}</h2>" in text
 
 
 def test_the_keyboard_reaches_everything(lab: Any) -> None:

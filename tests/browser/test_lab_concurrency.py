@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from tests.browser.test_axe import AXE, COMPLAINTS
-from tests.browser.test_lab import LAB, STATE, choose, lab_page
+from tests.browser.test_lab import LAB, RESULTS, STATE, choose, lab_page
 
 pytestmark = pytest.mark.long
 
@@ -44,7 +44,7 @@ def test_the_recommendation_follows_the_slider(lab: Any) -> None:
     slider = lab.get_by_label("Concurrency", exact=True).and_(lab.locator("[type=range]"))
     slider.focus()
     slider.press("End")
-    lab.wait_for_function(f"{LAB}.concurrency === 8")
+    lab.wait_for_function(f"{RESULTS}.concurrency === 8")
     assert "8 at once" in lab.locator(".lab-verdict .lab-headline").inner_text() and "at once" not in alone
     assert "--concurrency 8" in lab.locator(".lab-verdict").text_content()
     assert slider.get_attribute("aria-valuetext") == "8 at once"

@@ -7,7 +7,7 @@ import pytest
 
 from explorer.lab.recorded import shipped
 from tests.browser.test_axe import AXE, COMPLAINTS
-from tests.browser.test_lab import LAB, PLOT, lab_page
+from tests.browser.test_lab import LAB, PLOT, RESULTS, lab_page
 
 pytestmark = pytest.mark.long
 
@@ -21,7 +21,7 @@ def test_another_rig_is_shown_on_request_and_nothing_of_it_is_used(browser: Any,
         assert "Nothing was measured with scripted rig yet" in verdict.inner_text()
         measurements = lab.get_by_label("Measurements", exact=True)
         measurements.select_option(label=f"recorded {shipped()[0].stored.started[:10]}: demo rig")
-        lab.wait_for_function(f"{LAB}.progress.other_rig === 'demo rig' && {LAB}.table && {LAB}.curves.count > 10")
+        lab.wait_for_function(f"{LAB}.progress.other_rig === 'demo rig' && {RESULTS}.curves.count > 10")
         assert verdict.locator(".lab-eyebrow").inner_text() == "Of another rig: demo rig"
         assert verdict.get_by_role("button", name="Use it").is_hidden()
         lab.wait_for_function(f"{PLOT}.data?.length > 10")
@@ -34,4 +34,4 @@ def test_another_rig_is_shown_on_request_and_nothing_of_it_is_used(browser: Any,
         lab.evaluate(AXE)
         assert lab.evaluate(COMPLAINTS) == [] and lab.input_value("#canopy-budget input") == before
         measurements.select_option(label="none of scripted rig")
-        lab.wait_for_function(f"{LAB}.progress.sweep === null && {LAB}.curves.count === 0")
+        lab.wait_for_function(f"{LAB}.progress.sweep === null && {RESULTS}.curves.count === 0")

@@ -3,9 +3,8 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import { curvesOf } from "../../assets/lab/curves.js";
-import { fasterSetting } from "../../assets/stage/cheaper.js";
 import { coveredBy } from "../../assets/stage/metrics.js";
-import { canMeasureAgain, slowdownReason } from "../../assets/stage/slowdown.js";
+import { canMeasureAgain, fasterSetting, slowdownReason } from "../../assets/stage/slowdown.js";
 import { round } from "./rounds.js";
 
 const SPEED = { plain_speed: "40", speed: "20", times: "0.50×", ratio: 0.5, tau: "1.44", cost: "2.88" };
