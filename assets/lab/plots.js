@@ -5,7 +5,7 @@ import { action, button, bytesOf, html } from "../shared/ink.js";
 import { Empty } from "../panels/panel.js";
 import { onTheme } from "../shared/pen.js";
 import { Menu } from "../shared/overlays.js";
-import { TERMS } from "../stage/keys.js";
+import { TERMS } from "../shared/terms.js";
 import { modes } from "../stage/stage.js";
 
 /** @type {Record<string, string>} */
