@@ -144,6 +144,40 @@ interface PanelDefinition {
   create(host: HTMLElement, stage: Stage): PanelView;
 }
 
+/** What lies under the pointer; `node` is null if no node stands for it. */
+type Pointed = { node: number | null };
+
+/** Where the nodes of a tree lie: columns are depths; a row is -1 if a folded ancestor hides the node. */
+type Layout = { columns: Int32Array, rows: Float64Array, children: number[][], columnCount: number, rowCount: number };
+
+/** How the labels of the kept path stand: side by side, in turn on two lines, or aslant. */
+type LabelForm = "flat" | "staggered" | "slanted";
+
+/** A token at a depth of a lattice and the row of the next depth that it leads to. `mass` is its probability over all
+ *  prefixes of the lattice, `node` the tree's node that stands for it, if there is one. */
+interface Candidate {
+  token: number;
+  row: number;
+  depth: number;
+  mass: number;
+  before: { from: Candidate, chance: number }[];
+  after: { to: Candidate, chance: number }[];
+  node: number | null;
+}
+
+/** What follows a candidate, beside what follows on average (null if nothing else leads to any of them). */
+type Change = { to: Candidate, own: number, rank: number, average: number | null, rankAverage: number | null };
+
+/** A place of the marginals that reacts to the pointer with the lines of a tip: a guess of a drafter, or what is said beside the guesses. */
+interface Hit extends Box {
+  node: number | null;
+  lines: () => string[];
+  id?: number;
+  drafter?: number;
+  depth?: number;
+  transition?: { candidate: Candidate, drawing: import("./panels/lattice.js").LatticeDrawing };
+}
+
 // ---- A run as the server sends it
 
 /** What was asked of which rig: a header line, the request's fields among its own. */

@@ -64,7 +64,7 @@ export class Plot {
       { label: format.toUpperCase(), act: () => this.save(format, name) })));
     this.body = html("div", "lab-plot-body", this.box);
     this.canvas = /** @type {PlotlyElement} */ (html("div", { class: "lab-canvas", role: "figure" }, this.body)); // not an image: it contains plotly's own controls
-    this.empty = new Empty(this.body);
+    this.empty = new Empty(this.body, "cp-empty");
     this.canvas.addEventListener("pointerdown", () => this.waitForDragEnd());
     new ResizeObserver(() => this.drawnSize !== this.size && this.redraw()).observe(this.body);
     onTheme(() => this.redraw());

@@ -14,10 +14,9 @@ const LAST_TICK_WIDTH = 86; // pixels: the last number has a unit
 const Z_80_PERCENT = 1.28; // standard deviations that hold 80 % of a normal distribution
 const FONT = "10.5px system-ui, sans-serif";
 const REFRESH_MS = 900; // between two forecasts of a run in progress
-/** The two drawings, one above the other: a figure, its words, and its value for plain decoding (0: measured).
- *  @typedef {{ name: "tau" | "speed", label: string, plain: number }} Plot */
-/** @type {Plot[]} */
-const PLOTS = [{ name: "tau", label: "τ, tokens per round", plain: 1 }, { name: "speed", label: "tokens/s", plain: 0 }];
+// The two drawings, one above the other: a figure and its words.
+const PLOTS = /** @type {const} */ ([{ name: "tau", label: "τ, tokens per round" }, { name: "speed", label: "tokens/s" }]);
+/** @typedef {typeof PLOTS[number]} Plot */
 
 // The position of a budget on the axis, from 0 to 1: plain decoding, then a step for each power of two.
 export function axisPosition(/** @type {number} */ budget) {
@@ -43,8 +42,7 @@ export function interpolate(budgets, values, budget) {
 /** The prediction, scaled so that it goes through what the run measured at its own budget.
  *  @template {BudgetForecast} Forecast @param {Forecast} forecast @param {Pick<RunPoint, "budget" | "tau" | "speed" | "printed">} own @returns {Forecast} */
 export function throughOwnPoint(forecast, own) {
-  /** @param {BudgetForecast["tau"]} band @param {number} value */
-  const scaled = (band, value) => {
+  const scaled = (/** @type {BudgetForecast["tau"]} */ band, /** @type {number} */ value) => {
     const factor = band && value ? value / interpolate(forecast.budgets, band.mean, own.budget) : 1;
     const by = (/** @type {number[]} */ values) => values.map((one) => one * factor);
     return band && { mean: by(band.mean), low: by(band.low), high: by(band.high) };
@@ -55,8 +53,7 @@ export function throughOwnPoint(forecast, own) {
 /** A run's speed as it is drawn, also if its speed-up is withheld. @param {Pick<RunPoint, "speed" | "printed">} point */
 const drawnSpeed = ({ speed, printed }) => speed ?? Number(printed);
 
-/** @param {RunPoint} point @param {Plot["name"]} name */
-const valueOf = (point, name) => (name === "tau" ? point.tau : drawnSpeed(point));
+const valueOf = (/** @type {RunPoint} */ point, /** @type {Plot["name"]} */ name) => (name === "tau" ? point.tau : drawnSpeed(point));
 
 /** The budget with the highest measured, or else predicted, speed; null if there is neither.
  *  @param {BudgetForecast} forecast */
@@ -91,8 +88,7 @@ function historyOf(rounds) {
   const tau = tokens / Math.max(1, rounds.length);
   const spread = rounds.reduce((sum, { keep }) => sum + (keep.length - tau) ** 2, 0);
   const halfWidth = rounds.length > 1 ? Z_80_PERCENT * Math.sqrt(spread / rounds.length / (rounds.length - 1)) : 0;
-  /** @param {number[]} values */
-  const span = (values) => (values.length ? [Math.min(...values), Math.max(...values)] : []);
+  const span = (/** @type {number[]} */ values) => (values.length ? [Math.min(...values), Math.max(...values)] : []);
   return { tau: span(running.tau), speed: span(running.speed), low: Math.max(1, tau - halfWidth), high: tau + halfWidth };
 }
 
@@ -113,8 +109,7 @@ export function wordsAt(forecast, chosen) {
   const { budgets, tau, speed: known } = measured ?? forecast;
   const speed = forecast.withheld && !measured ? null : known;
   if (!tau || chosen < 1) return { short: "", more: "" };
-  /** @param {number[]} values */
-  const at = (values) => interpolate(budgets, values, chosen);
+  const at = (/** @type {number[]} */ values) => interpolate(budgets, values, chosen);
   const how = !measured ? ", predicted" : budgets.includes(chosen) ? "" : ", about";
   const short = `${counted(chosen, "node")}${how}: τ ${at(tau.mean).toFixed(1)}${speed ? `, ${rateText(at(speed.mean))} tokens/s` : ""}`;
   const range = `τ ${at(tau.low).toFixed(1)} to ${at(tau.high).toFixed(1)}${speed ? `, ${rateText(at(speed.low))} to ${rateText(at(speed.high))} tokens/s` : ""}`;
@@ -122,8 +117,7 @@ export function wordsAt(forecast, chosen) {
   return { short, more: `${from}: ${range}. ${measured ? "" : forecast.withheld}` };
 }
 
-/** @param {RunPoint} point */
-const pointWords = (point) => [`${counted(point.budget, "node")}: τ ${point.tau.toFixed(2)}`, speedText(point)].filter(Boolean).join(", ");
+const pointWords = (/** @type {RunPoint} */ point) => [`${counted(point.budget, "node")}: τ ${point.tau.toFixed(2)}`, speedText(point)].filter(Boolean).join(", ");
 
 /** The fastest budget in words. Of other prompts only the ratio to plain decoding is said; a run that is itself the fastest, or was
  *  made at that budget, has its own figure.
@@ -145,12 +139,13 @@ class BudgetPanel extends DrawnPanel {
   height = 0;
   top = 0; // under the figures
   history = historyOf([]);
+  best = /** @type {ReturnType<typeof fastestOf>} */ (null); // what "Use" takes
   answer = /** @type {(BudgetForecast & { run: string, from: string }) | null} */ (null);
   forecast = /** @type {BudgetForecast | null} */ (null); // the answer, without what does not compare with the run
+  waiting = "Here you see what other budgets would bring, while a run goes on.";
 
-  /** @param {HTMLElement} host @param {Stage} stage */
-  constructor(host, stage) {
-    super(host, stage, "budget", { role: "slider", tabindex: 0, "aria-label": "Node budget to try out", "aria-valuemin": 0, "aria-valuemax": MAX_NODES });
+  constructor(/** @type {HTMLElement} */ host, /** @type {Stage} */ stage) {
+    super(host, stage, "budget", "", { role: "slider", tabindex: 0, "aria-label": "Node budget to try out", "aria-valuemin": 0, "aria-valuemax": MAX_NODES });
     this.figuresBox = html("div", "cp-budget-head");
     this.canvas.before(this.figuresBox);
     const lines = html("div", "", this.figuresBox);
@@ -161,10 +156,7 @@ class BudgetPanel extends DrawnPanel {
       this.draw(stage.round);
     }).observe(this.figuresBox);
     this.resetButton = button(this.figuresBox, "↺", "Show the tree as it was run", () => stage.tryBudget(null));
-    this.useButton = button(this.figuresBox, "Use", "Put this node budget into the bar", () => {
-      const best = this.advice && fastestOf(this.advice);
-      if (best) stage.emit("budget", best.budget);
-    });
+    this.useButton = button(this.figuresBox, "Use", "Put this node budget into the bar", () => stage.emit("budget", this.best?.budget));
     this.refreshForecast = oneAtATime(() => this.fetchForecast());
     const later = throttled(() => this.refreshForecast(), REFRESH_MS);
     stage.on("lines compared state", later);
@@ -173,23 +165,26 @@ class BudgetPanel extends DrawnPanel {
       if (stage.trial.budget !== null && stage.settings.budget !== stage.trial.budget) stage.tryBudget(stage.settings.budget ?? null);
       this.draw(stage.round);
     });
+  }
+
+  listen() {
     const drag = (/** @type {PointerEvent} */ event) => {
       if (!this.canvas.hasPointerCapture(event.pointerId)) return;
       const [x] = placeIn(this.canvas, event);
       this.tryOut(budgetAtPosition((x - EDGE.left) / (this.width - EDGE.left - EDGE.right)));
     };
-    this.canvas.addEventListener("pointerdown", (event) => {
+    this.on("pointerdown", (event) => {
       this.canvas.setPointerCapture(event.pointerId);
       drag(event);
     });
-    this.canvas.addEventListener("pointermove", drag);
-    this.canvas.addEventListener("pointerup", () => stage.emit("budget", this.chosen));
-    this.canvas.addEventListener("keydown", (event) => {
+    this.on("pointermove", drag);
+    this.on("pointerup", () => this.stage.emit("budget", this.chosen));
+    this.on("keydown", (event) => {
       const by = ["ArrowRight", "ArrowUp"].includes(event.key) ? 2 : ["ArrowLeft", "ArrowDown"].includes(event.key) ? 0.5 : 0;
       if (!by) return;
       event.preventDefault();
       this.tryOut(this.chosen ? Math.min(MAX_NODES, Math.floor(this.chosen * by)) : Number(by > 1));
-      stage.emit("budget", this.chosen);
+      this.stage.emit("budget", this.chosen);
     });
   }
 
@@ -200,9 +195,8 @@ class BudgetPanel extends DrawnPanel {
 
   // Shows the round as it would have been at a budget.
   tryOut(/** @type {number} */ budget) {
-    if (!this.round.n) return;
     this.stage.tryBudget(budget);
-    this.draw(this.stage.round);
+    this.resize();
   }
 
   async fetchForecast() {
@@ -217,13 +211,10 @@ class BudgetPanel extends DrawnPanel {
     this.draw(stage.round);
   }
 
-  draw(/** @type {Round | null} */ round) {
-    const { stage } = this;
-    const { header } = stage;
+  drawRound() {
+    const { stage, stage: { header } } = this;
     Object.assign(this, this.room);
-    const known = this.begin(round, "Here you see what other budgets would bring, while a run goes on.");
-    this.figuresBox.hidden = !known;
-    if (!known || !header || !this.hostSize) return; // nobody sees it
+    if (!header || !this.hostSize) return; // nobody sees it
     const own = this.currentPoint(header);
     if (this.answer?.run !== stage.value.run) this.answer = null;
     if (!this.answer || !stage.live) this.refreshForecast(); // what it was made from may have changed while nobody saw it
@@ -241,9 +232,8 @@ class BudgetPanel extends DrawnPanel {
     this.history = historyOf(stage.roundsBeforeRepetition);
     this.setSize(this.width, this.height);
     put(this.canvas, { "aria-valuenow": this.chosen, "aria-valuetext": words });
-    const plots = PLOTS.map(({ name, label, plain }, place) => this.plot({ name, label, plain: plain || this.plainSpeed() }, place, points));
+    const plots = PLOTS.map((plot, place) => this.plot(plot, place, points));
     render(this.drawing, [...plots.map((marks) => group(marks)), group(this.marker())]);
-    this.select(stage.selection);
   }
 
   // The smallest budget at which the selected node is in the tree.
@@ -273,11 +263,11 @@ class BudgetPanel extends DrawnPanel {
   drawFastest(/** @type {RunPoint} */ own) {
     const { advice } = this;
     const best = advice && fastestOf(advice);
+    this.best = best;
     this.fastestLine.hidden = !best;
     this.useButton.hidden = !best?.pays || best.budget === this.chosen || (own.speed ?? 0) > best.high;
     if (!best) return;
-    const { measured } = advice ?? {};
-    const { words, title } = fastestWords(best, measured ?? null, own);
+    const { words, title } = fastestWords(best, advice?.measured ?? null, own);
     write(this.fastestLine, words);
     put(this.fastestLine, { title });
   }
@@ -293,7 +283,8 @@ class BudgetPanel extends DrawnPanel {
 
   /** One of the two drawings: what was predicted, plain decoding, and what was measured.
    *  @param {Plot} plot @param {number} place @param {(RunPoint & { pin?: string })[]} points @returns {Mark[]} */
-  plot({ name, label, plain }, place, points) {
+  plot({ name, label }, place, points) {
+    const plain = name === "tau" ? 1 : this.plainSpeed();
     const tall = (this.height - this.top - EDGE.bottom - EDGE.between - EDGE.top) / 2;
     const low = this.top + EDGE.top + tall + place * (tall + EDGE.between);
     const { forecast } = this;

@@ -10,8 +10,7 @@ const MAX_WIDTH = 40;
 
 // Where each slot of the pass begins, and where the last ends. A thousand slots leave none wide enough to be seen, so
 // the kept ones are drawn wider then, and the dropped ones share what is left.
-/** @param {Round} round @param {number} room */
-export function edgesOf(round, room) {
+export function edgesOf(/** @type {Round} */ round, /** @type {number} */ room) {
   const even = Math.min(MAX_WIDTH, room / round.n);
   const wide = Math.max(even, Math.min(NARROW_KEPT.minWidth, (NARROW_KEPT.maxShare * room) / round.keep.length));
   const dropped = round.n - round.keep.length;
@@ -41,7 +40,6 @@ const SIZE_FONT = "11px system-ui, sans-serif";
 const NUMBER_FONT = "700 10px system-ui, sans-serif";
 const NUMBER_GAP = 4; // pixels between two row numbers
 
-/** @import { Pointed } from "./panel.js" */
 /** @typedef {{ y: number, height: number }} Strip */
 
 /** The row numbers that do not run into the one before.
@@ -62,16 +60,9 @@ class CachePanel extends DrawnPanel {
   edges = new Float64Array(1); // of the slots, in pixels from FIRST
   uneven = false;
   cell = 0;
+  waiting = "Here you see which cache rows stay after a verify pass.";
 
-  /** @param {HTMLElement} host @param {Stage} stage */
-  constructor(host, stage) {
-    super(host, stage, "cache", { role: "img" }, "KV cache");
-    this.listen();
-  }
-
-  draw(/** @type {Round | null} */ round) {
-    const fresh = round !== this.round;
-    if (!this.begin(round, "Here you see which cache rows stay after a verify pass.")) return;
+  drawRound(/** @type {Round} */ round, /** @type {boolean} */ isNew) {
     const room = (this.width = this.room.width) - FIRST - LEFT;
     this.cell = Math.min(CELL.max, room / Math.max(1, round.keep.length));
     const free = this.room.height - LOW.min - LOW.numbers; // a low panel shows the rows' numbers first, then words
@@ -82,8 +73,7 @@ class CachePanel extends DrawnPanel {
     this.setSize(this.width, height);
     render(this.drawing, [group(this.slots()), group(this.moves(), "cp-moved"), group(this.tokens()), group(this.numbers()),
       group(this.words(height))]);
-    this.select(this.stage.selection);
-    if (!fresh || !this.stage.animate || this.stage.reducedMotion) return;
+    if (!isNew || !this.stage.animate || this.stage.reducedMotion) return;
     this.drawing.querySelector(".cp-moved").animate(
       [{ opacity: 0, transform: `translateY(${TOP.y - this.low.y}px)` }, { opacity: 1, transform: "none" }],
       { duration: 160, delay: 240, fill: "backwards", easing: "ease-out" });
@@ -186,7 +176,7 @@ class CachePanel extends DrawnPanel {
     const top = within(TOP) ? this.edges.findIndex((edge) => edge > x - FIRST) - 1 : -1;
     const low = within(this.low) ? this.round.keep[Math.floor((x - FIRST) / this.cell)] : undefined;
     const node = top >= 0 ? top : low;
-    return node === undefined ? null : { node, x, y };
+    return node === undefined ? null : { node };
   }
 
   tipLines(/** @type {Pointed & { node: number }} */ { node }) {
@@ -215,5 +205,5 @@ define({
     { glyph: "━", label: "moves", title: "A kept row that is moved to its place right after the prefix" },
     { glyph: "┄", label: "in place", title: "A kept row that already lies where it belongs" },
   ],
-  create: (host, stage) => new CachePanel(host, stage),
+  create: (host, stage) => new CachePanel(host, stage, "cache", "KV cache"),
 });

@@ -8,11 +8,6 @@ const MAX_RANKS = 4; // the last one counts all worse ones too
 const PATH_ROOM = 240; // pixels for the path in a tip
 const TIP_FONT = "12px system-ui, sans-serif";
 
-/** @param {Round} round @param {number} node */
-function rankOf(round, node) {
-  return round.children[round.parents[node]].indexOf(node);
-}
-
 export class KeptShares {
   counted = /** @type {Round[]} */ ([]);
   places = /** @type {Map<string, { kept: number, seen: number }>} */ (new Map());
@@ -33,9 +28,9 @@ export class KeptShares {
     this.counted = rounds.slice();
   }
 
-  /** @param {Round} round @param {number} node */
-  placeOf(round, node) {
-    const key = `${Math.min(rankOf(round, node), MAX_RANKS - 1)} ${round.depths[node]} ${round.drafters[node]}`;
+  placeOf(/** @type {Round} */ round, /** @type {number} */ node) {
+    const rank = round.children[round.parents[node]].indexOf(node);
+    const key = `${Math.min(rank, MAX_RANKS - 1)} ${round.depths[node]} ${round.drafters[node]}`;
     const place = this.places.get(key) ?? { kept: 0, seen: 0 };
     this.places.set(key, place);
     return place;
@@ -76,11 +71,8 @@ export function factsOf(round, node, earned) {
   const place = round.keep.indexOf(node);
   const slot = place < 0 ? "dropped" : place === node ? "stays" : `moves to slot ${round.start + place}`;
   /** @type {[name: string, words: string][]} */
-  const facts = [["row", `${node}, depth ${depth}, position ${round.start + depth}`]];
-  if (node === 0) facts.push(["root", "the target's own token from the round before"]);
-  else facts.push(...draftedFacts(round, node, earned));
-  facts.push(["cache", `slot ${round.start + node}: ${slot}`]);
-  return facts;
+  const origin = node ? draftedFacts(round, node, earned) : [["root", "the target's own token from the round before"]];
+  return [["row", `${node}, depth ${depth}, position ${round.start + depth}`], ...origin, ["cache", `slot ${round.start + node}: ${slot}`]];
 }
 
 /** The facts of a drafted node. @param {Round} round @param {number} node @param {KeptShares | null} earned @returns {[name: string, words: string][]} */
@@ -93,7 +85,7 @@ function draftedFacts(round, node, earned) {
   const facts = [
     ["after", clip(path.join(""), PATH_ROOM, TIP_FONT)],
     [originName(round, node), `q ${probability(Math.exp(round.logprobs[node] - round.logprobs[parent]))}, of the path `
-      + `${probability(Math.exp(round.logprobs[node]))}, sibling ${rankOf(round, node) + 1} of ${round.children[parent].length}`],
+      + `${probability(Math.exp(round.logprobs[node]))}, sibling ${round.children[parent].indexOf(node) + 1} of ${round.children[parent].length}`],
     ["target", `p ${probability(Math.exp(round.offered[node]))}, top two tokens ${round.gap[parent].toFixed(2)} nats apart`],
     ["fate", fateOf(round, node)],
     ["budget", entry === null ? "" : `in the tree from ${counted(entry, "node")} on`],

@@ -1,9 +1,7 @@
 // The draft tree as an icicle: a cell for each node under its parent's, as wide as its path is probable. Free space under a
 // cell is probability that no node covers. When zoomed in, the ancestors' cells span the whole width: a click leads back.
 
-/** @import { Layout } from "./layout.js" */
-
-import { box, clip, group, joinPaths, MONO, path, render, opacityOf, text, textWidth } from "../shared/ink.js";
+import { box, clip, group, joinPaths, MONO, outline, path, render, opacityOf, text, textWidth } from "../shared/ink.js";
 import { TreeMarks } from "./tree_marks.js";
 
 const MARGIN = { left: 34, top: 6, right: 10, bottom: 6 };
@@ -53,39 +51,36 @@ export class Icicle extends TreeMarks {
     this.row = this.span < 1 ? Math.max(fitting, WORD_ROW) : fitting;
     this.top = Math.min(MARGIN.top, Math.max(this.top, height - MARGIN.bottom - this.row * layout.columnCount));
     this.radius = Math.max(1.5, Math.min(6, this.row / 3));
-    const shown = Array.from({ length: round.n }, (_, node) => node).filter((node) => this.shown(node));
+    const shown = Array.from(round.tokens.keys()).filter((node) => this.shown(node));
     const { bundles, bundled } = this.bundlesOf(shown);
     const single = shown.filter((node) => !bundled.has(node));
-    const [rejected, accepted] = [single.filter((node) => !this.lit(node)), single.filter((node) => this.lit(node))];
-    render(this.lines, [group(this.axis()), group(joinPaths(bundles.map(({ x, y, wide, high }) => path("cp-bundle", box(x, y, wide, high))))),
-      group(joinPaths(rejected.map((node) => this.node(node)))),
-      group(joinPaths(accepted.map((node) => this.node(node))))]); // the accepted ones over their neighbours
+    const [rejected, accepted] = [false, true].map((lit) => single.filter((node) => this.lit(node) === lit).map((node) => this.node(node)));
+    render(this.lines, [group(this.axis()), group(joinPaths(bundles.map((bundle) => outline("cp-bundle", bundle)))),
+      group(joinPaths(rejected)), group(joinPaths(accepted))]); // the accepted ones over their neighbours
     render(this.points, [group(this.bonus(round.keep[round.keep.length - 1])), group(this.cellLabels(single)), group(this.bundleLabels(bundles))]);
-    render(this.map, this.mapMarks());
-    this.drawItemsLater();
   }
 
   /** Siblings too narrow for labels as one cell, and all nodes in or under such a cell. @param {number[]} shown */
   bundlesOf(shown) {
     const { round, layout, parents } = this.panel;
     const bundled = /** @type {Set<number>} */ (new Set());
-    const bundles = /** @type {(ReturnType<Icicle["cellBox"]> & { count: number })[]} */ ([]);
+    const bundles = /** @type {(Box & { count: number })[]} */ ([]);
     for (const node of shown) {
       if (node && bundled.has(parents[node])) bundled.add(node);
       if (bundled.has(node)) continue;
-      const narrow = layout.children[node].filter((child) => !round.kept.has(child) && this.shown(child) && this.cellBox(child).wide < LABEL.room);
+      const narrow = layout.children[node].filter((child) => !round.kept.has(child) && this.shown(child) && this.boxOf(child).width < LABEL.room);
       if (narrow.length < 2) continue;
-      const [first, last] = [this.cellBox(narrow[0]), this.cellBox(narrow[narrow.length - 1])];
+      const [first, last] = [this.boxOf(narrow[0]), this.boxOf(narrow[narrow.length - 1])];
       const count = narrow.reduce((sum, child) => sum + 1 + this.panel.descendants(child), 0);
-      bundles.push({ ...first, wide: last.x + last.wide - first.x, count });
+      bundles.push({ ...first, width: last.x + last.width - first.x, count });
       for (const child of narrow) bundled.add(child);
     }
     return { bundles, bundled };
   }
 
   bundleLabels(/** @type {ReturnType<Icicle["bundlesOf"]>["bundles"]} */ bundles) {
-    const fitting = bundles.filter(({ wide, count }) => this.row >= LABEL.row && textWidth(`+${count}`, FONT.small) <= wide - 4);
-    return fitting.map(({ x, y, high, count }) => text("cp-cell-text is-small is-quiet", `+${count}`, x + 2, y + high / 2 + 3, { "aria-hidden": "true" }));
+    const fitting = bundles.filter(({ width, count }) => this.row >= LABEL.row && textWidth(`+${count}`, FONT.small) <= width - 4);
+    return fitting.map(({ x, y, height, count }) => text("cp-cell-text is-small is-quiet", `+${count}`, x + 2, y + height / 2 + 3, { "aria-hidden": "true" }));
   }
 
   shareOf(/** @type {number} */ node) {
@@ -126,8 +121,7 @@ export class Icicle extends TreeMarks {
     return this.setWindow(this.from + this.span * share * (1 - 1 / factor), this.span / factor);
   }
 
-  /** @param {number} right @param {number} down */
-  pan(right, down) {
+  pan(/** @type {number} */ right, /** @type {number} */ down) {
     this.top += down;
     this.setWindow(this.from - (this.span * right) / this.room, this.span);
   }
@@ -144,57 +138,50 @@ export class Icicle extends TreeMarks {
     this.panel.repaint();
   }
 
-  cellBox(/** @type {number} */ node) {
+  boxOf(/** @type {number} */ node) {
     const { cells, panel: { layout, round } } = this;
     const pixel = (/** @type {number} */ share) => Math.max(0, Math.min(1, (share - this.from) / this.span)) * this.room;
     const left = pixel(cells.left[node]);
     const fullWidth = pixel(cells.left[node] + cells.width[node]) - left;
     const minWidth = round.kept.has(node) ? MIN_KEPT_WIDTH : 0;
     return { x: MARGIN.left + left, y: this.top + layout.columns[node] * this.row,
-      wide: Math.max(minWidth, fullWidth > 4 ? fullWidth - 1 : fullWidth), high: this.row > 6 ? this.row - 1 : this.row };
+      width: Math.max(minWidth, fullWidth > 4 ? fullWidth - 1 : fullWidth), height: this.row > 6 ? this.row - 1 : this.row };
   }
 
   at(/** @type {number} */ node) {
-    const { x, y, wide, high } = this.cellBox(node);
-    return [x + wide / 2, y + high / 2];
+    const { x, y, width, height } = this.boxOf(node);
+    return [x + width / 2, y + height / 2];
   }
 
-  boxOf(/** @type {number} */ node) {
-    const { x, y, wide, high } = this.cellBox(node);
-    return [x, y, wide, high];
-  }
-
-  /** @param {number} x @param {number} y */
-  nearest(x, y) {
+  nearest(/** @type {number} */ x, /** @type {number} */ y) {
     const { round } = this.panel;
     const within = (/** @type {number} */ node) => {
-      const { x: left, y: top, wide } = this.cellBox(node);
-      return this.shown(node) && y >= top && y < top + this.row && x >= left && x < left + wide;
+      const { x: left, y: top, width } = this.boxOf(node);
+      return this.shown(node) && y >= top && y < top + this.row && x >= left && x < left + width;
     };
-    const found = round.keep.find(within) ?? Array.from({ length: round.n }, (_, node) => node).find(within);
-    return found ?? null;
+    return [...round.keep, ...round.tokens.keys()].find(within) ?? null;
   }
 
   node(/** @type {number} */ node) {
-    const { x, y, wide, high } = this.cellBox(node);
+    const { x, y, width, height } = this.boxOf(node);
     const lit = this.lit(node);
     const fade = lit ? 1 : (Math.round(opacityOf(this.panel.ink(node), 0.4) * 10) / 10).toFixed(1);
-    const d = box(x.toFixed(1), y.toFixed(1), wide.toFixed(1), high.toFixed(1));
-    const look = lit ? "is-accepted" : wide < MIN_HOLLOW_WIDTH ? "is-rejected is-thin" : "is-rejected";
+    const d = box(x.toFixed(1), y.toFixed(1), width.toFixed(1), height.toFixed(1));
+    const look = lit ? "is-accepted" : width < MIN_HOLLOW_WIDTH ? "is-rejected is-thin" : "is-rejected";
     return path(`cp-node is-cell ${look} o-${this.panel.round.origin(node)}`, d, { "stroke-opacity": fade });
   }
 
   axis() {
     if (this.row < LABEL.row) return [];
     return Array.from({ length: this.panel.layout.columnCount }, (_, column) =>
-      text("cp-axis-text", String(column), MARGIN.left / 2, this.top + (column + 0.5) * this.row + 3.5));
+      text("cp-axis-text is-mid", String(column), MARGIN.left / 2, this.top + (column + 0.5) * this.row + 3.5));
   }
 
   bonus(/** @type {number} */ tail) {
     if (!this.bonusReached(tail)) return [];
-    const { x, y, wide } = this.cellBox(tail);
+    const { x, y, width } = this.boxOf(tail);
     const size = Math.max(2, Math.min(7, this.row / 2 - 2));
-    const d = `M${(x + wide / 2).toFixed(1)},${(y + this.row).toFixed(1)}l${size},${size} -${size},${size} -${size},-${size}Z`;
+    const d = `M${(x + width / 2).toFixed(1)},${(y + this.row).toFixed(1)}l${size},${size} -${size},${size} -${size},-${size}Z`;
     return [path("cp-bonus", d)];
   }
 
@@ -203,22 +190,17 @@ export class Icicle extends TreeMarks {
     if (this.row < LABEL.row) return [];
     const size = this.row < 13 ? "small" : "normal";
     return shown.flatMap((node) => {
-      const { x, y, wide, high } = this.cellBox(node);
-      const words = wide < LABEL.room ? "" : clip(round.show(round.tokens[node]), wide - 6, FONT[size]);
+      const { x, y, width, height } = this.boxOf(node);
+      const words = width < LABEL.room ? "" : clip(round.show(round.tokens[node]), width - 6, FONT[size]);
       const look = `cp-cell-text is-${size}${this.lit(node) ? " is-accepted" : ""}`;
-      return words ? [text(look, words, x + 3, y + high / 2 + 3.5, { "aria-hidden": "true" })] : [];
+      return words ? [text(look, words, x + 3, y + height / 2 + 3.5, { "aria-hidden": "true" })] : [];
     });
   }
 
-  /** @param {number | null} selected @param {number[]} matches */
-  select(selected, matches) {
+  select(/** @type {number | null} */ selected, /** @type {number[]} */ matches) {
     const isShown = selected !== null && selected < this.panel.round.n && this.shown(selected);
-    const outline = (/** @type {string} */ look) => (/** @type {number} */ node) => {
-      const { x, y, wide, high } = this.cellBox(node);
-      return path(look, box(x - 1, y - 1, wide + 2, high + 2));
-    };
-    render(this.chosen, isShown ? this.panel.round.path(selected).slice(1).map(outline("cp-chosen")) : []);
-    render(this.panel.marked, [...(isShown ? [selected] : []).map(outline("cp-ring")),
-      ...matches.filter((node) => this.shown(node)).map(outline("cp-found"))]);
+    const around = (/** @type {string} */ look, /** @type {number[]} */ nodes) => nodes.map((node) => outline(look, this.boxOf(node), 1));
+    render(this.chosen, isShown ? around("cp-chosen", this.panel.round.path(selected).slice(1)) : []);
+    render(this.panel.marked, [...(isShown ? around("cp-ring", [selected]) : []), ...around("cp-found", matches.filter((node) => this.shown(node)))]);
   }
 }

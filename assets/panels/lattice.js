@@ -1,6 +1,6 @@
 // A lattice whose probabilities depend on the token before: candidates in columns, joined by a line if one may follow another.
 
-/** @import { Hit, MarginalsPanel } from "./marginals.js" */
+/** @import { MarginalsPanel } from "./marginals.js" */
 
 import { clip, MONO, nats, ORIGIN, probability } from "../shared/ink.js";
 
@@ -10,12 +10,6 @@ const MIN_MASS = 0.002;
 const MAX_LINES = 26; // between two columns: more could not be told apart
 const MIN_FLOW = 0.012; // of the probability that passes between two columns, for a line outside the tree
 
-/** A token at a depth and the row of the next depth that it leads to. `mass` is its probability over all prefixes of the
- *  lattice, `node` the tree's node that stands for it, if there is one.
- *  @typedef {{ token: number, row: number, depth: number, mass: number, before: { from: Candidate, chance: number }[],
- *    after: { to: Candidate, chance: number }[], node: number | null }} Candidate */
-/** What follows a candidate, beside what follows on average (null if nothing else leads to any of them).
- *  @typedef {{ to: Candidate, own: number, rank: number, average: number | null, rankAverage: number | null }} Change */
 /** @typedef {{ from: Candidate, to: Candidate, chance: number, flow: number, lit: boolean, kept: boolean }} Line */
 /** Which candidates a candidate leads to in the tree. @typedef {Map<Candidate, Set<Candidate>>} TreeLinks */
 
@@ -144,25 +138,21 @@ export class LatticeDrawing {
 
   /** @param {MarginalsPanel} sheet @param {Draft} draft @param {number} drafter @param {Origin} origin */
   constructor(sheet, draft, drafter, origin) {
-    const { root, columns, path } = columnsOf(draft, drafter, sheet.round);
     this.sheet = sheet;
     this.drafter = drafter;
     this.origin = origin;
-    this.root = root;
-    this.columns = columns;
-    this.path = path;
+    this.lattice = columnsOf(draft, drafter, sheet.round);
   }
 
   /** @param {number} left @param {number} wide @param {number} height */
   paint(left, wide, height) {
-    const { sheet, root, columns, path } = this;
+    const { sheet, lattice: { root, columns, path } } = this;
     this.left = left;
     this.slot = wide / (columns.length + 1);
     const room = height - SLOT.top - SLOT.foot;
     const maxRows = Math.max(1, Math.floor(room / SLOT.minRow));
     this.shown = [[root], ...columns.map((column) => shownOf(column, maxRows))];
     this.row = Math.min(SLOT.maxRow, room / Math.max(...this.shown.map(({ length }) => length)));
-    this.placed = new Map();
     this.shown.forEach((column, place) => column.forEach((candidate, rank) => {
       /** @type {Hit} */
       const hit = { x: left + place * this.slot, y: SLOT.top + rank * this.row, width: this.slot * SLOT.cellShare, height: this.row,
@@ -191,7 +181,7 @@ export class LatticeDrawing {
 
   /** @param {Candidate} candidate @param {Box} box */
   drawCell(candidate, { x, y, width, height }) {
-    const { sheet, root } = this;
+    const { sheet, lattice: { root } } = this;
     const { round } = sheet;
     const origin = candidate === root ? "root" : this.origin;
     const alpha = candidate === root ? 0.25 : 0.05 + 0.8 * candidate.mass;
@@ -226,7 +216,7 @@ export class LatticeDrawing {
   words(/** @type {Candidate} */ candidate) {
     const { round } = this.sheet;
     const fate = candidate.node === null ? "not in the tree" : `in the tree, ${round.fate[candidate.node]}`;
-    const below = this.columns[candidate.depth + 1];
+    const below = this.lattice.columns[candidate.depth + 1];
     const where = `depth ${candidate.depth + 1}: probability ${probability(candidate.mass)}, ${fate}`;
     return [round.show(candidate.token), where,
       ...(below ? changeWords(candidate, changesOf(candidate, below), (id) => round.show(id)) : [])];
@@ -234,7 +224,7 @@ export class LatticeDrawing {
 
   // What follows a candidate: its changes to the shown candidates of the next column, with their boxes.
   changesShown(/** @type {Candidate} */ candidate) {
-    return changesOf(candidate, this.columns[candidate.depth + 1] ?? []).flatMap((change) => {
+    return changesOf(candidate, this.lattice.columns[candidate.depth + 1] ?? []).flatMap((change) => {
       const hit = this.placed.get(change.to);
       return hit ? [{ ...change, hit }] : [];
     });
@@ -245,7 +235,7 @@ export class LatticeDrawing {
     const column = this.shown[candidate.depth + 1];
     const beside = column[column.indexOf(candidate) + (key === "ArrowDown" ? 1 : -1)];
     const likeliest = (/** @type {{ at: Candidate, chance: number }[]} */ steps) => steps
-      .filter(({ at }) => at !== this.root && this.placed.has(at)).sort((one, other) => other.chance - one.chance)[0]?.at;
+      .filter(({ at }) => at !== this.lattice.root && this.placed.has(at)).sort((one, other) => other.chance - one.chance)[0]?.at;
     switch (key) {
       case "ArrowUp": case "ArrowDown": return beside;
       case "ArrowRight": return likeliest(candidate.after.map(({ to, chance }) => ({ at: to, chance })));

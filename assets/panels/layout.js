@@ -5,10 +5,6 @@
 // the order of their parents, which is why curves of one family between two columns cannot cross. The kept path
 // comes first everywhere, so it is a straight line along row 0, and nothing else is on that row.
 
-/** @typedef {{ columns: Int32Array, rows: Float64Array, children: number[][], columnCount: number, rowCount: number }} Layout */
-/** How the labels of the kept path stand: side by side, in turn on two lines, or aslant.
- *  @typedef {"flat" | "staggered" | "slanted"} LabelForm */
-
 /** Children in drawing order: the kept one first, the rest as the tree has them; none under a folded node.
  *  @param {Int32Array} parents @param {Set<number>} kept @param {Set<number>} folded */
 function ordered(parents, kept, folded) {
@@ -89,6 +85,30 @@ export function neighbour(round, { columns, rows, children }, node, key) {
     case "Home": return 0;
     case "End": return round.keep[round.keep.length - 1];
     default: return undefined;
+  }
+}
+
+export const LINE_HEIGHT = 12; // pixels, of labels
+
+// Where the lines of a drawing are occupied, so that labels do not overlap.
+export class Lines {
+  taken = /** @type {{ x: number, y: number, half: number, tall: number }[][]} */ ([]);
+
+  constructor(/** @type {number} */ height) {
+    this.height = height; // of a label
+  }
+
+  /** @param {number} x @param {number} y @param {number} half of its width @param {number} tall half of its height */
+  add(x, y, half, tall) {
+    (this.taken[Math.max(0, Math.round(y / LINE_HEIGHT))] ??= []).push({ x, y, half, tall });
+  }
+
+  /** The free pixels to the right of a point. @param {number} x @param {number} y */
+  room(x, y) {
+    const line = Math.max(0, Math.round(y / LINE_HEIGHT));
+    const near = [line - 1, line, line + 1].flatMap((place) => this.taken[place] ?? []);
+    const right = near.filter((part) => part.x + part.half > x && Math.abs(part.y - y) < part.tall + this.height / 2 - 1);
+    return Math.min(Infinity, ...right.map((part) => part.x - part.half)) - x - 4;
   }
 }
 
@@ -180,17 +200,9 @@ export class Camera {
     return this.held || before;
   }
 
-  /** @param {number} right @param {number} down */
-  pan(right, down) {
+  pan(/** @type {number} */ right, /** @type {number} */ down) {
     this.left += right;
     this.top += down;
-    this.held = true;
-  }
-
-  /** @param {number} column @param {number} row @param {number} width @param {number} height */
-  centre(column, row, width, height) {
-    this.left += width / 2 - this.x(column);
-    this.top += height / 2 - this.y(row);
     this.held = true;
   }
 }

@@ -1,16 +1,11 @@
 // The drafters' lattices: what each proposes for every depth, and which proposals became nodes of the tree.
 
-/** @import { Candidate, Change } from "./lattice.js" */
-
-import { box, clip, group, joinPaths, MONO, nats, ORIGIN, path, probability, put, render, svg, text, textWidth } from "../shared/ink.js";
+import { box, clip, group, joinPaths, MONO, nats, ORIGIN, outline, path, probability, put, render, svg, text, textWidth } from "../shared/ink.js";
 import { entropyOf, LatticeDrawing, minLatticeWidth, preferredNode } from "./lattice.js";
 import { DrawnPanel, placeIn, DeferredDrawing } from "./panel.js";
 import { onTheme, Shade } from "../shared/pen.js";
 import { define } from "../shared/define.js";
 
-/** A place that reacts to the pointer with the lines of a tip: a guess of a drafter, or what is said beside the guesses.
- *  @typedef {Box & { node: number | null, lines: () => string[], id?: number, drafter?: number, depth?: number,
- *    transition?: { candidate: Candidate, drawing: LatticeDrawing } }} Hit */
 /** A guess of a lattice of marginals.
  *  @typedef {Box & { node: number | null, id: number, drafter: number, depth: number, rank: number, chance: number }} Guess */
 
@@ -67,10 +62,10 @@ export class MarginalsPanel extends DrawnPanel {
   visibleBottom = 0; // pixels from the top of the drawing
   row = ROW.min;
   deferredTexts = new DeferredDrawing(() => this.finish());
+  waiting = "Here you see what the drafters propose for each position.";
 
-  /** @param {HTMLElement} host @param {Stage} stage */
-  constructor(host, stage) {
-    super(host, stage, "marginals", { role: "img" }, "Marginals");
+  constructor(/** @type {HTMLElement} */ host, /** @type {Stage} */ stage) {
+    super(host, stage, "marginals", "Marginals");
     this.shade = new Shade(host);
     this.lowerTexts = svg("g", { class: "cp-drawing" }); // texts below the visible part, which are drawn later
     this.drawing.after(this.lowerTexts);
@@ -78,27 +73,22 @@ export class MarginalsPanel extends DrawnPanel {
     put(this.tip.box, { role: "status" });
     onTheme(() => { // a text's colour depends on the tint under it
       this.shade = new Shade(host);
-      this.draw(this.stage.round);
+      this.resize();
     });
-    this.listen();
     host.addEventListener("scroll", () => { this.scrolled = host.scrollTop; });
     this.canvas.addEventListener("focus", () => this.canvas.matches(":focus-visible") && this.focusHit(this.firstGuess()));
     this.canvas.addEventListener("blur", () => this.onLeave());
     this.canvas.addEventListener("keydown", (event) => this.onKey(event));
   }
 
-  draw(/** @type {Round | null} */ round) {
+  drawRound(/** @type {Round} */ { drafts, engine }) {
     this.visibleBottom = this.scrolled + this.room.height;
-    const known = this.begin(round, "Here you see what the drafters propose for each position.");
-    const { drafts } = this.round;
-    this.setVisible(drafts.length > 0);
     this.focusHit(null);
     if (drafts.length) this.paint(drafts);
-    else if (known && round.engine) {
+    else if (engine) {
       this.empty.say("Not recorded by this engine", // and how to record it
         "recorder.round(…, drafts=[{tokens, logprobs}]): the drafter's likeliest tokens by depth, (depth, k).");
-    } else if (known) this.empty.say("No drafter", "In plain decoding the target writes alone, one token a pass.");
-    this.select(this.stage.selection);
+    } else this.empty.say("No drafter", "In plain decoding the target writes alone, one token a pass.");
   }
 
   paint(/** @type {Draft[]} */ drafts) {
@@ -124,11 +114,6 @@ export class MarginalsPanel extends DrawnPanel {
   finish() {
     render(this.lowerTexts, this.marks.texts);
     return false;
-  }
-
-  svg() {
-    this.finish();
-    return super.svg();
   }
 
   measure(/** @type {Draft[]} */ drafts) {
@@ -333,7 +318,7 @@ export class MarginalsPanel extends DrawnPanel {
     const same = this.hits.filter(({ depth, id, drafter = 0 }) => depth === round.depths[node] - 1 && id === round.tokens[node]
       && round.drafters[node] & (1 << drafter));
     if (same.length) this.scrollTo(this.host, same[0].y, same[0].y + same[0].height);
-    return same.map(({ x, y, width, height }) => path("cp-cell-ring", box(x, y, width, height)));
+    return same.map((hit) => outline("cp-cell-ring", hit));
   }
 }
 

@@ -1,6 +1,6 @@
 // The ancestor mask of the verify pass: row = query, column = key, derived from the parents (paper 000, section 4).
 
-import { box, button, group, html, joinPaths, path, put, render, text } from "../shared/ink.js";
+import { box, button, group, joinPaths, path, put, render, text } from "../shared/ink.js";
 import { DrawnPanel, placeIn } from "./panel.js";
 import { define } from "../shared/define.js";
 
@@ -33,19 +33,15 @@ export function blocksOf(round, order) {
 // A square grid that fits into `room` pixels. Cells of three device pixels or more are whole ones, so that all look the same;
 // a smaller cell is drawn with at least one, or it would vanish.
 export class Grid {
-  /** @param {number} room @param {number} count @param {number} maxCell */
-  constructor(room, count, maxCell) {
+  /** @param {number} room @param {number} count @param {number} maxCell @param {{ left: number, top: number }} at */
+  constructor(room, count, maxCell, at) {
     this.ratio = window.devicePixelRatio || 1;
     const cell = (room * this.ratio) / count;
     this.cell = Math.min(maxCell, cell >= 3 ? Math.floor(cell) / this.ratio : Math.max(cell, 0.05) / this.ratio);
     this.count = count;
     this.side = this.cell * count;
-    this.left = this.top = 0;
-  }
-
-  /** @param {number} left @param {number} top */
-  at(left, top) {
-    return Object.assign(this, { left, top });
+    this.left = at.left;
+    this.top = at.top;
   }
 
   /** Row and column at a place; a column left of the grid is negative. null beside it. @param {number} x @param {number} y */
@@ -77,25 +73,16 @@ class MaskPanel extends DrawnPanel {
   order = [0];
   place = new Int32Array(1); // of each node in the order
   blocks = /** @type {Block[]} */ ([]);
-  grid = new Grid(1, 1, 1);
+  grid = new Grid(1, 1, 1, MARGIN);
   width = 0;
+  waiting = "Here you see which rows each row of the verify pass sees.";
+  orderButton = button(this.bar, "depth-first", "Order the rows depth-first instead of as in the pass", () => {
+    this.byDepth = !this.byDepth;
+    this.resize();
+  });
 
-  /** @param {HTMLElement} host @param {Stage} stage */
-  constructor(host, stage) {
-    super(host, stage, "mask", { role: "img" });
-    this.bar = html("div", "cp-tools", host); // the frame takes it into its head
-    this.orderButton = button(this.bar, "depth-first", "Order the rows depth-first instead of as in the pass", () => {
-      this.byDepth = !this.byDepth;
-      this.resize();
-    });
-    this.listen();
-  }
-
-  draw(/** @type {Round | null} */ round) {
-    const known = this.begin(round, "Here you see which rows each row of the verify pass sees.");
-    this.bar.hidden = !known;
+  drawRound(/** @type {Round} */ round) {
     this.pointed = null;
-    if (!known) return;
     this.orderButton.setAttribute("aria-pressed", String(this.byDepth));
     this.order = this.byDepth ? depthFirst(round) : Array.from(round.tokens.keys());
     this.place = new Int32Array(round.n);
@@ -106,21 +93,19 @@ class MaskPanel extends DrawnPanel {
     render(this.drawing, [
       path("cp-mask-ground", box(left, top, side, side)),
       path("cp-mask-prefix", box(left - GAP - PREFIX, top, PREFIX, side)),
-      group(this.cells(), "cp-mask-cells"), group(this.frames()),
-      group([this.prefixWords(), ...this.blockNames(), ...this.numbers()])]);
+      group(this.cells(), "cp-mask-cells"), group(this.blockMarks()), group([this.prefixWords(), ...this.numbers()])]);
     const blocks = this.blocks.map(({ mask, start, end }) => `drafter ${mask} rows ${start} to ${end - 1}`).join(", ");
     const seen = round.depths.reduce((sum, depth) => sum + depth + 1, 0);
     put(this.canvas, { "aria-label": `Ancestor mask of round ${round.index + 1}: ${round.n} by ${round.n}, ${seen} cells seen, `
       + `all rows see the prefix of ${round.start}${blocks ? `; blocks: ${blocks}` : ""}` });
-    this.select(this.stage.selection);
   }
 
   measure() {
     const { width, height } = this.room;
     const room = Math.min(width - MARGIN.left - MARGIN.right - PREFIX - GAP, height - MARGIN.top - MARGIN.bottom);
-    this.grid = new Grid(room, this.round.n, 36);
+    this.grid = new Grid(room, this.round.n, 36, MARGIN);
     const middle = Math.floor((width - this.grid.side + PREFIX + GAP) / 2);
-    this.grid.at(Math.max(MARGIN.left + PREFIX + GAP, middle), MARGIN.top);
+    this.grid.left = Math.max(MARGIN.left + PREFIX + GAP, middle);
     this.width = width;
     this.setSize(width, height);
   }
@@ -140,14 +125,18 @@ class MaskPanel extends DrawnPanel {
     return [...layer(false, grid.cell < 2 ? 0.75 : 0.55), ...layer(true, 1)];
   }
 
-  frames() {
+  // Each drafter's block with its name, and beside it the empty rectangle under the other's columns.
+  blockMarks() {
     const { left, top, cell } = this.grid;
-    const long = (/** @type {Block} */ { start, end }) => (end - start) * cell;
-    /** @param {string} look @param {Block} rows @param {Block} columns */
-    const frame = (look, rows, columns) => path(`cp-mask-block ${look}`,
-      box(left + columns.start * cell, top + rows.start * cell, long(columns), long(rows)));
-    return this.blocks.flatMap((block, number) => [
-      frame(`o-drafter${block.mask}`, block, block), frame("is-empty", block, this.blocks[1 - number])]);
+    return this.blocks.flatMap((block, number) => {
+      const [own, other] = [block, this.blocks[1 - number]].map(({ start, end }) => ({ x: left + start * cell, wide: (end - start) * cell }));
+      const y = top + block.start * cell;
+      return [
+        path(`cp-mask-block o-drafter${block.mask}`, box(own.x, y, own.wide, own.wide)),
+        path("cp-mask-block is-empty", box(other.x, y, other.wide, own.wide)),
+        text("cp-mask-name is-mid", `M${"₁₂"[block.mask - 1]}`, own.x + own.wide * 0.72, y + Math.min(own.wide * 0.28, own.wide - 8)),
+        text("cp-mask-zero is-mid", "0", other.x + other.wide / 2, y + own.wide / 2)];
+    });
   }
 
   prefixWords() {
@@ -156,18 +145,6 @@ class MaskPanel extends DrawnPanel {
     const [x, y] = [left - GAP - PREFIX / 2 + 3.5, top + side / 2];
     if (side < 76) return text("cp-mask-word", words, left - GAP - PREFIX, top + side + 14);
     return text("cp-mask-word is-mid", words, x, y, { transform: `rotate(-90 ${x} ${y})` });
-  }
-
-  blockNames() {
-    const { left, top, cell } = this.grid;
-    return this.blocks.flatMap((block, number) => {
-      const other = this.blocks[1 - number];
-      const [y, size] = [top + block.start * cell, (block.end - block.start) * cell];
-      return [
-        text("cp-mask-name is-mid", `M${"₁₂"[block.mask - 1]}`,
-          left + block.start * cell + size * 0.72, y + Math.min(size * 0.28, size - 8)),
-        text("cp-mask-zero is-mid", "0", left + ((other.start + other.end) * cell) / 2, y + size / 2)];
-    });
   }
 
   // Row numbers along the top and, if there is room, on the right.
@@ -264,5 +241,5 @@ define({
     { glyph: "□", label: "hidden", title: "Hidden from the row's node: another branch" },
     { glyph: "▮", label: "prefix", title: "All text written before, drawn as one column: every row sees it" },
   ],
-  create: (host, stage) => new MaskPanel(host, stage),
+  create: (host, stage) => new MaskPanel(host, stage, "mask"),
 });

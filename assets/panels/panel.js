@@ -5,12 +5,19 @@ import { stillOfSvg } from "../shared/picture.js";
 
 const TIP_STEPS = 12; // places that a tip tries along each side of its host
 
-export class Tip {
-  constructor(/** @type {HTMLElement} */ host) {
+// A box over its host, hidden unless it has something to say.
+class Overlay {
+  constructor(/** @type {HTMLElement} */ host, /** @type {string} */ look) {
     this.host = host;
-    this.box = html("div", { class: "cp-tip", hidden: true }, host);
+    this.box = html("div", { class: look, hidden: true }, host);
   }
 
+  hide() {
+    this.box.hidden = true;
+  }
+}
+
+class Tip extends Overlay {
   /** Shows the tip near a point of the host, where it covers as little as possible of what it explains.
    *  @param {number} x @param {number} y @param {string[]} lines @param {Box[]} explained */
   show(x, y, lines, explained) {
@@ -29,10 +36,6 @@ export class Tip {
     const best = places.reduce((one, other) => (other.cost < one.cost ? other : one));
     Object.assign(box.style, { left: `${scrollLeft + best.x}px`, top: `${scrollTop + best.y}px` });
   }
-
-  hide() {
-    this.box.hidden = true;
-  }
 }
 
 /** Square pixels that two boxes share. @param {Box} one @param {Box} other */
@@ -42,20 +45,11 @@ function overlap(one, other) {
   return Math.max(0, wide) * Math.max(0, high);
 }
 
-// What a panel shows before there is a round, or if a method has nothing to show in it.
-export class Empty {
-  constructor(/** @type {HTMLElement} */ host) {
-    this.box = html("div", { class: "cp-empty", hidden: true }, host);
-  }
-
-  /** @param {string} headline @param {string} more */
-  say(headline, more) {
+// What a panel shows instead of its drawing before there is a round, or if a method has nothing to show in it.
+export class Empty extends Overlay {
+  say(/** @type {string} */ headline, /** @type {string} */ more) {
     this.box.replaceChildren(html("div", "cp-empty-first", null, headline), html("div", "", null, more));
     this.box.hidden = false;
-  }
-
-  hide() {
-    this.box.hidden = true;
   }
 }
 
@@ -110,32 +104,40 @@ const NO_ROUND = {
 const UNSEEN = { width: 430, height: 270 }; // pixels of a host that is not shown
 
 export class Panel {
+  round = NO_ROUND;
+  hostSize = /** @type {PanelView["hostSize"]} */ (null);
+  waiting = ""; // what the panel says before there is a round
+
   /** `label` names the host if it scrolls: then keys have to reach it.
    *  @param {HTMLElement} host @param {Stage} stage @param {string} name */
   constructor(host, stage, name, label = "") {
     this.host = host;
     this.stage = stage;
-    this.round = NO_ROUND;
-    this.hostSize = /** @type {PanelView["hostSize"]} */ (null);
     host.classList.add("cp-host", `cp-${name}`);
     if (label) put(host, { tabindex: 0, role: "group", "aria-label": `${label} (scrollable)` });
-    this.empty = new Empty(host);
-    this.tip = new Tip(host);
+    this.empty = new Empty(host, "cp-empty");
+    this.tip = new Tip(host, "cp-tip");
+    this.bar = html("div", "cp-tools", host); // buttons: the frame takes them into its head, off the drawing
   }
 
-  /** Returns whether there is a round to draw; if not, the panel shows `words`, or that its rounds are unknown.
-   *  @param {Round | null} round @param {string} words @returns {round is Round} */
-  begin(round, words) {
-    const known = round !== null && !round.chunked;
-    this.round = known ? round : NO_ROUND;
+  // Draws a round, or says that there is none to draw.
+  draw(/** @type {Round | null} */ round) {
+    const isNew = round !== this.round;
+    this.round = round && !round.chunked ? round : NO_ROUND;
+    this.bar.hidden = this.round === NO_ROUND;
     this.tip.hide();
-    if (known) this.empty.hide();
-    else if (round) this.empty.say("Not known", "This server does not report which of its tokens came in one round.");
-    else this.empty.say("No round yet", words);
-    return known;
+    this.empty.hide();
+    if (!round) this.empty.say("No round yet", this.waiting);
+    else if (round.chunked) this.empty.say("Not known", "This server does not report which of its tokens came in one round.");
+    else {
+      this.drawRound(round, isNew);
+      this.select(this.stage.selection);
+    }
   }
 
-  draw(/** @type {Round | null} */ round) {}
+  drawRound(/** @type {Round} */ round, /** @type {boolean} */ isNew) {}
+
+  select(/** @type {NodeSelection} */ selection) {}
 
   // The size of the host. It is read once after each change: between two drawings the browser would lay out the page for it.
   get room() {
@@ -157,33 +159,19 @@ export class Panel {
   }
 }
 
-/** What lies under the pointer; `node` is null if no node stands for it.
- *  @typedef {{ node: number | null, x: number, y: number }} Pointed */
-
 // A panel that draws an SVG, so that colours follow the theme by themselves, and what is saved is what is seen.
 export class DrawnPanel extends Panel {
   /** @param {HTMLElement} host @param {Stage} stage @param {string} name @param {Attributes} attributes of the SVG */
-  constructor(host, stage, name, attributes, label = "") {
+  constructor(host, stage, name, label = "", attributes = { role: "img" }) {
     super(host, stage, name, label);
     this.canvas = svg("svg", { class: "cp-svg", ...attributes }, host);
     this.drawing = svg("g", { class: "cp-drawing" }, this.canvas);
     this.marked = svg("g", { class: "cp-marked" }, this.canvas);
+    this.listen();
   }
 
-  /** @param {number} width @param {number} height */
-  setSize(width, height) {
+  setSize(/** @type {number} */ width, /** @type {number} */ height) {
     put(this.canvas, { width, height, viewBox: `0 0 ${width} ${height}` });
-  }
-
-  setVisible(/** @type {boolean} */ visible) {
-    put(this.canvas, { hidden: visible ? null : "" });
-  }
-
-  /** @param {Round | null} round @param {string} words @returns {round is Round} */
-  begin(round, words) {
-    const known = super.begin(round, words);
-    this.setVisible(known);
-    return known;
   }
 
   /** Calls `act` for an event of the drawing while there is a round.
@@ -204,7 +192,7 @@ export class DrawnPanel extends Panel {
     return null;
   }
 
-  /** The lines of the tip there. @param {Pointed} at @returns {string[]} */
+  /** @param {Pointed} at @returns {string[]} */
   tipLines(at) {
     return [];
   }
@@ -212,7 +200,8 @@ export class DrawnPanel extends Panel {
   onPointer(/** @type {MouseEvent} */ event) {
     const at = this.pointedAt(event);
     this.stage.hover(at && at.node);
-    if (at) this.tip.show(at.x - this.host.scrollLeft, at.y - this.host.scrollTop, this.tipLines(at), this.boxesToSpare());
+    const [x, y] = placeIn(this.host, event);
+    if (at) this.tip.show(x, y, this.tipLines(at), this.boxesToSpare());
     else this.tip.hide();
   }
 
@@ -245,9 +234,12 @@ export class DrawnPanel extends Panel {
     return [];
   }
 
+  finish() {} // draws at once what was to be drawn later
+
   // The drawing as a picture that stands alone; null if there is nothing to see.
   svg() {
-    return this.canvas.hasAttribute("hidden") ? null : stillOfSvg(this.canvas);
+    this.finish();
+    return this.empty.box.hidden ? stillOfSvg(this.canvas) : null;
   }
 }
 

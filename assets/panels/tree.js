@@ -1,9 +1,6 @@
 // The draft tree: left to right by depth, the kept path straight along the top.
 
-import { button, html, put, throttled, spoken } from "../shared/ink.js";
-/** @import { Layout } from "./layout.js" */
-/** @import { Pointed } from "./panel.js" */
-
+import { button, put, throttled, spoken } from "../shared/ink.js";
 import { KeptShares, factsOf, NodeSheet } from "./facts.js";
 import { Icicle } from "./icicle.js";
 import { Camera, layoutOf, neighbour } from "./layout.js";
@@ -38,16 +35,16 @@ export class TreePanel extends DrawnPanel {
   drag = /** @type {{ x: number, y: number, moved: boolean, id: number } | null} */ (null)
   clicks = { count: 0, node: /** @type {number | null} */ (null) }; // a double click means the node of its first click: the drawing may move
   scheduleRepaint = throttled(() => this.repaint()); // one repaint a frame, however many events arrive in it
+  waiting = "Press Run, or open a recording: the tree of each round grows here.";
+  marks = /** @type {TreeMarks} */ (new TreeMarks(this));
+  camera = new Camera(this.stage);
+  sheet = new NodeSheet(this.host);
 
-  /** @param {HTMLElement} host @param {Stage} stage */
-  constructor(host, stage) {
-    super(host, stage, "tree", { role: "tree", "aria-label": "Draft tree" });
-    this.marks = /** @type {TreeMarks} */ (new TreeMarks(this));
-    this.camera = new Camera(stage);
-    const bar = html("div", "cp-tools", this.host); // the frame takes it into its head, off the drawing
-    this.bar = bar;
-    const about = "Show or hide the tree that was not chosen";
-    this.rejectedTreeButton = button(bar, "other tree", about, () => this.toggle(() => { this.rejectedTreeShown = !this.rejectedTreeShown; }));
+  constructor(/** @type {HTMLElement} */ host, /** @type {Stage} */ stage) {
+    super(host, stage, "tree", "", { role: "tree", "aria-label": "Draft tree" });
+    const { bar } = this;
+    this.rejectedTreeButton = button(bar, "other tree", "Show or hide the tree that was not chosen",
+      () => this.toggle(() => { this.rejectedTreeShown = !this.rejectedTreeShown; }));
     this.keptSharesButton = button(bar, "earned", "Ink by how often rows of the same rank, depth and drafter were kept in this run, instead of by probability",
       () => this.toggle(() => { this.keptShares = this.keptShares ? null : new KeptShares(); }));
     this.icicleButton = button(bar, "icicle", "Draw each node as wide as its path is probable, depth downwards", () => {
@@ -57,10 +54,8 @@ export class TreePanel extends DrawnPanel {
     button(bar, "fit", "Fit the tree into the panel", () => this.fit());
     button(bar, "−", "Zoom out", () => this.zoom(1 / 1.35));
     button(bar, "+", "Zoom in", () => this.zoom(1.35));
-    this.sheet = new NodeSheet(this.host);
     this.branchButton = button(this.sheet.head, "go on from here", "Force the text up to the pinned node, and let the target go on from there: a new run",
       () => this.stage.pinned !== null && this.stage.emit("branch", this.stage.pinned));
-    this.listen();
     stage.on("hits", () => this.select(stage.selection));
     stage.on("fullscreen", (name) => { this.isFull = name === "tree"; });
     stage.on("pin", (node) => node !== null && this.reveal(node));
@@ -68,19 +63,17 @@ export class TreePanel extends DrawnPanel {
 
   draw(/** @type {Round | null} */ round) {
     cancelAnimationFrame(this.frame);
+    super.draw(round);
+    if (!this.round.n) this.marks.drawItems(); // none
+  }
+
+  drawRound(/** @type {Round} */ round, /** @type {boolean} */ isNew) {
     const scene = SCENES[this.stage.scene];
-    const isNewRound = round !== this.round;
-    const hasRound = this.begin(round, "Press Run, or open a recording: the tree of each round grows here.");
-    this.bar.hidden = !hasRound;
-    if (!hasRound) {
-      this.marks.clearItems();
-      return;
-    }
     const followsSoon = performance.now() - this.drawnSince < GROWTH_MS.grow + GROWTH_MS.walk;
-    if (isNewRound) this.beginRound(round);
+    if (isNew) this.beginRound(round);
     this.chooseMarks();
     this.layOut();
-    const moves = (scene || (isNewRound && !followsSoon)) && this.stage.animate && !this.stage.reducedMotion && round.n > 1;
+    const moves = (scene || (isNew && !followsSoon)) && this.stage.animate && !this.stage.reducedMotion && round.n > 1;
     if (moves) this.grow(scene || GROWTH_MS);
     else this.paint(null, scene && !scene.walk ? 1 : Infinity);
   }
@@ -138,13 +131,12 @@ export class TreePanel extends DrawnPanel {
     this.camera.fit(this.width, this.height, this.layout.columnCount, this.layout.rowCount, (column) => labelForm(this.round, column));
   }
 
-  /** @param {number | null} limit @param {number} litTo */
-  paint(limit, litTo) {
+  paint(/** @type {number | null} */ limit, /** @type {number} */ litTo) {
     this.measure();
     this.setSize(this.width, this.height);
     this.limit = limit;
     this.litColumns = litTo;
-    this.marks.draw();
+    this.marks.update();
     this.select(this.stage.selection);
   }
 
@@ -288,10 +280,9 @@ export class TreePanel extends DrawnPanel {
   }
 
   pointedAt(/** @type {MouseEvent} */ event) {
-    const [right, down] = placeIn(this.canvas, event);
-    const node = this.marks.nearest(right, down);
-    const [x, y] = placeIn(this.host, event);
-    return node === null ? null : { node, x, y };
+    const [x, y] = placeIn(this.canvas, event);
+    const node = this.marks.nearest(x, y);
+    return node === null ? null : { node };
   }
 
   tipLines(/** @type {Pointed & { node: number }} */ { node }) {
@@ -310,13 +301,10 @@ export class TreePanel extends DrawnPanel {
       if (round.path(below).includes(node)) branch.add(below);
     }
     const boxes = Array.from(branch).filter((step) => this.marks.shown(step)).map((step) => this.marks.boxOf(step));
-    const words = round.keep.map((step) => this.marks.boxOf(step)).map(([x, y, width, height]) => [x, y - 32, width, height + 32]);
-    /** @param {number[]} sides @param {number} [weight] */
-    const scaled = (sides, weight) => {
-      const [x, y, width, height] = sides.map((side) => side * this.scale);
-      return { x, y, width, height, weight };
-    };
-    return [...super.boxesToSpare(), ...boxes.map((sides) => scaled(sides)), ...words.map((sides) => scaled(sides, 0.1))];
+    const words = round.keep.map((step) => this.marks.boxOf(step)).map((one) => ({ ...one, y: one.y - 32, height: one.height + 32, weight: 0.1 }));
+    const scaled = [...boxes, ...words].map(({ x, y, width, height, weight }) => (
+      { x: x * this.scale, y: y * this.scale, width: width * this.scale, height: height * this.scale, weight }));
+    return [...super.boxesToSpare(), ...scaled];
   }
 
   onPointer(/** @type {MouseEvent} */ event) {

@@ -1,10 +1,10 @@
 // Draws the draft tree from the panel's state: edges, nodes, the bonus, labels. Edges that look the same are one path, and so
 // are nodes: a path for each of a thousand nodes would be slow.
 
-/** @import { LabelForm } from "./layout.js" */
 /** @import { TreePanel } from "./tree.js" */
 
 import { box, clip, describe, group, joinPaths, MONO, path, put, render, opacityOf, svg, text, textWidth } from "../shared/ink.js";
+import { Lines, LINE_HEIGHT } from "./layout.js";
 import { DeferredDrawing } from "./panel.js";
 
 const ITEMS_PER_FRAME = 128
@@ -15,7 +15,6 @@ const EDGE_STYLES = [
 const KEPT_RADIUS = 7;
 const TICK = "M-2.9,0.2 L-0.9,2.4 L3,-2.3";
 const PATH_FONT = `600 12.5px ${MONO}`;
-const LINE_HEIGHT = 12; // pixels, of labels
 // The labels of drafted nodes, by the height of a row that they need; a map in the corner shows which part is in view.
 const LABELS = [
   { row: 13, font: `12.5px ${MONO}`, line: 13, look: "is-large" }, { row: LINE_HEIGHT, font: `10.5px ${MONO}`, line: LINE_HEIGHT, look: "" },
@@ -54,6 +53,14 @@ export class TreeMarks {
     this.map = svg("g", { "pointer-events": "none" }, panel.canvas);
   }
 
+  // Draws the tree and its map; the items follow as soon as there is time.
+  update() {
+    this.draw();
+    render(this.map, this.mapMarks());
+    this.nextItem = 0;
+    this.deferredItems.begin();
+  }
+
   draw() {
     const { camera, parents, round } = this.panel;
     this.radius = Math.min(5.5, 0.3 * camera.column, Math.max(1.3, camera.row * 0.36));
@@ -68,8 +75,6 @@ export class TreeMarks {
     render(this.lines, [group(this.axis()), group(joinPaths(edges)), path("cp-walk", this.curves(kept))]);
     render(this.points, [
       group(joinPaths(nodes)), group(ticks), group(this.bonus(round.keep[round.keep.length - 1])), group(this.labels(shown))]);
-    render(this.map, this.mapMarks());
-    this.drawItemsLater();
   }
 
   // Where a node lies between the first and the last column and row, as shares.
@@ -86,7 +91,7 @@ export class TreeMarks {
     return { x: -camera.left / wide, y: (camera.row - camera.y(1)) / high, width: width / wide, height: height / high };
   }
 
-  // A small map of all nodes, with the part in view if that is not all.
+  /** A small map of all nodes, with the part in view if that is not all. @returns {Mark[]} */
   mapMarks() {
     const { view, panel: { width, height, parents } } = this;
     const [left, top, right, low] = [view.x, view.y, view.x + view.width, view.y + view.height].map((share) => Math.min(1, Math.max(0, share)));
@@ -98,11 +103,6 @@ export class TreeMarks {
     });
     return [path("cp-map", box(x, y, MAP.width, MAP.height)), path("cp-map-nodes", nodes.join("")),
       path("cp-map-view", box(x + left * MAP.width, y + top * MAP.height, (right - left) * MAP.width, (low - top) * MAP.height))];
-  }
-
-  drawItemsLater() {
-    this.nextItem = 0;
-    this.deferredItems.begin();
   }
 
   /** The node that the pointer means at a place of the panel. @param {number} x @param {number} y @returns {number | null} */
@@ -125,8 +125,7 @@ export class TreeMarks {
     return this.panel.camera.zoom(factor, x, y);
   }
 
-  /** @param {number} right @param {number} down */
-  pan(right, down) {
+  pan(/** @type {number} */ right, /** @type {number} */ down) {
     this.panel.camera.pan(right, down);
   }
 
@@ -135,8 +134,8 @@ export class TreeMarks {
   }
 
   reveal(/** @type {number} */ node) {
-    const { camera, layout, width, height } = this.panel;
-    camera.centre(layout.columns[node], layout.rows[node], width, height);
+    const [x, y] = this.at(node);
+    this.pan(this.panel.width / 2 - x, this.panel.height / 2 - y);
   }
 
   /** Unfolds or folds the children of a node; by default it toggles them. @param {number} node @param {boolean} [unfolds] */
@@ -166,12 +165,12 @@ export class TreeMarks {
     return [camera.x(layout.columns[node]), camera.y(layout.rows[node])];
   }
 
-  // The part of the panel (x, y, width, height) that a node takes with its edge.
-  boxOf(/** @type {number} */ node) {
+  /** The part of the panel that a node takes with its edge. @param {number} node @returns {Box} */
+  boxOf(node) {
     const { layout, parents } = this.panel;
     const [x, y] = this.at(node);
     const [left, above] = node && layout.rows[node] >= 0 ? this.at(parents[node]) : [x, y];
-    return [left - 8, Math.min(y, above) - 8, x - left + 16, Math.abs(y - above) + 16];
+    return { x: left - 8, y: Math.min(y, above) - 8, width: x - left + 16, height: Math.abs(y - above) + 16 };
   }
 
   // All curves between two columns bend at the same abscissas, so that they keep their order and never cross.
@@ -194,7 +193,7 @@ export class TreeMarks {
   axis() {
     const { camera, layout } = this.panel;
     const word = (/** @type {number} */ column) => (column || camera.left < 24 ? String(column) : "depth 0"); // where it fits
-    return Array.from({ length: layout.columnCount }, (_, column) => text("cp-axis-text", word(column), camera.x(column), 13));
+    return Array.from({ length: layout.columnCount }, (_, column) => text("cp-axis-text is-mid", word(column), camera.x(column), 13));
   }
 
   edge(/** @type {number} */ node) {
@@ -275,17 +274,16 @@ export class TreeMarks {
     const { round, camera, layout } = this.panel;
     const shown = round.keep.filter((node) => this.shown(node) && this.lit(node)); // what the walk has not reached is a guess
     const form = shown.length > 1 ? labelForm(round, camera.column) : "flat";
-    /** @param {number} id @param {number} column @param {Origin} origin */
-    const write = (id, column, origin) => (form === "slanted" ? this.slanted(id, column, origin)
-      : this.upright(id, column, origin, form === "staggered"));
-    const kept = shown.map((node) => write(round.tokens[node], layout.columns[node], round.origin(node)));
+    const kept = shown.map((node) => this.pathLabel(round.tokens[node], layout.columns[node], round.origin(node), form));
     const tail = round.keep[round.keep.length - 1];
-    return this.bonusReached(tail) ? [...kept, write(round.bonus, layout.columns[tail] + 1, "root")] : kept;
+    return this.bonusReached(tail) ? [...kept, this.pathLabel(round.bonus, layout.columns[tail] + 1, "root", form)] : kept;
   }
 
-  /** @param {number} id @param {number} column @param {Origin} origin @param {boolean} tight */
-  upright(id, column, origin, tight) {
+  /** @param {number} id @param {number} column @param {Origin} origin @param {LabelForm} form */
+  pathLabel(id, column, origin, form) {
+    if (form === "slanted") return this.slantedLabel(id, column, origin);
     const { round, camera } = this.panel;
+    const tight = form === "staggered";
     const wide = tight ? 2 * camera.column - 12 : camera.column - 7;
     const raised = tight && column % 2 ? 15 : 0; // two lines of labels give each twice the room
     const next = tight ? 2 : 1; // of the same line
@@ -297,7 +295,7 @@ export class TreeMarks {
   }
 
   /** @param {number} id @param {number} column @param {Origin} origin */
-  slanted(id, column, origin) {
+  slantedLabel(id, column, origin) {
     const { round, camera } = this.panel;
     const [x, y] = [camera.x(column) + 3, camera.top - 11];
     const transform = `rotate(${SLANT.degrees} ${x.toFixed(1)} ${y.toFixed(1)})`;
@@ -352,11 +350,6 @@ export class TreeMarks {
     return false;
   }
 
-  clearItems() {
-    this.deferredItems.end();
-    render(this.items, []);
-  }
-
   focus(/** @type {number} */ node) {
     this.panel.focus = node;
     this.drawItems();
@@ -364,8 +357,7 @@ export class TreeMarks {
   }
 
   // The ring round the selected node, the path to it, and its label whatever the room; and what a search has found.
-  /** @param {number | null} selected @param {number[]} matches */
-  select(selected, matches) {
+  select(/** @type {number | null} */ selected, /** @type {number[]} */ matches) {
     const { round } = this.panel;
     const isShown = selected !== null && selected < round.n && this.shown(selected);
     const radius = Math.max(5, this.radius + 2.5);
@@ -390,28 +382,6 @@ export class TreeMarks {
   circle(look, node, r) {
     const [x, y] = this.at(node);
     return ["circle", { class: look, cx: x.toFixed(1), cy: y.toFixed(1), r }];
-  }
-}
-
-// Where the lines of a drawing are occupied, so that labels do not overlap.
-class Lines {
-  taken = /** @type {{ x: number, y: number, half: number, tall: number }[][]} */ ([]);
-
-  constructor(/** @type {number} */ height) {
-    this.height = height; // of a label
-  }
-
-  /** @param {number} x @param {number} y @param {number} half of its width @param {number} tall half of its height */
-  add(x, y, half, tall) {
-    (this.taken[Math.max(0, Math.round(y / LINE_HEIGHT))] ??= []).push({ x, y, half, tall });
-  }
-
-  /** The free pixels to the right of a point. @param {number} x @param {number} y */
-  room(x, y) {
-    const line = Math.max(0, Math.round(y / LINE_HEIGHT));
-    const near = [line - 1, line, line + 1].flatMap((place) => this.taken[place] ?? []);
-    const right = near.filter((part) => part.x + part.half > x && Math.abs(part.y - y) < part.tall + this.height / 2 - 1);
-    return Math.min(Infinity, ...right.map((part) => part.x - part.half)) - x - 4;
   }
 }
 

@@ -66,9 +66,9 @@ class VerifierPanel extends Panel {
   steps = /** @type {Step[]} */ ([]);
   hiddenSteps = /** @type {Step[]} */ ([]); // below the visible part, and not in the page yet
   deferredSteps = new DeferredDrawing(() => this.append(STEPS_PER_FRAME));
+  waiting = "Here you see how the target walks through the tree, choice by choice.";
 
-  /** @param {HTMLElement} host @param {Stage} stage */
-  constructor(host, stage) {
+  constructor(/** @type {HTMLElement} */ host, /** @type {Stage} */ stage) {
     super(host, stage, "verifier");
     this.scroll = html("div", "cp-scroll", host);
     this.list = html("ol", { class: "cp-steps", "aria-label": "The verifier's walk" }, this.scroll);
@@ -77,11 +77,7 @@ class VerifierPanel extends Panel {
     this.list.addEventListener("click", (event) => stage.pin(this.nodeAt(event)));
   }
 
-  draw(/** @type {Round | null} */ round) {
-    const known = this.begin(round, "Here you see how the target walks through the tree, choice by choice.");
-    this.scroll.hidden = !known;
-    this.hiddenSteps = []; // of the round before, which may be gone
-    if (!known) return;
+  drawRound(/** @type {Round} */ round) {
     const width = this.room.width;
     const free = width * (width < 660 ? 1 : 0.64) - 50;
     this.offersPerLine = Math.max(2, Math.floor(free / (round.trials ? TRIAL_WIDTH : OFFER_WIDTH)));
@@ -91,12 +87,11 @@ class VerifierPanel extends Panel {
     this.list.replaceChildren(...steps.slice(0, seen).map((step) => this.stepRow(step)));
     this.hiddenSteps = steps.slice(seen);
     this.deferredSteps.begin();
-    this.select(this.stage.selection);
   }
 
   // Returns whether there are more.
   append(/** @type {number} */ count) {
-    if (!this.hiddenSteps.length) return false;
+    if (!this.round.n || !this.hiddenSteps.length) return false; // its round may be gone
     this.list.append(...this.hiddenSteps.splice(0, count).map((step) => this.stepRow(step)));
     this.select(this.stage.selection);
     return true;

@@ -21,8 +21,7 @@ const SYMBOLS = {
   star: "M0,-5.4L1.4,-1.6L5.2,-1.6L2.2,0.8L3.2,4.6L0,2.3L-3.2,4.6L-2.2,0.8L-5.2,-1.6L-1.4,-1.6Z",
   hexagon: "M-2.3,-4h4.6L4.6,0L2.3,4h-4.6L-4.6,0Z",
 };
-/** @param {string} method */
-export const methodStyle = (method) => {
+export const methodStyle = (/** @type {string} */ method) => {
   const symbol = METHODS[method]?.symbol.replace("-open", "") ?? "";
   return { style: `--o: ${methodColour(method)}`, mark: SYMBOLS[symbol] ?? CIRCLE };
 };
@@ -33,7 +32,7 @@ export function methodMark(method, parent) {
   svg("path", { d: mark }, svg("svg", { class: "cs-mark", viewBox: "-6 -6 12 12", style, "aria-hidden": "true" }, parent));
 }
 
-const graphemes = new Intl.Segmenter(undefined, { granularity: "grapheme" });
+export const graphemes = new Intl.Segmenter(undefined, { granularity: "grapheme" });
 /** @type {Map<string, number>} */
 const widths = new Map();
 
@@ -144,11 +143,12 @@ export function joinPaths(marks) {
 /** A rectangle as a part of a path.
  *  @param {number | string} x @param {number | string} y @param {number | string} width @param {number | string} height */
 export const box = (x, y, width, height) => `M${x},${y}h${width}v${height}h-${width}z`;
+/** A box as a mark, by some pixels larger on each side. @param {string} look @param {Box} place */
+export const outline = (look, { x, y, width, height }, by = 0) => path(look, box(x - by, y - by, width + 2 * by, height + 2 * by));
 
 /** @type {CanvasRenderingContext2D | null} */
 let ruler = null; // made at first use; every browser has the 2D kind
-/** @param {string} text @param {string} font */
-export function textWidth(text, font) {
+export function textWidth(/** @type {string} */ text, /** @type {string} */ font) {
   const key = font + "|" + text;
   let width = widths.get(key);
   if (width === undefined) {
@@ -215,8 +215,7 @@ export function spoken(round, id) {
   return plain ? raw : round.show(id);
 }
 
-/** @param {Round} round @param {number} node */
-export function describe(round, node) {
+export function describe(/** @type {Round} */ round, /** @type {number} */ node) {
   const chance = probability(Math.exp(round.logprobs[node]));
   const where = `'${spoken(round, round.tokens[node])}', depth ${round.depths[node]}`;
   if (node === 0) return `${where}, root, the target's own token`;

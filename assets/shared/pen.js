@@ -2,8 +2,7 @@
 
 import { ORIGIN } from "./ink.js";
 
-/** @param {Element} host @param {string} name */
-export function colourOf(host, name) {
+export function colourOf(/** @type {Element} */ host, /** @type {string} */ name) {
   return getComputedStyle(host).getPropertyValue(name).trim();
 }
 
@@ -33,8 +32,7 @@ export class Shade {
     this.inverted = /** @type {Map<string, boolean>} */ (new Map()); // a cache
   }
 
-  /** @param {Origin} origin @param {number} alpha */
-  inverts(origin, alpha) {
+  inverts(/** @type {Origin} */ origin, /** @type {number} */ alpha) {
     const key = `${origin} ${alpha.toFixed(2)}`;
     const cached = this.inverted.get(key);
     if (cached !== undefined) return cached;

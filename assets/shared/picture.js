@@ -1,6 +1,6 @@
 // Pictures for export: standalone SVG with every colour and font written out.
 
-import { put, svg, textWidth } from "./ink.js";
+import { graphemes, put, svg, textWidth } from "./ink.js";
 import { colourOf } from "./pen.js";
 
 const INKED = [
@@ -18,8 +18,7 @@ function newDrawing(x, y, width, height, ground) {
   return root;
 }
 
-/** @param {Element} from @param {Element} to */
-function writeStyles(from, to) {
+function writeStyles(/** @type {Element} */ from, /** @type {Element} */ to) {
   if (SHAPES.has(from.tagName)) {
     const style = getComputedStyle(from);
     for (const name of INKED) {
@@ -49,7 +48,6 @@ export function stillOfSvg(/** @type {SVGElement} */ canvas) {
 
 const SIDES = /** @type {const} */ (["Top", "Right", "Bottom", "Left"]);
 const LEFT_OUT = "script, style, template, button, input"; // a picture has nothing to press
-const graphemes = new Intl.Segmenter(undefined, { granularity: "grapheme" });
 
 function isVisible(/** @type {string} */ colour) {
   return Boolean(colour) && colour !== "transparent" && !/^(rgba\(.*,|color\(.*\/) ?0\)$/.test(colour);
@@ -114,8 +112,7 @@ function drawText(node, style, into) {
   }
 }
 
-/** @param {SVGElement} element @param {SVGElement} into */
-function drawSvg(element, into) {
+function drawSvg(/** @type {SVGElement} */ element, /** @type {SVGElement} */ into) {
   const { left: x, top: y, width, height } = element.getBoundingClientRect();
   const viewBox = element.getAttribute("viewBox") || `0 0 ${width} ${height}`;
   const part = svg("svg", { x, y, width, height, viewBox, overflow: "hidden", color: getComputedStyle(element).color }, into);

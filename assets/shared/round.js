@@ -23,8 +23,7 @@ export function readPieces(pieces, target) {
   }
 }
 
-/** @param {Piece | undefined} piece @param {number} id */
-export function text(piece, id) {
+export function text(/** @type {Piece | undefined} */ piece, /** @type {number} */ id) {
   if (piece === undefined) return `⟨${id}⟩`;
   return typeof piece === "string" ? piece : new TextDecoder().decode(new Uint8Array(piece));
 }
@@ -39,8 +38,7 @@ export class TokenReader {
     this.encoder = new TextEncoder();
   }
 
-  /** @param {number} id @param {number} position */
-  read(id, position) {
+  read(/** @type {number} */ id, /** @type {number} */ position) {
     const piece = this.texts.get(position) ?? this.pieces.get(id) ?? "";
     return this.decoder.decode(typeof piece === "string" ? this.encoder.encode(piece) : new Uint8Array(piece), { stream: true });
   }
@@ -52,8 +50,7 @@ export class TokenReader {
 }
 
 // White space and control characters as signs, bytes that are no whole character as ⟨e2⟩.
-/** @param {Piece | undefined} piece @param {number} id */
-export function show(piece, id) {
+export function show(/** @type {Piece | undefined} */ piece, /** @type {number} */ id) {
   if (piece === undefined) return `⟨${id}⟩`;
   if (typeof piece !== "string") return piece.map((byte) => `⟨${byte.toString(16).padStart(2, "0")}⟩`).join("");
   if (piece === "") return "⟨⟩";
@@ -233,8 +230,7 @@ export function settingOf(/** @type {Pick<Header, "method" | "budget" | "drafter
 export const counted = (count, what) => `${count} ${what}${count === 1 ? "" : "s"}`;
 
 // How many nodes a round verified of its budget; with auto the median of the rounds that drafted.
-/** @param {Header} header @param {Round[]} rounds */
-export function usedOf(header, rounds) {
+export function usedOf(/** @type {Header} */ header, /** @type {Round[]} */ rounds) {
   if (header.pace !== "auto") return header.drafters.length ? header.budget ?? 0 : 0;
   const sizes = rounds.map(({ n }) => n - 1).filter((size) => size > 0).sort((one, other) => one - other);
   return sizes[sizes.length >> 1] || 0;

@@ -58,19 +58,19 @@ def test_an_icicle_zooms_into_a_subtree_and_back(page: Any) -> None:
     words = page.locator("[data-panel=tree] .cp-cell-text.is-normal")
     page.wait_for_function(f"Canopy.parts.frames.settled && {TREE}.height < 120")
     assert words.count() == 0
-    wide = f"[0, 1, 2].map((node) => {TREE}.marks.shown(node) && Math.round({TREE}.marks.cellBox(node).wide))"
+    wide = f"[0, 1, 2].map((node) => {TREE}.marks.shown(node) && Math.round({TREE}.marks.boxOf(node).width))"
     whole = page.evaluate(wide)
     assert whole[0] > whole[1] and whole[2]
     box = page.locator("[data-panel=tree] svg.cp-svg").bounding_box()
     x, y = page.evaluate(f"{TREE}.marks.at(1)")
     page.mouse.dblclick(box["x"] + x, box["y"] + y)
-    page.wait_for_function(f"{TREE}.marks.cellBox(1).wide > {whole[0]} - 1", timeout=20000)
+    page.wait_for_function(f"{TREE}.marks.boxOf(1).width > {whole[0]} - 1", timeout=20000)
     assert words.count(), "rows are high enough for words once a part is looked at"
     page.keyboard.press("Escape")
     assert page.evaluate(wide) == whole
     page.mouse.move(box["x"] + x, box["y"] + y)
     page.mouse.wheel(0, -400)
-    page.wait_for_function(f"{TREE}.marks.cellBox(1).wide > {whole[1]}")
+    page.wait_for_function(f"{TREE}.marks.boxOf(1).width > {whole[1]}")
     page.locator("[data-panel=tree] button", has_text="fit").click()
     assert page.evaluate(wide) == whole
     low.evaluate("(style) => style.remove()")
