@@ -272,8 +272,9 @@ class BudgetPanel extends DrawnPanel {
     put(this.fastestLine, { title });
   }
 
-  plainSpeed() {
+  plainValue(/** @type {Plot["name"]} */ name) {
     const { speedup } = this.stage;
+    if (name === "tau") return 1;
     return speedup ? Number(speedup.plain_speed) : this.forecast?.plain ?? 0;
   }
 
@@ -284,7 +285,7 @@ class BudgetPanel extends DrawnPanel {
   /** One of the two drawings: what was predicted, plain decoding, and what was measured.
    *  @param {Plot} plot @param {number} place @param {(RunPoint & { pin?: string })[]} points @returns {Mark[]} */
   plot({ name, label }, place, points) {
-    const plain = name === "tau" ? 1 : this.plainSpeed();
+    const plain = this.plainValue(name);
     const tall = (this.height - this.top - EDGE.bottom - EDGE.between - EDGE.top) / 2;
     const low = this.top + EDGE.top + tall + place * (tall + EDGE.between);
     const { forecast } = this;
