@@ -37,6 +37,21 @@ export function cellsOf(logprobs, children) {
   return { left, width };
 }
 
+/** The same cells, with those beside a probable accepted path widened until they have half of the room. What hangs on one node
+ *  of the path keeps its proportions. @param {ReturnType<typeof cellsOf>} cells @param {number[]} keep */
+export function widened({ left, width }, keep) {
+  const edges = [...keep.map((node) => width[node]), 0];
+  const power = Math.max(0.3, Math.min(1, Math.log(0.5) / Math.log(1 - edges[keep.length >> 1]))); // half at the path's middle
+  const place = (/** @type {number} */ share) => {
+    const next = edges.findIndex((edge) => edge <= share);
+    if (next < 1) return 1;
+    const [low, high] = [edges[next], edges[next - 1]].map((edge) => 1 - (1 - edge) ** power);
+    return low + ((high - low) * (share - edges[next])) / (edges[next - 1] - edges[next]);
+  };
+  const starts = left.map(place);
+  return { left: starts, width: width.map((wide, node) => place(left[node] + wide) - starts[node]) };
+}
+
 export class Icicle extends TreeMarks {
   cells = cellsOf([0], [[]]);
   row = ROW.max;
@@ -46,7 +61,7 @@ export class Icicle extends TreeMarks {
 
   draw() {
     const { round, layout, height } = this.panel;
-    this.cells = cellsOf(round.logprobs, layout.children);
+    this.cells = widened(cellsOf(round.logprobs, layout.children), round.keep);
     const fitting = Math.max(ROW.min, Math.min(ROW.max, (height - MARGIN.top - MARGIN.bottom) / layout.columnCount));
     this.row = this.span < 1 ? Math.max(fitting, WORD_ROW) : fitting;
     this.top = Math.min(MARGIN.top, Math.max(this.top, height - MARGIN.bottom - this.row * layout.columnCount));

@@ -117,7 +117,7 @@ export class Lines {
 const LEFT = { flat: 40, staggered: 40, slanted: 16 };
 const RIGHT = { flat: 58, staggered: 58, slanted: 44 };
 const TOP = { flat: 44, staggered: 58, slanted: 92 }; // the kept path's labels stand on one line, on two, or aslant
-const BOTTOM = 14;
+const BOTTOM = 18; // half of a label, which may hang below the last row
 const BAND = 26; // pixels from row 0 to row 1 at least
 const COLUMN = { min: 8, comfortable: 54, max: 168 };
 const ROW = { min: 0.1, comfortable: 30, max: 26, maxInStory: 84 };

@@ -5,6 +5,7 @@ import { entropyOf, LatticeDrawing, minLatticeWidth, preferredNode } from "./lat
 import { DrawnPanel, placeIn, DeferredDrawing } from "./panel.js";
 import { onTheme, Shade } from "../shared/pen.js";
 import { define } from "../shared/define.js";
+import { drafterWords } from "../shared/round.js";
 
 /** A guess of a lattice of marginals.
  *  @typedef {Box & { node: number | null, id: number, drafter: number, depth: number, rank: number, chance: number }} Guess */
@@ -150,7 +151,7 @@ export class MarginalsPanel extends DrawnPanel {
   /** @param {number} drafter @param {number} left @param {number} wide */
   drawTitle(drafter, left, wide) {
     const { round } = this;
-    const name = round.drafterNames[drafter] || `drafter ${drafter + 1}`;
+    const name = drafterWords(this.stage.header, drafter) || `drafter ${drafter + 1}`;
     const colour = ORIGIN[ORIGINS[drafter]];
     const scored = round.drafts.length > 1 && round.scores.length > drafter;
     const bar = scored ? Math.min(64, wide * 0.18) : 0;

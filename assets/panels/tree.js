@@ -47,7 +47,7 @@ export class TreePanel extends DrawnPanel {
       () => this.toggle(() => { this.rejectedTreeShown = !this.rejectedTreeShown; }));
     this.keptSharesButton = button(bar, "earned", "Ink by how often rows of the same rank, depth and drafter were kept in this run, instead of by probability",
       () => this.toggle(() => { this.keptShares = this.keptShares ? null : new KeptShares(); }));
-    this.icicleButton = button(bar, "icicle", "Draw each node as wide as its path is probable, depth downwards", () => {
+    this.icicleButton = button(bar, "icicle", "Draw each node as wide as its path is probable, depth downwards; what hangs beside a very probable path is widened", () => {
       this.asIcicle = !this.isIcicle;
       this.draw(this.round);
     });

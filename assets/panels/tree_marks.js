@@ -18,7 +18,7 @@ const PATH_FONT = `600 12.5px ${MONO}`;
 // The labels of drafted nodes, by the height of a row that they need; a map in the corner shows which part is in view.
 const LABELS = [
   { row: 13, font: `12.5px ${MONO}`, line: 13, look: "is-large" }, { row: LINE_HEIGHT, font: `10.5px ${MONO}`, line: LINE_HEIGHT, look: "" },
-  { row: 8, font: `9px ${MONO}`, line: 9, look: "is-small" }, { row: 0, font: `10.5px ${MONO}`, line: LINE_HEIGHT, look: "" },
+  { row: 10, font: `9px ${MONO}`, line: 10, look: "is-small" }, { row: 0, font: `10.5px ${MONO}`, line: LINE_HEIGHT, look: "" },
 ];
 const MAP = { width: 120, height: 64, margin: 8 };
 const MAX_OBSTACLES = 256; // nodes; the edges of more of them would leave no room for labels
@@ -309,7 +309,7 @@ export class TreeMarks {
     const x = left + this.radius + 3;
     if (level < -9 || level > height + 9 || x < -90 || x > width) return [];
     const inner = layout.children[node].length > 0;
-    const lifts = inner ? LIFTS.map((share) => share * line).filter((lift) => lift > 0 || level - lift < height - 4) : [0];
+    const lifts = inner ? LIFTS.map((share) => share * line).filter((lift) => lift > 0 || level - lift < height - line / 2 - 2) : [0];
     const places = lifts.map((lift) => ({ y: level - lift, room: Math.min(3 * camera.column - this.radius, width - x - 2, lines.room(x, level - lift)) }));
     const whole = round.show(this.panel.tokenOf(node));
     const wide = textWidth(whole, font);

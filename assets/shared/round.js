@@ -218,6 +218,13 @@ export const DRAFTER_KINDS = {
   phrases: "a table of phrases", ngram: "a count of what followed what", dflash: "a small model", eagle3: "a small model", autoregressive: "a small model",
 };
 
+/** What a drafter is called on the page: an only one by what it is, two by name. @param {Header | null} header @param {number} drafter */
+export function drafterWords(header, drafter) {
+  const name = header?.drafters[drafter];
+  const kind = DRAFTER_KINDS[header?.drafter_kinds[drafter] ?? ""];
+  return name && header.drafters.length === 1 ? `drafter${kind ? `: ${kind}` : ` ${name}`}` : name;
+}
+
 /** The tokens that a run's answer begins with because they were set. @param {Pick<Header, "prompt_ids" | "forced">} header */
 export const forcedOf = ({ prompt_ids, forced }) => prompt_ids.slice(prompt_ids.length - (forced || 0));
 

@@ -2,7 +2,7 @@
 
 import { DeferredDrawing } from "../panels/panel.js";
 import { button, html, put, write } from "../shared/ink.js";
-import { counted, DRAFTER_KINDS } from "../shared/round.js";
+import { counted, drafterWords } from "../shared/round.js";
 
 const STORE = "canopy-sizes";
 const MIN_SHARE = 0.12; // of a row, for a panel that a divider squeezes
@@ -240,8 +240,7 @@ function legend(stage, frame, entries) {
       const drafter = ["drafter1", "drafter2"].indexOf(origin ?? "");
       if (drafter < 0) continue;
       const name = header?.drafters[drafter];
-      const kind = DRAFTER_KINDS[header?.drafter_kinds[drafter] ?? ""];
-      write(words, name && header.drafters.length === 1 ? `drafter${kind ? `: ${kind}` : ` ${name}`}` : name || label);
+      write(words, drafterWords(header, drafter) || label);
       item.title = name ? `${name}, ${label} of this run` : label;
     }
   });

@@ -1,5 +1,6 @@
 """Nothing is cut off or covered on a phone, a laptop and a desktop: menus, captions, trees, panels over the window."""
 
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -46,6 +47,11 @@ def test_menus_and_buttons_stay_in_a_phones_window(onlooker: Watched) -> None:
     tops = page.evaluate("""Array.from(document.querySelectorAll(".cs-bar-tools button"),
         (tool) => Math.round(tool.getBoundingClientRect().top))""")
     assert len(set(tops)) == 1, "none stands alone on a line"
+    page.get_by_role("button", name="Workbench").click()
+    rows = [row.bounding_box() for row in page.locator("#canopy-settings .form > :visible").all()]
+    more = page.locator("#canopy-more").bounding_box()
+    assert len(rows) > 3 and all(row["x"] + row["width"] <= more["x"] for row in rows), "no control is cut"
+    page.get_by_role("button", name="Story").click()
     page.get_by_role("button", name="Save or share this run").click()
     box = page.locator(".cs-menu-list:popover-open").bounding_box()
     assert box and box["x"] >= 0 and box["x"] + box["width"] <= PHONE[0]
@@ -129,6 +135,21 @@ def test_a_panel_fills_the_window_until_a_second_click_or_back(onlooker: Watched
     assert page.evaluate(f"[{STAGE}.current, {STAGE}.mode]") == [2, "workbench"]
 
 
+def test_labels_of_a_tree_are_whole_and_no_higher_than_their_rows(onlooker: Watched) -> None:
+    page = shown(onlooker, "#trace=merged&mode=workbench&round=3", LAPTOP)
+    page.wait_for_function(f"{RUN} === 'merged' && Canopy.parts.frames.settled")
+    for view in ("panel", "window"):
+        labels = page.locator("[data-panel=tree] .cp-label[data-label]").evaluate_all("""(all) => all.map((label) => [
+            ...["x", "y"].map((side) => Number(label.getAttribute(side))),
+            parseFloat(getComputedStyle(label).fontSize)])""")
+        height = page.evaluate(f"{TREE}.height")
+        assert len(labels) > 10 and all(y + 2 < height for _, y, _ in labels), view
+        for (x, y, _), (next_x, next_y, size) in pairwise(sorted(labels)):
+            assert x != next_x or next_y - y > size - 0.5, view
+        page.locator("[data-panel=tree] .cs-full").click()
+        page.wait_for_function("Canopy.parts.frames.settled")
+
+
 def test_a_tip_covers_no_word_of_the_accepted_path(onlooker: Watched) -> None:
     page = shown(onlooker, "#trace=merged&mode=workbench&round=3", LAPTOP)
     page.wait_for_function(f"{RUN} === 'merged' && Canopy.parts.frames.settled")
@@ -155,6 +176,11 @@ def test_legends_are_whole_on_a_laptop(onlooker: Watched) -> None:
             assert frame["y"] <= box["y"], entry.inner_text()
             assert box["y"] + box["height"] <= frame["y"] + frame["height"], entry.inner_text()
         assert panel.locator(".cs-legend").evaluate_all(CUT) == []
+    page.locator("[data-panel=verifier]").evaluate("(frame) => { frame.style.maxWidth = '242px'; }")
+    legend = page.locator("[data-panel=verifier] .cs-legend")
+    page.wait_for_function("(legend) => legend.offsetHeight < 30", arg=legend.element_handle())
+    assert legend.locator("li[title]:visible").count() == legend.locator("li:visible").count()
+    page.locator("[data-panel=verifier]").evaluate("(frame) => { frame.style.maxWidth = ''; }")
 
 
 def test_legends_name_the_drafters_of_the_run(onlooker: Watched) -> None:
@@ -163,6 +189,7 @@ def test_legends_name_the_drafters_of_the_run(onlooker: Watched) -> None:
     legend = page.locator("[data-panel=text] .cs-legend li:visible")
     page.wait_for_function(f"{STAGE}.header.method === 'ddtree'")
     assert [text.split()[-1] for text in legend.all_inner_texts()] == ["target", "story"]
+    assert "drafter story" in page.locator(".cp-marginals .cp-svg").text_content()
 
 
 def test_a_long_comment_is_read_whole_by_touch(browser: Browser, address: str) -> None:

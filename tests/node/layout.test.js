@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import { Camera, layoutOf } from "../../assets/panels/layout.js";
-import { cellsOf } from "../../assets/panels/icicle.js";
+import { cellsOf, widened } from "../../assets/panels/icicle.js";
 import { random, tree } from "./rounds.js";
 
 function depthsOf(parents) {
@@ -67,4 +67,13 @@ test("icicle: children lie side by side within their parent, in proportion to th
     assert.ok(left[2] >= left[1] + width[1] - 1e-12);
   }
   assert.ok(Math.abs(cellsOf([0, -1, -1.2, -1.5, -3], children).width[3] - Math.exp(-1.5)) < 1e-12);
+});
+
+test("icicle: beside a path that is nearly certain the rejected nodes are widened, and stay in their order", () => {
+  const cells = cellsOf([0, -0.01, -5, -6, -0.02], [[1, 2, 3], [4], [], [], []]);
+  const { left, width } = widened(cells, [0, 1, 4]);
+  assert.ok(width[4] <= width[1] && width[1] < 0.8 && width[2] > 5 * cells.width[2]);
+  assert.ok(Math.abs(left[2] - width[1]) < 1e-9 && Math.abs(left[3] - left[2] - width[2]) < 1e-9);
+  assert.ok(Math.abs(width[2] / width[3] - Math.E) < 1e-9);
+  assert.deepEqual(widened({ left: [0, 0], width: [1, 1] }, [0, 1]).width, [1, 1]);
 });
