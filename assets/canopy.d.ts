@@ -352,46 +352,45 @@ interface Parts {
 type DetailOf<Events, Names> = Names extends keyof Events ? Events[Names]
   : Names extends `${infer First} ${infer Rest}` ? DetailOf<Events, First> | DetailOf<Events, Rest> : never;
 
-/** The events of the stage, each with its detail; README.md says what they mean and who sends them.
- *  `stage.on("run lines", …)` listens to both. */
+/** The events of the stage, each with its detail, who emits it and what it means. `stage.on("run lines", …)` listens to both. */
 interface StageEvents {
-  requested: void;
-  refused: string; // why
-  cancelled: void;
-  disconnected: void;
-  serverLost: void;
-  rigLoaded: void;
-  rigs: void;
-  opened: { push?: boolean };
-  run: void;
-  lines: { other: boolean };
-  state: void;
-  recordings: void;
-  ticked: void;
-  remeasure: void;
-  compared: void;
-  round: { moved: boolean; push: boolean };
-  arrived: void;
-  playEnded: void;
-  play: void;
-  select: NodeSelection;
-  pin: number | null; // the node
-  mode: { moved?: boolean; push: boolean };
-  tab: string;
-  fullscreen: string | null; // the panel
-  camera: void;
-  scene: void;
-  takeover: void;
-  hits: void;
-  options: void;
-  budget: number;
-  fillBar: Setting;
-  offerRerun: Setting;
-  editPrompt: { turns: Turns; prompt: string };
-  answerAgain: { point: RunPoint; options: Setting | null };
-  openRun: RunPoint;
-  otherAnswer: void;
-  branch: number; // the node
-  alternative: { node: number, token: number };
-  unbranch: void;
+  requested: void; // stage: a run was requested
+  refused: string; // stage: the request failed, and why
+  cancelled: void; // stage: stopped before its first round
+  disconnected: void; // stage, recordings: a run's lines stopped arriving
+  serverLost: void; // stage: the server is gone
+  rigLoaded: void; // rigs: the bar asks what the rig can do
+  rigs: void; // rigs: which rigs there are
+  opened: { push?: boolean }; // recordings, mount: a recording or former run was opened
+  run: void; // stage: another run is shown
+  lines: { other: boolean }; // stage: the shown run has more lines
+  state: void; // stage: queued, running, ended
+  recordings: void; // recordings: their list has arrived
+  ticked: void; // runs, controls: other runs were ticked, to overlay
+  remeasure: void; // slowdown: compare again
+  compared: void; // stage, slowdown: news of the comparison with plain decoding
+  round: { moved: boolean; push: boolean }; // stage: another round is shown
+  arrived: void; // stage: a new round, to play at reading speed
+  playEnded: void; // player: all rounds were played
+  play: void; // player: playing started or stopped
+  select: NodeSelection; // stage: another node
+  pin: number | null; // stage: a node's details stay open (the node)
+  mode: { moved?: boolean; push: boolean }; // stage, mount: story, workbench or lab
+  tab: string; // stage: another tab of the lab
+  fullscreen: string | null; // frames: a panel fills the window (its name)
+  camera: void; // tree: another part of the tree is visible
+  scene: void; // film: another scene of the film
+  takeover: void; // player, text: the person takes over
+  hits: void; // search: the search found other tokens
+  options: void; // controls: the bar's options changed
+  budget: number; // budget: put this budget into the bar
+  fillBar: Setting; // slowdown: put these options into the bar
+  offerRerun: Setting; // runs, mount: fillBar for a run that the server no longer has
+  editPrompt: { turns: Turns; prompt: string }; // text: put a prompt back into the bar
+  answerAgain: { point: RunPoint; options: Setting | null }; // text: answer a turn again
+  openRun: RunPoint; // text: open an answer as its run
+  otherAnswer: void; // conversation: another answer to the turn is shown
+  branch: number; // tree: run on from this node
+  alternative: { node: number, token: number }; // verifier: run on with another token after it
+  unbranch: void; // text: back to the run before the branch
 }
