@@ -46,9 +46,9 @@ class Comparison:
         """Start a job that compares {"run"} with plain decoding; return {"job"}. Its result, a ``PlainComparison``,
         grows. Raises RequestError if another run waits, or if this one was made on another rig or machine."""
         run = str(query.get("run"))
-        trace = self._trace_of(run)
-        self._refuse(run, trace)
-        return {"job": self._jobs.start(lambda job: self._measure(run, trace, job))}
+        self._refuse(run, self._trace_of(run))
+        # read anew once the machine is free: a stopped run may add a round until then
+        return {"job": self._jobs.start(lambda job: self._measure(run, self._trace_of(run), job))}
 
     def _refuse(self, run: str, trace: Trace) -> None:
         source, header, shared = self._rig.source, trace.header, shared_rounds(trace)

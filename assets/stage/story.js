@@ -105,7 +105,7 @@ function outcome(/** @type {Stage} */ stage) {
     return { headline: total, more: "Nothing was guessed ahead: this is plain decoding, the baseline of every speed-up." };
   }
   /** @type {Sentence} */
-  const verdict = speedup ? VERDICTS[speedup.outcome](speedup) : [[` instead of ${run.tokens}.`]];
+  const verdict = speedup ? VERDICTS[speedup.outcome](speedup) : [[`; plain decoding takes ${run.tokens}.`]];
   const unknown = stage.withheld || (stage.comparing ? `How much faster that is: ${stage.comparing}` : "How much faster that is was not measured.");
   const why = speedup ? speedup.outcome !== "slower" && speedup.words : unknown; // what is slower says so below
   const isLine = hasLittleRoom(stage.header) && stage.rounds.every(({ children }) => children.every(({ length }) => length < 2));

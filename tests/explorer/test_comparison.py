@@ -161,6 +161,17 @@ def test_nothing_is_measured_while_somebody_else_runs_nor_of_another_machine() -
         compared.begin()
 
 
+def test_what_a_stopped_run_adds_until_it_leaves_its_place_is_compared_too() -> None:
+    compared = Compared()
+    whole = compared.trace
+    compared.trace = replace(whole, entries=whole.entries[:-2])
+    with compared.queue.place(run="mine"):
+        look = compared.begin()
+        compared.trace = whole
+    until(lambda: look()["state"] == "done")
+    assert look()["result"]["text"]["tokens"] == 150
+
+
 def test_a_comparison_gives_way_to_a_run_and_keeps_what_it_compared() -> None:
     compared = Compared(Forged(pause_seconds=0.01))
     look = compared.begin()
