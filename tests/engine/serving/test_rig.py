@@ -11,6 +11,7 @@ from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
+from weakref import ref
 
 import numpy as np
 import pytest
@@ -252,16 +253,20 @@ def test_a_script_reads_rounds_as_they_are_made_and_the_text_is_the_targets(tmp_
 
 
 def test_an_answer_that_is_closed_frees_its_caches_and_the_rig_for_the_next() -> None:
-    def caches() -> int:
-        gc.collect()
-        return sum(isinstance(one, TreeCache) for one in gc.get_objects())
+    def caches() -> list[TreeCache]:
+        return [one for one in gc.get_objects() if issubclass(type(one), TreeCache)]
 
-    rig, before = demo_live(), caches()
+    def freed() -> bool:
+        gc.collect()
+        return all(cache() is None for cache in opened)
+
+    rig, former = demo_live(), caches()
     answer = rig.generate(MATH, method="ddtree", budget=8, max_tokens=200)
-    assert len(list(islice(answer, 2))) == 2 and caches() > before
+    assert len(list(islice(answer, 2))) == 2
+    opened = [ref(cache) for cache in caches() if all(cache is not other for other in former)]
     answer.close()
-    assert list(answer) == []
-    until(lambda: caches() == before)
+    assert list(answer) == [] and opened
+    until(freed)
     assert list(rig.generate("Hi", method="dflash", budget=4, max_tokens=5))
 
 
