@@ -12,9 +12,10 @@ from engine.decoding.tree import depths
 from engine.errors import CancellationError, RequestError
 from engine.lab.settings import Setting
 from engine.measure.whatif import text_of_run, what_if
-from engine.records import PromptRequest, Sampling
+from engine.models.target import TorchTarget
+from engine.records import PackedTree, PromptRequest, Sampling, Verification
 from engine.requests.prompts import read_prompts
-from engine.serving.cost import FULL, MIN_REPEATS, QUICK, CostBook, CostCase, Effort, bucket, mock_tree
+from engine.serving.cost import FULL, MIN_REPEATS, QUICK, CostBook, CostCase, Effort, bucket, mock_rounds, mock_tree
 from engine.trace import Trace, dumps, gather, loads
 from tests.engine.demo import demo_live, demo_rig
 from tests.engine.lab.scripted import CURVE
@@ -85,6 +86,19 @@ def test_the_cost_curve_is_measured_and_kept() -> None:
     assert bucket(1020, 1024) < 1000 and bucket(1, 40) >= 1
     tree = mock_tree(5, 129)
     assert len(tree) == 129 and 15 <= depths(tree.parents).max() <= 20
+
+
+def test_a_mock_round_verifies_as_many_rows_as_it_is_timed_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    verified, verify = list[int](), TorchTarget.verify_batch
+
+    def noted(target: TorchTarget, forks: Sequence[TorchTarget], packed: Sequence[PackedTree]) -> list[Verification]:
+        verified.extend(len(tree.tokens) for tree in packed)
+        return verify(target, forks, packed)
+
+    monkeypatch.setattr(TorchTarget, "verify_batch", noted)
+    live = demo_live()
+    case, sizes = CostCase(64, Sampling()), [9, 1, 33]
+    assert [size for size, _ in mock_rounds(live.target, live.drafters["math"], case, sizes)] == verified == sizes
 
 
 @pytest.mark.usefixtures("quick_curves")
