@@ -82,12 +82,13 @@ class Side {
   figuresBeside(sides) {
     const { stage, stage: { figuresBeforeRepetition: { tau }, figures, rounds, header, withheld } } = this;
     const plainSpeed = sides.find((other) => isPlainOf(stage, other.stage))?.stage.speedup?.plain_speed;
-    const { speed, ratio, times } = plainSpeed ? { speed: plainSpeed, ratio: 1, times: "1×" } : stage.speedup ?? {};
-    const unmeasured = header?.drafters.length === 0 ? "1×" : withheld ? "withheld" : "not measured";
+    const { speed, ratio, times, outcome = "", range = "" } = plainSpeed ? { speed: plainSpeed, ratio: 1, times: "1×" } : stage.speedup ?? {};
+    const isUnclear = outcome === "similar";
+    const doubt = isUnclear ? `no clear difference: ${range}` : times || header?.drafters.length === 0 ? "" : withheld ? "withheld" : "not measured";
     return [
       { name: "tokens per round", text: tau.toFixed(2), value: tau },
       { name: "tokens/s", text: speed ?? (stage.speed.text || "–"), value: speed ? Number(speed) : null, doubt: speed ? "" : stage.speed.doubt },
-      { name: "plain decoding", text: times ?? unmeasured, value: ratio },
+      { name: "plain decoding", text: times ?? (doubt ? "–" : "1×"), value: isUnclear ? null : ratio, doubt },
       { name: "rounds", text: String(rounds.length) },
       { name: "tokens", text: String(figures.tokens) },
     ];
@@ -220,7 +221,7 @@ export class Compare {
     const measured = stages.every((run) => Boolean(run.speedup) || stages.some((other) => isPlainOf(run, other)));
     if (prompt && machine && measured) return "The same prompt on the same machine: speeds can be compared.";
     if (prompt && machine) return "The same prompt on the same machine, but not all speeds were measured beside plain decoding: they are not compared.";
-    if (machine) return "Different prompts on the same machine: τ depends on the text.";
+    if (machine) return `Different prompts on the same machine: τ ${stages.map(({ figuresBeforeRepetition: { tau } }) => tau.toFixed(2)).join(" and ")} are of different texts, so no setting is shown to be better; run them on one prompt.`;
     return `${prompt ? "The same prompt" : "Different prompts"} on different machines or precisions: do not compare tokens/s.`;
   }
 

@@ -3,7 +3,7 @@
 import { button, group, html, oneAtATime, methodStyle, path, put, render, roundTicks, throttled, text, textWidth, write } from "../shared/ink.js";
 import { entryBudget } from "./facts.js";
 import { DrawnPanel, placeIn } from "./panel.js";
-import { counted, letterOf, machineOf, rateText, speedText, usedOf } from "../shared/round.js";
+import { counted, figuresOf, letterOf, machineOf, rateText, speedText, usedOf } from "../shared/round.js";
 import { define } from "../shared/define.js";
 
 const MAX_NODES = 1024; // at the right end of the axis
@@ -119,6 +119,11 @@ export function wordsAt(forecast, chosen) {
 
 const pointWords = (/** @type {RunPoint} */ point) => [`${counted(point.budget, "node")}: τ ${point.tau.toFixed(2)}`, speedText(point)].filter(Boolean).join(", ");
 
+/** Whether neither plain decoding nor the fastest budget is clearly faster: as measured beside this run, else as predicted.
+ *  @param {NonNullable<ReturnType<typeof fastestOf>>} best @param {BudgetForecast["measured"]} measured @param {RunPoint} own */
+const isUnclear = (best, measured, own) => (own.outcome ? own.outcome === "similar" && own.budget === best.budget
+  : !measured && best.low <= best.plain && best.plain <= best.high);
+
 /** The fastest budget in words. Of other prompts only the ratio to plain decoding is said; a run that is itself the fastest, or was
  *  made at that budget, has its own figure.
  *  @param {NonNullable<ReturnType<typeof fastestOf>>} best @param {BudgetForecast["measured"]} measured @param {RunPoint} own */
@@ -130,6 +135,7 @@ export function fastestWords(best, measured, own) {
   const how = measured ? `Measured on ${counted(measured.prompts, "prompt")}, ${measured.where}, ${measured.date}` : "Predicted";
   const title = `${how}: ${counted(best.budget, "node")}, ${range}`;
   if (lab) return { words: `Fastest on the lab's prompts: ${setting}${best.pays && best.plain ? `, ${(best.mean / best.plain).toFixed(1)} times plain` : ""}`, title };
+  if (isUnclear(best, measured, own)) return { words: "No clear difference from plain decoding", title };
   const speed = isOwn ? own.printed : rateText(best.pays ? best.mean : best.plain);
   return { words: `Fastest${measured || isOwn ? "" : " predicted"}: ${setting}, ${speed} tokens/s`, title };
 }
@@ -158,8 +164,7 @@ class BudgetPanel extends DrawnPanel {
     this.resetButton = button(this.figuresBox, "↺", "Show the tree as it was run", () => stage.tryBudget(null));
     this.useButton = button(this.figuresBox, "Use", "Put this node budget into the bar", () => stage.emit("budget", this.best?.budget));
     this.refreshForecast = oneAtATime(() => this.fetchForecast());
-    const later = throttled(() => this.refreshForecast(), REFRESH_MS);
-    stage.on("lines compared state", later);
+    stage.on("lines compared state", throttled(() => this.refreshForecast(), REFRESH_MS));
     stage.on("ticked", () => this.draw(stage.round));
     stage.on("options", () => {
       if (stage.trial.budget !== null && stage.settings.budget !== stage.trial.budget) stage.tryBudget(stage.settings.budget ?? null);
@@ -215,7 +220,8 @@ class BudgetPanel extends DrawnPanel {
     const { stage, stage: { header } } = this;
     Object.assign(this, this.room);
     if (!header || !this.hostSize) return; // nobody sees it
-    const own = this.currentPoint(header);
+    const covered = stage.playsBehind ? stage.rounds.slice(0, stage.current + 1) : stage.roundsBeforeRepetition;
+    const own = this.currentPoint(header, covered);
     if (this.answer?.run !== stage.value.run) this.answer = null;
     if (!this.answer || !stage.live) this.refreshForecast(); // what it was made from may have changed while nobody saw it
     const { answer } = this;
@@ -226,13 +232,12 @@ class BudgetPanel extends DrawnPanel {
     this.resetButton.hidden = stage.trial.budget === null;
     const { short, more } = this.wordsFor(own);
     const words = `${short}. ${more}`;
-    put(this.figuresLine, { title: words });
-    write(this.figuresLine, short); // first: the drawings begin below it
+    put(write(this.figuresLine, short), { title: words }); // first: the drawings begin below it
     this.drawFastest(own);
-    this.history = historyOf(stage.roundsBeforeRepetition);
+    this.history = historyOf(covered);
     this.setSize(this.width, this.height);
     put(this.canvas, { "aria-valuenow": this.chosen, "aria-valuetext": words });
-    const plots = PLOTS.map((plot, place) => this.plot(plot, place, points));
+    const plots = PLOTS.map((plot, place) => this.plot(place && own.doubt ? { ...plot, label: `${plot.label}, grey: ${own.doubt}` } : plot, place, points));
     render(this.drawing, [...plots.map((marks) => group(marks)), group(this.marker())]);
   }
 
@@ -243,20 +248,25 @@ class BudgetPanel extends DrawnPanel {
     const x = this.x(entry);
     const [side, look] = x > this.width / 2 ? [x - 4, "is-end"] : [x + 4, ""];
     return [path("cp-budget-entry", `M${x},${this.top}V${this.height - EDGE.bottom}`),
-      text(`cp-budget-title ${look}`, `node from ${entry} on`, side, (this.top + this.height - EDGE.bottom) / 2 + 8)];
+      text(`cp-budget-title ${look}`, `in the tree from ${counted(entry, "node")} on`, side, (this.top + this.height - EDGE.bottom) / 2 + 8)];
   }
 
-  /** The shown run as a point. @param {Header} header @returns {RunPoint} */
-  currentPoint(header) {
-    const { figuresBeforeRepetition: { tau }, speed } = this.stage;
-    const used = usedOf(header, this.stage.rounds);
-    return { run: this.stage.value.run, machine: machineOf(header), method: header.method, budget: header.drafters.length ? used : 0, tau, speed: speed.value, printed: speed.text, doubt: speed.doubt };
+  /** The shown run as a point; while it is played, of the rounds that are `covered`. @param {Header} header @param {Round[]} covered @returns {RunPoint} */
+  currentPoint(header, covered) {
+    const { playsBehind, rounds, speed: whole, speedup, value: { run } } = this.stage;
+    const { tau, tokensPerSecond } = figuresOf(covered);
+    const speed = playsBehind ? { text: rateText(tokensPerSecond), value: tokensPerSecond, doubt: "" } : whole;
+    return { run, machine: machineOf(header), method: header.method, budget: header.drafters.length ? usedOf(header, rounds) : 0, tau, speed: speed.value, printed: speed.text,
+      doubt: speed.doubt, outcome: playsBehind ? undefined : speedup?.outcome };
   }
 
-  // What the flag goes by: a forecast of this run, or what the lab measured on its prompts if the run's speed is withheld.
+  // What the flag goes by: a forecast of this run; or what the lab measured on its prompts if the run's speed is withheld, or if
+  // plain decoding is only predicted to be faster.
   get advice() {
     const { forecast, answer } = this;
-    return forecast && answer && (!forecast.speed || forecast.withheld) ? { ...forecast, speed: null, measured: answer.measured } : forecast;
+    const best = forecast?.speed && !forecast.withheld ? fastestOf(forecast) : null;
+    const decided = best && (this.stage.speedup || best.high >= best.plain || !answer?.measured);
+    return !forecast || !answer || decided ? forecast : { ...forecast, speed: null, measured: answer.measured };
   }
 
   // The fastest budget in words, with a button that takes it unless the run is faster already.
@@ -265,17 +275,15 @@ class BudgetPanel extends DrawnPanel {
     const best = advice && fastestOf(advice);
     this.best = best;
     this.fastestLine.hidden = !best;
-    this.useButton.hidden = !best?.pays || best.budget === this.chosen || (own.speed ?? 0) > best.high;
+    const measured = advice?.measured ?? null;
+    this.useButton.hidden = !best?.pays || best.budget === this.chosen || (own.speed ?? 0) > best.high || isUnclear(best, measured, own);
     if (!best) return;
-    const { words, title } = fastestWords(best, advice?.measured ?? null, own);
-    write(this.fastestLine, words);
-    put(this.fastestLine, { title });
+    const { words, title } = fastestWords(best, measured, own);
+    put(write(this.fastestLine, words), { title });
   }
 
   plainValue(/** @type {Plot["name"]} */ name) {
-    const { speedup } = this.stage;
-    if (name === "tau") return 1;
-    return speedup ? Number(speedup.plain_speed) : this.forecast?.plain ?? 0;
+    return name === "tau" ? 1 : Number(this.stage.speedup?.plain_speed ?? this.forecast?.plain ?? 0);
   }
 
   x(/** @type {number} */ budget) {
@@ -283,7 +291,7 @@ class BudgetPanel extends DrawnPanel {
   }
 
   /** One of the two drawings: what was predicted, plain decoding, and what was measured.
-   *  @param {Plot} plot @param {number} place @param {(RunPoint & { pin?: string })[]} points @returns {Mark[]} */
+   *  @param {{ name: Plot["name"], label: string }} plot @param {number} place @param {(RunPoint & { pin?: string })[]} points @returns {Mark[]} */
   plot({ name, label }, place, points) {
     const plain = this.plainValue(name);
     const tall = (this.height - this.top - EDGE.bottom - EDGE.between - EDGE.top) / 2;
@@ -343,7 +351,7 @@ class BudgetPanel extends DrawnPanel {
   /** A measured run; of the one that is shown, also how its figure came about.
    *  @param {RunPoint & { pin?: string }} point @param {Plot["name"]} name @param {(value: number) => number} y @returns {Mark[]} */
   pointMarks(point, name, y) {
-    const { run, method, budget, speed, doubt, title, pin } = point;
+    const { run, method, budget, speed, title, pin } = point;
     const words = `${title || "this run"}: ${pointWords(point)}, measured`;
     const [x, down] = [this.x(budget), y(valueOf(point, name))];
     const { style, mark } = methodStyle(method);
@@ -357,8 +365,6 @@ class BudgetPanel extends DrawnPanel {
     const upright = (/** @type {number[]} */ [from, to]) => `M${x.toFixed(1)},${y(from).toFixed(1)}V${y(to).toFixed(1)}`;
     if (name === "tau") marks.unshift(path("cp-budget-range", upright([low, high]), { style }));
     if (soFar.length) marks.unshift(path(`cp-budget-trail ${doubtful ? "is-doubtful" : ""}`, upright(soFar), { style }));
-    const [side, shift] = budget > 64 ? ["is-end", -8] : ["", 8];
-    if (doubtful) marks.push(text(`cp-budget-title ${side}`, doubt || "not compared", x + shift, down + 14)); // under the curve
     return marks;
   }
 
@@ -373,7 +379,7 @@ class BudgetPanel extends DrawnPanel {
     const { chosen, forecast, stage } = this;
     const error = stage.trial.error || forecast?.error;
     if (error) return { short: error, more: "" };
-    if (chosen === own.budget && stage.trial.budget === null) return { short: pointWords(own), more: `Measured in this run. ${stage.withheld}` };
+    if (chosen === own.budget && stage.trial.budget === null) return { short: pointWords(own), more: stage.playsBehind ? "Measured in this run so far." : `Measured in this run. ${stage.withheld}` };
     const { short, more } = forecast ? wordsAt(forecast, chosen) : { short: "", more: "" };
     return { short, more: `${more} ${roundWords(stage)}` };
   }

@@ -89,7 +89,7 @@ export function metrics(/** @type {Stage} */ stage, /** @type {HTMLElement} */ p
       const { name, title, text } = figure;
       const shown = (sums && reportedFigure(name, sums))
         || { title, text: stage.round ? text(covered, stage.round, stage) : "", note: notes[name] || figure.note };
-      item.hidden = (figure.compared && (hasNoSpeedup || (name === "cost" && !speedup))) || (name === "first" && !end?.prefill_seconds);
+      item.hidden = (figure.compared && (hasNoSpeedup || (!speedup && (name !== "gain" || !isBeingMeasured(stage))))) || (name === "first" && !end?.prefill_seconds);
       item.title = shown.title;
       number.hidden = !shown.text; // the note says why
       write(number, shown.text);
@@ -101,21 +101,17 @@ export function metrics(/** @type {Stage} */ stage, /** @type {HTMLElement} */ p
   draw();
 }
 
-const clock = (/** @type {RunFigures} */ { shared, rounds }) => (shared ? `shared ${shared} of ${rounds} rounds` : "engine time");
-
-// The story has the sentence.
-const whyNoSpeedup = (/** @type {Stage} */ { withheld, comparing, figures }) => (
-  withheld ? "withheld" : comparing.endsWith("…") ? comparing : figures.shared ? "not compared" : "not measured");
+const isBeingMeasured = (/** @type {Stage} */ { mode, withheld, comparing }) => mode !== "story" && !withheld && comparing.endsWith("…");
 
 /** Returns the notes under the figures of this run, by name. @param {Stage} stage @param {Covered} covered @returns {Record<string, string>} */
 function notesOf(stage, { run, speedup, speed: { doubt }, scope, extent }) {
   const { round, rounds, header, run: { end } } = stage;
   const duration = round === stage.trial.round ? "predicted" : `${(1000 * (round?.spent ?? 0)).toFixed(1)} ms`;
   return {
-    tau: scope, accepted: scope, gain: speedup?.range ?? (scope === "so far" ? "after the run" : whyNoSpeedup(stage)),
+    tau: scope, accepted: scope, gain: speedup?.range ?? stage.comparing,
     round: round ? `of ${counted(round.n, "row")}, ${duration}` : "",
     first: `${Math.round((100 * (end?.cached ?? 0)) / (rounds[0]?.start || 1))} % of the prompt from the cache`,
     rounds: extent,
-    speed: header?.method === "served" ? "as it arrived here" : speedup ? "beside plain decoding" : doubt || scope || clock(run),
+    speed: header?.method === "served" ? "as it arrived here" : speedup ? "beside plain decoding" : doubt || scope || (run.shared ? `shared ${run.shared} of ${run.rounds} rounds` : "engine time"),
   };
 }

@@ -17,7 +17,7 @@ export function slowdownReason(/** @type {Pick<Stage, "speedup" | "comparison" |
   if (speedup.outcome === "faster") return "";
   if (speedup.outcome === "similar") return `No clear difference from plain decoding here: ${speedup.plain_speed} against ${speedup.speed} tokens/s, ${speedup.times}.`;
   const rows = Math.round(rounds.reduce((sum, { n }) => sum + n, 0) / rounds.length);
-  return [`${rounds.length} passes instead of ${figures.tokens}. A round (${rows} rows, drafting included) takes ${speedup.cost} times a plain pass here. It pays from τ ${speedup.cost}; this run had τ ${speedup.tau}.`,
+  return [`${figures.tokens} tokens in ${rounds.length} passes; plain decoding takes ${figures.tokens}. A round (${rows} rows, drafting included) takes ${speedup.cost} times a plain pass here. It pays from τ ${speedup.cost}; this run had τ ${speedup.tau}.`,
     ...(comparison?.others ?? []).filter(decodedPlainly).slice(0, 1).map(() => "The budget auto would have decoded plainly.")].join(" ");
 }
 
@@ -49,7 +49,7 @@ export function slowdownNote(/** @type {Stage} */ stage, /** @type {HTMLElement}
     const note = [repetition?.words, slowdownReason(stage), autoUsage(header, rounds, live)].filter(Boolean).join(" ");
     again.hidden = !canMeasureAgain(stage);
     end.hidden = !repetition || recorded || !server;
-    box.hidden = !note && again.hidden;
+    box.hidden = (stage.playsBehind && !live) || (!note && again.hidden); // of the whole run nothing is said before its end is shown
     write(words, note || "No speed-up is reported for this run.");
     write(end, live ? "Stop here" : `End at token ${repetition?.token}`);
     end.title = live ? "End the run: it only repeats itself" : "Set the bar to this run, ending before the repetition";

@@ -297,9 +297,9 @@ export class TextPanel {
     const part = this.spans[stage.scene === "card" ? 0 : stage.current]; // the whole answer is read from its beginning
     if (!part) return;
     const bottom = part.offsetTop + part.offsetHeight;
-    const withQuestion = this.turns.childElementCount && part === this.spans[0] && this.prompt.offsetHeight < host.clientHeight / 3;
+    const withQuestion = part === this.spans[0] && this.prompt.offsetHeight < host.clientHeight / 3;
     if (bottom > host.scrollTop + host.clientHeight - 24) host.scrollTop = bottom - host.clientHeight + 48;
-    else if (part.offsetTop < host.scrollTop) host.scrollTop = Math.max(0, (withQuestion ? this.prompt : part).offsetTop - 24);
+    else if (part.offsetTop < host.scrollTop) host.scrollTop = Math.max(0, withQuestion ? this.prompt.offsetTop - 24 : part.offsetTop - 4);
   }
 
   highlight(/** @type {NodeSelection} */ { node, pinned }) {

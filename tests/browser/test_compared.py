@@ -134,4 +134,6 @@ def test_two_runs_have_an_arrow_only_beside_what_can_be_compared(onlooker: Watch
     }}"""
     assert page.evaluate(arrows, [False, "One"]) == [[True] * 3, [False] * 3]
     assert page.evaluate(arrows, [True, "One"]) == [[True, False, False], [False] * 3]
+    assert page.locator(".lab-pair-figures .is-doubtful").all_inner_texts() == ["97.1", "–"], "withheld"
+    assert page.locator(".lab-side").is_hidden()
     assert page.evaluate(arrows, [False, "Another"]) == [[False] * 3] * 2, "texts of different prompts"
