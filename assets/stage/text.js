@@ -181,7 +181,6 @@ export class TextPanel {
     let end = 0;
     const ends = tokens.map(({ text }) => (end += text.length));
     this.rendered.dataset.run = this.stage.value.run;
-    this.rendered.replaceChildren();
     markdown(tokens.map(({ text }) => text).join(""), this.rendered, (parent, from, to) => {
       for (let place = ends.findIndex((one) => one > from); place >= 0 && place < tokens.length && ends[place] - tokens[place].text.length < to; place++) {
         const { token, text } = tokens[place];
@@ -202,6 +201,7 @@ export class TextPanel {
     this.tokens = 0;
     this.lastMarked = -1;
     this.body.replaceChildren();
+    this.rendered.replaceChildren();
     delete this.rendered.dataset.run;
     this.reader = new TokenReader(this.stage.run);
   }
