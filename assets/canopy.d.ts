@@ -107,7 +107,7 @@ type NodeSelection = { node: number | null; pinned: boolean; round: number | nul
 
 // ---- Panels
 
-/** An entry of a legend; `origin`, `lattice`, `rejectedTree`: only if the run's trees have one. */
+/** An entry of a legend; `origin`, `lattice`, `unverified`: only if the run's trees have some. */
 interface LegendEntry {
   glyph: string;
   label: string;
@@ -115,7 +115,7 @@ interface LegendEntry {
   color?: string;
   origin?: Origin;
   lattice?: boolean;
-  rejectedTree?: boolean;
+  unverified?: boolean;
 }
 
 interface PanelView {

@@ -7,11 +7,18 @@ import { Camera, layoutOf, neighbour } from "./layout.js";
 import { DrawnPanel, placeIn, zoomOf } from "./panel.js";
 import { labelForm, TreeMarks } from "./tree_marks.js";
 import { define } from "../shared/define.js";
+import { nextGuesses } from "../shared/round.js";
 
 const GROWTH_MS = { grow: 190, walk: 110 }; // a round that follows sooner is not animated
 /** @type {Record<string, { grow: number, walk: number }>} */
 const SCENES = { guess: { grow: 1600, walk: 0 }, verify: { grow: 0, walk: 1600 } }; // in the film's scenes
 const ICICLE_NODES = 256; // a larger tree is an icicle unless a person chooses
+
+/** A tree that was not chosen, with its nodes numbered after the round's own; both have one root.
+ *  @param {Round} round @param {Tree} tree */
+function unverifiedTree({ n }, { parents, tokens }) {
+  return { parents: Array.from(parents.subarray(1), (parent) => (parent === 0 ? 0 : n + parent - 1)), tokens: Array.from(tokens.subarray(1)) };
+}
 
 export class TreePanel extends DrawnPanel {
   focus = 0;
@@ -19,7 +26,8 @@ export class TreePanel extends DrawnPanel {
   rejectedTree = /** @type {Round["rejectedTrees"][number] | null} */ (null);
   rejectedTreeShown = false;
   keptShares = /** @type {KeptShares | null} */ (null); // if nodes are inked by how often their places were kept
-  // The tree that is drawn: the rejected tree's nodes follow the round's own as further children of the same root.
+  // The tree that is drawn: guesses that were not verified follow the round's own nodes.
+  unverified = /** @type {ReturnType<typeof nextGuesses>} */ ({ parents: [], tokens: [] });
   parents = new Int32Array(1);
   layout = /** @type {Layout} */ ({ columns: new Int32Array(1), rows: new Float64Array(1), children: [[]], columnCount: 1, rowCount: 1 });
   width = 640;
@@ -110,8 +118,8 @@ export class TreePanel extends DrawnPanel {
     this.keptSharesButton.setAttribute("aria-pressed", String(Boolean(this.keptShares)));
     this.keptSharesButton.hidden = this.stage.mode === "story" || round.n < 2;
     if (this.keptShares) this.keptShares.count(this.stage.rounds);
-    const rejected = this.rejectedTree && this.rejectedTreeShown ? this.rejectedTree.parents.subarray(1) : [];
-    this.parents = Int32Array.of(...round.parents, ...Array.from(rejected, (parent) => (parent === 0 ? 0 : round.n + parent - 1)));
+    this.unverified = this.rejectedTree && this.rejectedTreeShown ? unverifiedTree(round, this.rejectedTree) : nextGuesses(round);
+    this.parents = Int32Array.of(...round.parents, ...this.unverified.parents);
     this.layout = layoutOf(this.parents, round.kept, round.keep[round.keep.length - 1], this.folded);
     if (!this.camera.held) this.fitCamera();
   }
@@ -140,13 +148,13 @@ export class TreePanel extends DrawnPanel {
     this.select(this.stage.selection);
   }
 
-  get rejectedTreeOrigin() {
+  get unverifiedOrigin() {
     return this.rejectedTree?.drafter === 2 ? "drafter2" : "drafter1";
   }
 
   tokenOf(/** @type {number} */ node) {
-    const { round, rejectedTree } = this;
-    return node < round.n || !rejectedTree ? round.tokens[node] : rejectedTree.tokens[node - round.n + 1];
+    const { round, unverified } = this;
+    return node < round.n ? round.tokens[node] : unverified.tokens[node - round.n];
   }
 
   // How strongly a node is drawn, from 0 to 1.
@@ -366,7 +374,7 @@ define({
     { glyph: "■", label: "both", color: "--both", origin: "both", title: "Guessed by both drafters" },
     { glyph: "◆", label: "bonus", color: "--target", title: "The target's own next token, after the last accepted node" },
     { glyph: "●✓", label: "accepted" }, { glyph: "○", label: "rejected" },
-    { glyph: "┄", label: "not chosen", rejectedTree: true, title: "The method routed drafts a tree with each drafter and verifies only one; the other is dashed" },
+    { glyph: "┄", label: "not verified", unverified: true, title: "Dashed: guesses that a larger node budget would add, or the tree that the method routed did not choose" },
   ],
   create: (host, stage) => new TreePanel(host, stage),
 });

@@ -151,8 +151,8 @@ export class TreeMarks {
   }
 
   shown(/** @type {number} */ node) {
-    const { layout, rank, limit, round } = this.panel;
-    return layout.rows[node] >= 0 && (limit === null || node >= round.n || rank[node] < limit);
+    const { layout, rank, limit } = this.panel;
+    return layout.rows[node] >= 0 && (limit === null || rank[node] < limit);
   }
 
   lit(/** @type {number} */ node) {
@@ -197,22 +197,22 @@ export class TreeMarks {
   }
 
   edge(/** @type {number} */ node) {
-    const { round, rejectedTreeOrigin } = this.panel;
+    const { round, unverifiedOrigin } = this.panel;
     const d = this.curve(node);
-    if (node >= round.n) return path(`cp-edge o-${rejectedTreeOrigin} is-rejected-tree`, d, { "stroke-width": 1, "stroke-opacity": 0.5 });
+    if (node >= round.n) return path(`cp-edge o-${unverifiedOrigin} is-unverified`, d, { "stroke-width": 1, "stroke-opacity": 0.5 });
     const ink = this.panel.ink(node);
     const { width, opacity } = EDGE_STYLES.findLast(({ min }) => ink >= min) || EDGE_STYLES[3]; // a probability that was not recorded counts as 1
     return path(`cp-edge o-${round.origin(node)}`, d, { "stroke-width": width, "stroke-opacity": opacity });
   }
 
   node(/** @type {number} */ node) {
-    const { round, rejectedTreeOrigin } = this.panel;
+    const { round, unverifiedOrigin } = this.panel;
     const lit = this.lit(node);
     const radius = lit ? KEPT_RADIUS * this.keptScale : this.radius;
     const [x, y] = this.at(node);
     const arc = `a${radius},${radius} 0 1 0`;
     const d = `M${(x - radius).toFixed(1)},${y.toFixed(1)}${arc} ${2 * radius},0${arc} ${-2 * radius},0`;
-    if (node >= round.n) return path(`cp-node is-rejected-tree o-${rejectedTreeOrigin}`, d, { "stroke-opacity": 0.55 });
+    if (node >= round.n) return path(`cp-node is-unverified o-${unverifiedOrigin}`, d, { "stroke-opacity": 0.55 });
     const fade = lit ? 1 : (Math.round(opacityOf(this.panel.ink(node), 0.45) * 10) / 10).toFixed(1);
     return path(`cp-node is-${lit ? "accepted" : "rejected"} o-${round.origin(node)}`, d, { "stroke-opacity": fade });
   }

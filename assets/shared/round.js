@@ -5,6 +5,7 @@ import { bytesOf } from "./ink.js";
 /** @import * as lines from "../types.d.ts" */
 
 const KINDS = { "<i4": Int32Array, "<f4": Float32Array };
+const SMALL_TREE = 8; // drafted nodes; a smaller tree is drawn with the next guesses
 const ORIGINS = /** @type {const} */ (["root", "drafter1", "drafter2", "both"]);
 /** @type {Record<string, string>} */
 const SIGNS = { " ": "␣", "\n": "⏎", "\r": "␍", "\t": "⇥" };
@@ -115,6 +116,35 @@ export function readRound({ round, elapsed_seconds: elapsed, shared: others }, h
     show: (id) => show(named.get(id), id),
     origin: (node) => ORIGINS[drafted.drafters[node] & 3],
   };
+}
+
+/** The guesses that a larger budget would add to a small tree, the likeliest first; of the best-first method with one drafter.
+ *  The first of them has the number after the last node. @param {Round} round @returns {{ parents: number[], tokens: number[] }} */
+export function nextGuesses({ n, method, drafts: [draft], children, tokens: verified }) {
+  const parents = /** @type {number[]} */ ([]);
+  const tokens = /** @type {number[]} */ ([]);
+  if (method !== "ddtree" || !draft) return { parents, tokens };
+  const frontier = /** @type {{ parent: number, cell: number, depth: number, logprob: number }[]} */ ([]);
+  const expand = (/** @type {number} */ parent, /** @type {number} */ depth, /** @type {number} */ row, /** @type {number} */ above) => {
+    const start = (depth * draft.rows + row) * draft.k;
+    for (let cell = start; depth < draft.depth && cell < start + draft.k; cell++) {
+      const logprob = above + draft.logprobs[cell];
+      if (logprob > -Infinity) frontier.push({ parent, cell, depth, logprob });
+    }
+    frontier.sort((one, other) => other.logprob - one.logprob);
+  };
+  expand(0, 0, 0, 0);
+  for (let next = frontier.shift(); next && n + tokens.length <= SMALL_TREE; next = frontier.shift()) {
+    const { parent, cell, depth, logprob } = next;
+    let node = children[parent]?.find((child) => verified[child] === draft.tokens[cell]);
+    if (node === undefined) {
+      node = n + tokens.length;
+      parents.push(parent);
+      tokens.push(draft.tokens[cell]);
+    }
+    expand(node, depth + 1, draft.follow?.[cell] ?? 0, logprob);
+  }
+  return { parents, tokens };
 }
 
 /** A drafter's μ: the mean path probability of its nodes. @param {Tree} tree */
@@ -277,16 +307,16 @@ export function figuresOf(/** @type {Round[]} */ rounds) {
   };
 }
 
-// What the trees of a run contain: origins of nodes, trees that were not chosen, transitions, and whether rounds were shared.
+// What the trees of a run contain: origins of nodes, guesses that were not verified, transitions, and whether rounds were shared.
 export class RunContents {
   origins = /** @type {Set<Origin>} */ (new Set());
-  rejectedTrees = false;
+  unverified = false;
   lattice = false;
   shared = false;
 
   add(/** @type {Round} */ round) {
     for (let node = 0; node < round.n; node++) this.origins.add(round.origin(node));
-    this.rejectedTrees = this.rejectedTrees || round.rejectedTrees.length > 0;
+    this.unverified = this.unverified || round.rejectedTrees.length > 0 || nextGuesses(round).tokens.length > 0;
     this.lattice = this.lattice || round.drafts.some(({ follow }) => follow !== null);
     this.shared = this.shared || Boolean(round.shared);
   }

@@ -224,7 +224,7 @@ export class Frames {
   }
 }
 
-/** Names only what this run has: its drafters by name, and a tree that was not chosen only if there is one.
+/** Names only what this run has: its drafters by name, and guesses that were not verified only if there are some.
  *  @param {Stage} stage @param {HTMLElement} frame @param {LegendEntry[]} entries */
 function legend(stage, frame, entries) {
   const list = html("ul", { class: "cs-legend", "aria-label": "Legend" }, frame);
@@ -235,8 +235,8 @@ function legend(stage, frame, entries) {
   });
   stage.on("lines run", () => {
     const { run: { present }, header } = stage;
-    for (const { entry: { origin, rejectedTree, lattice, label }, item, words } of items) {
-      item.hidden = Boolean((origin && !present.origins.has(origin)) || (rejectedTree && !present.rejectedTrees) || (lattice && !present.lattice));
+    for (const { entry: { origin, unverified, lattice, label }, item, words } of items) {
+      item.hidden = Boolean((origin && !present.origins.has(origin)) || (unverified && !present.unverified) || (lattice && !present.lattice));
       const drafter = ["drafter1", "drafter2"].indexOf(origin ?? "");
       if (drafter < 0) continue;
       const name = header?.drafters[drafter];

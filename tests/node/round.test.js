@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { array, DecodedRun, figuresOf, readPieces, show, text, TokenReader } from "../../assets/shared/round.js";
+import { array, DecodedRun, figuresOf, nextGuesses, readPieces, show, text, TokenReader } from "../../assets/shared/round.js";
 import { header, line, packed, random, round, tree } from "./rounds.js";
 
 test("arrays arrive as they were packed", () => {
@@ -57,6 +57,18 @@ test("the trees of which no node was verified are the rejected ones, and each ca
   assert.deepEqual(made.scores.map((score) => score.toFixed(3)), ["0.375", "0.100"]);
   const both = round({ parents: [-1, 0], keep: [0], drafters: [0, 3], more: { candidates: [candidate(1, NaN, 0.5)] } });
   assert.deepEqual([both.rejectedTrees, both.scores], [[], [NaN]], "not known");
+});
+
+test("the next guesses are those of a larger budget: the likeliest paths of the draft that are not in the tree", () => {
+  // two depths, after each token two: 1 (0.6) then 3 (0.9) or 4 (0.1); 2 (0.4) then 5 (0.5) or 6 (0.5)
+  const draft = { tokens: packed([1, 2, 0, 0, 3, 4, 5, 6], Int32Array, [2, 2, 2]), follow: packed([0, 1, 0, 0, 0, 0, 0, 0]),
+    logprobs: packed([0.6, 0.4, 0, 0, 0.9, 0.1, 0.5, 0.5].map(Math.log), Float32Array) };
+  const drafted = (header) => round({ parents: [-1, 0], tokens: [9, 1], keep: [0], more: { drafts: [draft] }, header });
+  assert.deepEqual(nextGuesses(drafted()), { parents: [1, 0, 3, 3, 1], tokens: [3, 2, 5, 6, 4] });
+  assert.deepEqual(nextGuesses(drafted({ method: "dflash" })).tokens, [], "of a chain a larger budget is a longer one");
+  const wide = { ...draft, tokens: packed(Array.from({ length: 20 }, (_, id) => id), Int32Array, [1, 1, 20]), logprobs: packed(Array(20).fill(-3), Float32Array) };
+  const many = round({ parents: [-1, 0, 0], tokens: [9, 0, 1], keep: [0], more: { drafts: [wide] } });
+  assert.equal(many.n - 1 + nextGuesses(many).tokens.length, 8, "a small tree is filled up to that many nodes");
 });
 
 test("a run is what its lines come to", () => {
