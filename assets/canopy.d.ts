@@ -339,7 +339,7 @@ interface Parts {
   conversation: import("./stage/conversation.js").Conversation | null;
   rigs: Rigs | null;
   tour: import("./stage/tour.js").Tour | null;
-  lost: import("./stage/notices.js").Lost | null;
+  lost: import("./stage/notices.js").ConnectionMonitor | null;
   keys: import("./stage/keys.js").Keys;
   address: import("./stage/address.js").Address;
   /** Whether the view that the address names is shown. */

@@ -49,7 +49,7 @@ SPARE_BYTES = 2**18  # reserved in the file for refusals and the end line
 MAX_LINE_BYTES, MAX_LINE_VALUES = 16 * 2**20, 500_000
 MAX_ROUNDS, MAX_PIECES = 2**16, 300_000  # of a file; pieces are texts of tokens
 MAX_PIECES_BYTES = 2**21  # of one line's pieces, so that there is room for the rest of the line
-MAX_NODES = 2**14  # of a tree
+MAX_TRACE_NODES = 2**14  # of a tree
 MAX_CELLS = 2**20  # of a lattice: depth × rows × k
 MAX_DRAFTERS, MAX_STAGES = 16, 64
 MAX_PROMPT_TOKENS, MAX_STOP_TOKENS, MAX_BIASES = 2**20, 4096, 300
@@ -550,7 +550,7 @@ def _position(start: Any, counted: Any) -> Any:
     if hasattr(start, "cpu"):
         return start
     with suppress(Exception):
-        return check_int(_single("start", start), "start", 0, MAX_INT32 - MAX_NODES)
+        return check_int(_single("start", start), "start", 0, MAX_INT32 - MAX_TRACE_NODES)
     return counted
 
 
@@ -781,9 +781,9 @@ def check_round(line: Mapping[str, Any]) -> None:
     if (trials := acceptance.get("trials")) is not None:
         _check_arrays(trials, (trials["nodes"].size,), TRIALS)
         nodes = trials["nodes"]
-        if nodes.size > MAX_NODES or ((nodes < 1) | (nodes >= size)).any():
+        if nodes.size > MAX_TRACE_NODES or ((nodes < 1) | (nodes >= size)).any():
             raise RecorderError(f"trials of nodes that a tree of {size} rows does not have, or of more than "
-                                f"{MAX_NODES:,}")
+                                f"{MAX_TRACE_NODES:,}")
     if len(line["seconds"]) > MAX_STAGES:
         raise RecorderError(f"seconds of {len(line['seconds']):,} stages; {MAX_STAGES} are allowed")
     for stage, seconds in line["seconds"].items():
@@ -802,8 +802,8 @@ def _check_tree(tree: Mapping[str, Any]) -> None:
     if tokens.ndim != 1 or not tokens.size or tokens.min() < 0:
         raise RecorderError(f"tokens is of shape {tokens.shape}, from {tokens.min(initial=0)} on; it has to be (n,), "
                             "the root first, each 0 or more")
-    if tokens.size > MAX_NODES:
-        raise RecorderError(f"a tree of {tokens.size:,} nodes; {MAX_NODES:,} are allowed")
+    if tokens.size > MAX_TRACE_NODES:
+        raise RecorderError(f"a tree of {tokens.size:,} nodes; {MAX_TRACE_NODES:,} are allowed")
     _check_arrays(tree, tokens.shape)
     if (wrong := np.flatnonzero((above[1:] < 0) | (above[1:] >= np.arange(1, len(above))))).size:
         node = int(wrong[0]) + 1

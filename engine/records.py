@@ -23,7 +23,7 @@ OPTIONAL = MappingProxyType({"optional": True})  # metadata of a field that a tr
 STAGES = ("draft", "build", "pack", "verify", "accept", "keep", "other")
 WAIT = "wait"  # additional stage of a shared round: time spent waiting for the other runs
 
-MAX_NODES = 4096  # a pass over more rows than this is a prefill, not a draft tree
+MAX_BUDGET = 4096  # a pass over more rows than this is a prefill, not a draft tree
 MAX_TOKENS = 1_000_000  # of one text: more than any model's context
 MAX_INT32, MAX_INT64 = 2**31 - 1, 2**63 - 1  # what a trace file and a tensor can hold
 
@@ -99,7 +99,7 @@ class RunOptions:
     """
 
     method: Annotated[str, Option("The method", "how trees are drafted, combined and accepted")] = "ddtree"
-    budget: Annotated[int, Option("The node budget", "drafted nodes per round", 0, MAX_NODES)] = 64
+    budget: Annotated[int, Option("The node budget", "drafted nodes per round", 0, MAX_BUDGET)] = 64
     max_tokens: Annotated[int, Option(
         "Max tokens", "where a text ends at the latest", 1, MAX_TOKENS, page_high=4096)] = 256
     sampling: Sampling = Sampling()

@@ -16,7 +16,7 @@ from engine.lab.redraft import BUDGETS, BudgetCurve, Figures, Redrafting, modell
 from engine.lab.repetition import repetition_in, rounds_within
 from engine.lab.statistics import Estimate
 from engine.lab.summary import Row
-from engine.records import MAX_NODES
+from engine.records import MAX_BUDGET
 from engine.requests.limits import check_int
 from engine.trace import Entry, Header, Trace, pieces_of
 from explorer.browser_calls import Call, browser_call
@@ -123,7 +123,7 @@ class Budgets:
 
     def _curve(self, run: str, trace: Trace, live: bool) -> BudgetCurve:
         run_budget = trace.header.request.budget
-        budgets = sorted({*BUDGETS, *([run_budget] if 0 < run_budget <= MAX_NODES else [])})
+        budgets = sorted({*BUDGETS, *([run_budget] if 0 < run_budget <= MAX_BUDGET else [])})
         drafts = Redrafting(trace)
         rounds = trace.rounds
         start = repetition_in(rounds, pieces_of(trace))

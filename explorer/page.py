@@ -221,7 +221,7 @@ def _wire(controls: Controls) -> None:
                            js="(budget) => Canopy.controls.stepOf(budget)")
     watched: list[Any] = [controls.method, controls.budget, controls.pace]
     for control in watched:
-        control.change(**in_browser, inputs=watched, js="(...setting) => Canopy.controls.note(...setting)")
+        control.change(**in_browser, inputs=watched, js="(...setting) => Canopy.controls.onSettingsChanged(...setting)")
 
 
 def _update_bar(page: gr.Blocks, controls: Controls, stage: gr.HTML, rig: CurrentRig, presets: Presets) -> None:

@@ -1,7 +1,7 @@
 // The tab Check: what is wrong or unusual with each drafter; what is fine is folded.
 
 import { foldIn } from "./forms.js";
-import { Begin, Tool } from "./tools.js";
+import { JobButton, Tool } from "./tools.js";
 import { html } from "../shared/ink.js";
 import { counted } from "../shared/round.js";
 
@@ -16,7 +16,7 @@ const GLYPHS = { wrong: "✕", suspicious: "▲", fine: "✓" };
 export class Check extends Tool {
   constructor(/** @type {Lab} */ lab, /** @type {HTMLElement} */ pane) {
     super(lab, pane);
-    this.begin = new Begin(this, { label: "Examine the rig", title: "Runs every drafter as configured and with each common mistake in its configuration; can take minutes", act: () => this.examine() });
+    this.begin = new JobButton(this, { label: "Examine the rig", title: "Runs every drafter as configured and with each common mistake in its configuration; can take minutes", act: () => this.examine() });
     this.box = html("section", { class: "lab-card lab-findings", tabIndex: 0, "aria-label": "Findings" }, pane);
     for (const words of BEFORE) html("p", "lab-note", this.box, words);
     const last = JSON.parse(localStorage.getItem(STORE) ?? "{}");

@@ -4,7 +4,7 @@
 import { fillSelect, Flags, showField, showLine } from "./forms.js";
 import { drawAll } from "./plots.js";
 import { tableIn } from "./table.js";
-import { Begin, Tool } from "./tools.js";
+import { JobButton, Tool } from "./tools.js";
 import { recordedOn } from "./verdict.js";
 import { action, html, write } from "../shared/ink.js";
 
@@ -95,7 +95,7 @@ export class ServerLoad extends Tool {
 
   constructor(/** @type {Lab} */ lab, /** @type {HTMLElement} */ pane) {
     super(lab, pane);
-    this.begin = new Begin(this, { label: "Measure requests at once", refused: "", act: () => this.measure(),
+    this.begin = new JobButton(this, { label: "Measure requests at once", refused: "", act: () => this.measure(),
       title: "Sends prompts of the chosen set to this server, 1, 2, 4, 8 and 16 at once, 64 tokens each" });
     this.set = this.addSelect("Prompts", "The set whose prompts are sent");
     fillSelect(this.set, lab.setup.sets.map(({ name, title }) => [name, title]), "bench");

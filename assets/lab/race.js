@@ -2,7 +2,7 @@
 
 import { Chips, field, foldIn } from "./forms.js";
 import { prose, WORDS } from "./plots.js";
-import { Begin, Tool } from "./tools.js";
+import { JobButton, Tool } from "./tools.js";
 import { button, html, methodColour, methodMark } from "../shared/ink.js";
 import { METHODS } from "../methods.js";
 import { controls } from "../stage/controls.js";
@@ -20,7 +20,7 @@ export class Race extends Tool {
 
   constructor(/** @type {Lab} */ lab, /** @type {HTMLElement} */ pane) {
     super(lab, pane);
-    this.begin = new Begin(this, { label: "▶ Race", title: "Measure the methods one at a time on the prompt in the bar above, then replay them together",
+    this.begin = new JobButton(this, { label: "▶ Race", title: "Measure the methods one at a time on the prompt in the bar above, then replay them together",
       act: () => this.start(), ending: "■ Stop", endingTitle: "End the race after the current run" });
     const { methods, limits, defaults } = lab.setup;
     const details = foldIn(pane, "Choose the methods", "lab-form lab-race-form");

@@ -4,7 +4,7 @@ import { Curves, Live } from "./curves.js";
 import { field, fillSelect, Flags, foldIn, showField, selectField } from "./forms.js";
 import { drawAll } from "./plots.js";
 import { Table } from "./table.js";
-import { Begin, Tool } from "./tools.js";
+import { JobButton, Tool } from "./tools.js";
 import { html, write } from "../shared/ink.js";
 
 export class Speed extends Tool {
@@ -18,7 +18,7 @@ export class Speed extends Tool {
       lab.results.category = this.category.value;
       lab.reload();
     });
-    this.begin = new Begin(this, { label: "Predict all budgets", look: "", act: () => this.predict(), title: "Times forward passes of every size here, then replays the current run's text with every budget: τ is exact, tokens/s are predicted" });
+    this.begin = new JobButton(this, { label: "Predict all budgets", look: "", act: () => this.predict(), title: "Times forward passes of every size here, then replays the current run's text with every budget: τ is exact, tokens/s are predicted" });
     this.line = selectField(this.bar, "Predicted", "The method whose prediction is drawn", () => lab.reload());
     const pair = html("div", "lab-grid lab-pair", pane);
     this.curves = new Curves(lab, pair);
@@ -30,7 +30,7 @@ export class Speed extends Tool {
       gain: ["What a node gains", "Tokens that one more node adds to a {round}, against what its row costs: nodes pay while the gain is above the cost, and the curves cross at the best budget, {predicted}."],
     });
     this.costs = pane.querySelector(".lab-two");
-    this.elsewhere = new Elsewhere(lab, pane);
+    this.elsewhere = new OtherMachine(lab, pane);
   }
 
   // From the current run: what a pass costs here, and what every budget would have achieved.
@@ -66,7 +66,7 @@ export class Speed extends Tool {
 }
 
 // The current run's trees on another machine, predicted, with flags of other engines to paste. Asked for once it is opened.
-class Elsewhere extends Tool {
+class OtherMachine extends Tool {
   asked = ""; // of which run and machine
 
   constructor(/** @type {Lab} */ lab, /** @type {Element} */ pane) {

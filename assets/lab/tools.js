@@ -38,8 +38,8 @@ export class Tool {
   }
 }
 
-// A button that starts a job of the server, with the job's progress and a way to cancel it.
-export class Begin {
+// A button that starts a job of the server; shows its progress and a button to cancel it.
+export class JobButton {
   job = "";
 
   /** `refused` says why nothing can be begun.

@@ -6,7 +6,7 @@ import { DrawnPanel, placeIn } from "./panel.js";
 import { counted, figuresOf, letterOf, machineOf, rateText, speedText, usedOf } from "../shared/round.js";
 import { define } from "../shared/define.js";
 
-const MAX_NODES = 1024; // at the right end of the axis
+const MAX_AXIS_NODES = 1024; // at the right end of the axis
 const EDGE = { left: 38, right: 14, top: 14, bottom: 20, between: 17 };
 const TICKS = [0, 1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024];
 const MIN_TICK_DISTANCE = 27; // pixels
@@ -20,12 +20,12 @@ const PLOTS = /** @type {const} */ ([{ name: "tau", label: "τ, tokens per round
 
 // The position of a budget on the axis, from 0 to 1: plain decoding, then a step for each power of two.
 export function axisPosition(/** @type {number} */ budget) {
-  return budget < 1 ? 0 : (1 + Math.log2(Math.min(budget, MAX_NODES))) / (1 + Math.log2(MAX_NODES));
+  return budget < 1 ? 0 : (1 + Math.log2(Math.min(budget, MAX_AXIS_NODES))) / (1 + Math.log2(MAX_AXIS_NODES));
 }
 
 // The budget at a position on the axis.
 export function budgetAtPosition(/** @type {number} */ share) {
-  const power = Math.max(0, Math.min(1, share)) * (1 + Math.log2(MAX_NODES)) - 1;
+  const power = Math.max(0, Math.min(1, share)) * (1 + Math.log2(MAX_AXIS_NODES)) - 1;
   return power < -0.5 ? 0 : Math.round(2 ** Math.max(0, power));
 }
 
@@ -93,8 +93,8 @@ function historyOf(rounds) {
 }
 
 // How the shown round changes at the budget that is tried out, in words.
-function roundWords(/** @type {Stage} */ { trial, round, recordedRound }) {
-  if (trial.budget === null || round === recordedRound || !round || !recordedRound) return "";
+function roundWords(/** @type {Stage} */ { budgetPreview, round, recordedRound }) {
+  if (budgetPreview.budget === null || round === recordedRound || !round || !recordedRound) return "";
   const [now, then] = [round.keep.length, recordedRound.keep.length];
   return `This round ${counted(now, "token")}${now === then ? " either way" : `, not ${then}`}.`;
 }
@@ -151,7 +151,7 @@ class BudgetPanel extends DrawnPanel {
   waiting = "Here you see what other budgets would bring, while a run goes on.";
 
   constructor(/** @type {HTMLElement} */ host, /** @type {Stage} */ stage) {
-    super(host, stage, "budget", "", { role: "slider", tabindex: 0, "aria-label": "Node budget to try out", "aria-valuemin": 0, "aria-valuemax": MAX_NODES });
+    super(host, stage, "budget", "", { role: "slider", tabindex: 0, "aria-label": "Node budget to try out", "aria-valuemin": 0, "aria-valuemax": MAX_AXIS_NODES });
     this.figuresBox = html("div", "cp-budget-head");
     this.canvas.before(this.figuresBox);
     const lines = html("div", "", this.figuresBox);
@@ -167,7 +167,7 @@ class BudgetPanel extends DrawnPanel {
     stage.on("lines compared state", throttled(() => this.refreshForecast(), REFRESH_MS));
     stage.on("ticked", () => this.draw(stage.round));
     stage.on("options", () => {
-      if (stage.trial.budget !== null && stage.settings.budget !== stage.trial.budget) stage.tryBudget(stage.settings.budget ?? null);
+      if (stage.budgetPreview.budget !== null && stage.settings.budget !== stage.budgetPreview.budget) stage.tryBudget(stage.settings.budget ?? null);
       this.draw(stage.round);
     });
   }
@@ -188,14 +188,14 @@ class BudgetPanel extends DrawnPanel {
       const by = ["ArrowRight", "ArrowUp"].includes(event.key) ? 2 : ["ArrowLeft", "ArrowDown"].includes(event.key) ? 0.5 : 0;
       if (!by) return;
       event.preventDefault();
-      this.tryOut(this.chosen ? Math.min(MAX_NODES, Math.floor(this.chosen * by)) : Number(by > 1));
+      this.tryOut(this.chosen ? Math.min(MAX_AXIS_NODES, Math.floor(this.chosen * by)) : Number(by > 1));
       this.stage.emit("budget", this.chosen);
     });
   }
 
   get chosen() {
-    const { trial, settings, header } = this.stage;
-    return trial.budget ?? settings.budget ?? header?.budget ?? 0;
+    const { budgetPreview, settings, header } = this.stage;
+    return budgetPreview.budget ?? settings.budget ?? header?.budget ?? 0;
   }
 
   // Shows the round as it would have been at a budget.
@@ -229,7 +229,7 @@ class BudgetPanel extends DrawnPanel {
     const ticked = stage.overlaidRuns.map((point, place) => ({ ...point, pin: letterOf(place) }));
     const others = stage.ownRuns.filter(({ run, machine }) => machine === own.machine && run !== own.run && !ticked.some((one) => one.run === run));
     const points = [...others, own, ...ticked];
-    this.resetButton.hidden = stage.trial.budget === null;
+    this.resetButton.hidden = stage.budgetPreview.budget === null;
     const { short, more } = this.wordsFor(own);
     const words = `${short}. ${more}`;
     put(write(this.figuresLine, short), { title: words }); // first: the drawings begin below it
@@ -345,7 +345,7 @@ class BudgetPanel extends DrawnPanel {
       free = tick ? x : x + 8; // "plain" is wider than a number
       marks.push(text("is-mid", tick ? tick.toLocaleString("en") : "plain", x, y + 14));
     }
-    return [...marks, text("is-end", `${MAX_NODES.toLocaleString("en")} nodes`, this.width - EDGE.right, y + 14)];
+    return [...marks, text("is-end", `${MAX_AXIS_NODES.toLocaleString("en")} nodes`, this.width - EDGE.right, y + 14)];
   }
 
   /** A measured run; of the one that is shown, also how its figure came about.
@@ -377,9 +377,9 @@ class BudgetPanel extends DrawnPanel {
 
   wordsFor(/** @type {RunPoint} */ own) {
     const { chosen, forecast, stage } = this;
-    const error = stage.trial.error || forecast?.error;
+    const error = stage.budgetPreview.error || forecast?.error;
     if (error) return { short: error, more: "" };
-    if (chosen === own.budget && stage.trial.budget === null) return { short: pointWords(own), more: stage.playsBehind ? "Measured in this run so far." : `Measured in this run. ${stage.withheld}` };
+    if (chosen === own.budget && stage.budgetPreview.budget === null) return { short: pointWords(own), more: stage.playsBehind ? "Measured in this run so far." : `Measured in this run. ${stage.withheld}` };
     const { short, more } = forecast ? wordsAt(forecast, chosen) : { short: "", more: "" };
     return { short, more: `${more} ${roundWords(stage)}` };
   }

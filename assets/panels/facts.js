@@ -65,21 +65,21 @@ export function entryBudget({ method, drafters, split }, node) {
 }
 
 /** The facts of a node, by name.
- *  @param {Round} round @param {number} node @param {KeptShares | null} earned @returns {[name: string, words: string][]} */
-export function factsOf(round, node, earned) {
+ *  @param {Round} round @param {number} node @param {KeptShares | null} keptShares @returns {[name: string, words: string][]} */
+export function factsOf(round, node, keptShares) {
   const depth = round.depths[node];
   const place = round.keep.indexOf(node);
   const slot = place < 0 ? "dropped" : place === node ? "stays" : `moves to slot ${round.start + place}`;
   /** @type {[name: string, words: string][]} */
-  const origin = node ? draftedFacts(round, node, earned) : [["root", "the target's own token from the round before"]];
+  const origin = node ? draftedFacts(round, node, keptShares) : [["root", "the target's own token from the round before"]];
   return [["row", `${node}, depth ${depth}, position ${round.start + depth}`], ...origin, ["cache", `slot ${round.start + node}: ${slot}`]];
 }
 
-/** The facts of a drafted node. @param {Round} round @param {number} node @param {KeptShares | null} earned @returns {[name: string, words: string][]} */
-function draftedFacts(round, node, earned) {
+/** The facts of a drafted node. @param {Round} round @param {number} node @param {KeptShares | null} keptShares @returns {[name: string, words: string][]} */
+function draftedFacts(round, node, keptShares) {
   const parent = round.parents[node];
   const path = round.path(node).slice(0, -1).filter(Boolean).map((step) => round.show(round.tokens[step]));
-  const { kept, seen } = earned?.placeOf(round, node) ?? {};
+  const { kept, seen } = keptShares?.placeOf(round, node) ?? {};
   const entry = entryBudget(round, node);
   /** @type {[name: string, words: string][]} */
   const facts = [
@@ -89,7 +89,7 @@ function draftedFacts(round, node, earned) {
     ["target", `p ${probability(Math.exp(round.offered[node]))}, top two tokens ${round.gap[parent].toFixed(2)} nats apart`],
     ["fate", fateOf(round, node)],
     ["budget", entry === null ? "" : `in the tree from ${counted(entry, "node")} on`],
-    ["its place", earned ? `${kept} of ${seen} kept in this run` : ""]];
+    ["its place", keptShares ? `${kept} of ${seen} kept in this run` : ""]];
   return facts.filter(([, words]) => words);
 }
 

@@ -90,25 +90,25 @@ export function neighbour(round, { columns, rows, children }, node, key) {
 
 export const LINE_HEIGHT = 12; // pixels, of labels
 
-// Where the lines of a drawing are occupied, so that labels do not overlap.
-export class Lines {
-  taken = /** @type {{ x: number, y: number, half: number, tall: number }[][]} */ ([]);
+// The occupied parts of a drawing, by line, so that labels do not overlap.
+export class LabelSpace {
+  taken = /** @type {{ x: number, y: number, halfWidth: number, halfHeight: number }[][]} */ ([]);
 
   constructor(/** @type {number} */ height) {
     this.height = height; // of a label
   }
 
-  /** @param {number} x @param {number} y @param {number} half of its width @param {number} tall half of its height */
-  add(x, y, half, tall) {
-    (this.taken[Math.max(0, Math.round(y / LINE_HEIGHT))] ??= []).push({ x, y, half, tall });
+  /** @param {number} x @param {number} y @param {number} halfWidth @param {number} halfHeight */
+  add(x, y, halfWidth, halfHeight) {
+    (this.taken[Math.max(0, Math.round(y / LINE_HEIGHT))] ??= []).push({ x, y, halfWidth, halfHeight });
   }
 
   /** The free pixels to the right of a point. @param {number} x @param {number} y */
-  room(x, y) {
+  freeWidth(x, y) {
     const line = Math.max(0, Math.round(y / LINE_HEIGHT));
-    const near = [line - 1, line, line + 1].flatMap((place) => this.taken[place] ?? []);
-    const right = near.filter((part) => part.x + part.half > x && Math.abs(part.y - y) < part.tall + this.height / 2 - 1);
-    return Math.min(Infinity, ...right.map((part) => part.x - part.half)) - x - 4;
+    const near = [line - 1, line, line + 1].flatMap((index) => this.taken[index] ?? []);
+    const right = near.filter((part) => part.x + part.halfWidth > x && Math.abs(part.y - y) < part.halfHeight + this.height / 2 - 1);
+    return Math.min(Infinity, ...right.map((part) => part.x - part.halfWidth)) - x - 4;
   }
 }
 

@@ -41,7 +41,7 @@ export class TreePanel extends DrawnPanel {
   asIcicle = /** @type {boolean | null} */ (null); // what a person chose
   isFull = false; // whether it fills the window
   drag = /** @type {{ x: number, y: number, moved: boolean, id: number } | null} */ (null)
-  clicks = { count: 0, node: /** @type {number | null} */ (null) }; // a double click means the node of its first click: the drawing may move
+  clicks = { count: 0, node: /** @type {number | null} */ (null) }; // a double click uses the first click's node, because the drawing may move between clicks
   scheduleRepaint = throttled(() => this.repaint()); // one repaint a frame, however many events arrive in it
   waiting = "Press Run, or open a recording: the tree of each round grows here.";
   marks = /** @type {TreeMarks} */ (new TreeMarks(this));

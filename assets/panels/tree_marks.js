@@ -4,7 +4,7 @@
 /** @import { TreePanel } from "./tree.js" */
 
 import { box, clip, describe, group, joinPaths, MONO, path, put, render, opacityOf, svg, text, textWidth } from "../shared/ink.js";
-import { Lines, LINE_HEIGHT } from "./layout.js";
+import { LabelSpace, LINE_HEIGHT } from "./layout.js";
 import { DeferredDrawing } from "./panel.js";
 
 const ITEMS_PER_FRAME = 128
@@ -17,14 +17,14 @@ const TICK = "M-2.9,0.2 L-0.9,2.4 L3,-2.3";
 const PATH_FONT = `600 12.5px ${MONO}`;
 // The labels of drafted nodes, by the height of a row that they need; a map in the corner shows which part is in view.
 const LABELS = [
-  { row: 13, font: `12.5px ${MONO}`, line: 13, look: "is-large" }, { row: LINE_HEIGHT, font: `10.5px ${MONO}`, line: LINE_HEIGHT, look: "" },
-  { row: 10, font: `9px ${MONO}`, line: 10, look: "is-small" }, { row: 0, font: `10.5px ${MONO}`, line: LINE_HEIGHT, look: "" },
+  { row: 13, font: `12.5px ${MONO}`, line: 13, className: "is-large" }, { row: LINE_HEIGHT, font: `10.5px ${MONO}`, line: LINE_HEIGHT, className: "" },
+  { row: 10, font: `9px ${MONO}`, line: 10, className: "is-small" }, { row: 0, font: `10.5px ${MONO}`, line: LINE_HEIGHT, className: "" },
 ];
 const MAP = { width: 120, height: 64, margin: 8 };
 const MAX_OBSTACLES = 256; // nodes; the edges of more of them would leave no room for labels
 const ROOT_LEFT = 36; // pixels that the root's label may reach to the left, or it would leave the panel
 const MIN_STAGGERED_WIDTH = 33; // pixels of a column; labels in narrower ones are slanted
-const SLANT = { degrees: -52, room: 88 };
+const SLANT = { degrees: -52, maxWidth: 88 };
 const POINTER_RADIUS = 14; // pixels
 const MAX_LABELS = 120; // of drafted nodes, the likeliest first
 const LIFTS = [0.75, 0.95, -0.75]; // heights of a line that the label of an inner node may stand above its edge
@@ -86,9 +86,9 @@ export class TreeMarks {
   /** The part in view, as shares of all of the drawing. @returns {Box} */
   get view() {
     const { camera, layout: { columnCount, rowCount }, width, height } = this.panel;
-    const wide = camera.column * Math.max(1, columnCount - 1);
-    const high = camera.row * Math.max(1, rowCount - 1);
-    return { x: -camera.left / wide, y: (camera.row - camera.y(1)) / high, width: width / wide, height: height / high };
+    const drawnWidth = camera.column * Math.max(1, columnCount - 1);
+    const drawnHeight = camera.row * Math.max(1, rowCount - 1);
+    return { x: -camera.left / drawnWidth, y: (camera.row - camera.y(1)) / drawnHeight, width: width / drawnWidth, height: height / drawnHeight };
   }
 
   /** A small map of all nodes, with the part in view if that is not all. @returns {Mark[]} */
@@ -105,7 +105,7 @@ export class TreeMarks {
       path("cp-map-view", box(x + left * MAP.width, y + top * MAP.height, (right - left) * MAP.width, (low - top) * MAP.height))];
   }
 
-  /** The node that the pointer means at a place of the panel. @param {number} x @param {number} y @returns {number | null} */
+  /** The node nearest to a point of the panel, null if none is near. @param {number} x @param {number} y @returns {number | null} */
   nearest(x, y) {
     const { round, layout } = this.panel;
     let best = null;
@@ -113,8 +113,8 @@ export class TreeMarks {
     for (let node = 0; node < round.n; node++) {
       if (layout.rows[node] < 0) continue;
       const [right, down] = this.at(node);
-      const far = (right - x) ** 2 + (down - y) ** 2;
-      if (far < nearest) [best, nearest] = [node, far];
+      const distance = (right - x) ** 2 + (down - y) ** 2;
+      if (distance < nearest) [best, nearest] = [node, distance];
     }
     return best;
   }
@@ -192,8 +192,8 @@ export class TreeMarks {
 
   axis() {
     const { camera, layout } = this.panel;
-    const word = (/** @type {number} */ column) => (column || camera.left < 24 ? String(column) : "depth 0"); // where it fits
-    return Array.from({ length: layout.columnCount }, (_, column) => text("cp-axis-text is-mid", word(column), camera.x(column), 13));
+    const name = (/** @type {number} */ column) => (column || camera.left < 24 ? String(column) : "depth 0"); // if it fits
+    return Array.from({ length: layout.columnCount }, (_, column) => text("cp-axis-text is-mid", name(column), camera.x(column), 13));
   }
 
   edge(/** @type {number} */ node) {
@@ -233,7 +233,7 @@ export class TreeMarks {
       `M${start + size},${camera.top}H${left}M${left},${camera.top}l${size},-${size} ${size},${size} -${size},${size}Z`)];
   }
 
-  // Labels the kept path, then the most probable other nodes as long as their line has room.
+  // Labels the kept path, then the most probable other nodes while there is space for their labels.
   labels(/** @type {number[]} */ shown) {
     const { panel, panel: { camera, folded } } = this;
     const marks = this.pathLabels();
@@ -244,29 +244,29 @@ export class TreeMarks {
     const growing = panel.limit !== null && !panel.stage.scene; // too quick to be read
     if (growing || camera.row * 24 < LINE_HEIGHT) return marks;
     const type = LABELS.find(({ row }) => camera.row >= row) ?? LABELS[0];
-    const lines = new Lines(type.line);
+    const space = new LabelSpace(type.line);
     for (const node of shown) {
       const [x, y] = this.at(node);
-      lines.add(x, y, this.radius, this.radius);
-      if (node && shown.length <= MAX_OBSTACLES) this.addEdge(node, lines);
+      space.add(x, y, this.radius, this.radius);
+      if (node && shown.length <= MAX_OBSTACLES) this.addEdge(node, space);
     }
     const guesses = shown.filter((node) => !this.lit(node) && !folded.has(node)).map((node) => ({ node, ink: node < panel.round.n ? panel.ink(node) : 0 }));
     guesses.sort((one, other) => other.ink - one.ink);
-    return [...marks, ...guesses.slice(0, MAX_LABELS).flatMap(({ node, ink }) => this.guessLabel(node, ink, lines, type))];
+    return [...marks, ...guesses.slice(0, MAX_LABELS).flatMap(({ node, ink }) => this.guessLabel(node, ink, space, type))];
   }
 
-  // Takes the room of a node's edge (see ``curve``).
-  addEdge(/** @type {number} */ node, /** @type {Lines} */ lines) {
+  // Marks the space under a node's edge as occupied (see ``curve``).
+  addEdge(/** @type {number} */ node, /** @type {LabelSpace} */ space) {
     const { camera, layout, parents } = this.panel;
     const [x, y] = this.at(node);
     const [start, above] = [camera.x(layout.columns[node] - 1), camera.y(layout.rows[parents[node]])];
     const turn = above === y ? x : start + this.straightLength;
-    lines.add((start + turn) / 2, above, (turn - start) / 2, 1);
+    space.add((start + turn) / 2, above, (turn - start) / 2, 1);
     const steps = Math.ceil(Math.abs(y - above) / 6);
     for (let step = 0; step < steps; step++) {
       const share = (step + 0.5) / steps; // of the height; the curve is steepest in the middle
       const bend = 0.5 + Math.sign(share - 0.5) * Math.abs(share - 0.5) ** 3 * 4;
-      lines.add(turn + (x - turn) * bend, above + (y - above) * share, 3, 4);
+      space.add(turn + (x - turn) * bend, above + (y - above) * share, 3, 4);
     }
   }
 
@@ -283,13 +283,13 @@ export class TreeMarks {
   pathLabel(id, column, origin, form) {
     if (form === "slanted") return this.slantedLabel(id, column, origin);
     const { round, camera } = this.panel;
-    const tight = form === "staggered";
-    const wide = tight ? 2 * camera.column - 12 : camera.column - 7;
-    const raised = tight && column % 2 ? 15 : 0; // two lines of labels give each twice the room
-    const next = tight ? 2 : 1; // of the same line
+    const staggered = form === "staggered";
+    const maxWidth = staggered ? 2 * camera.column - 12 : camera.column - 7;
+    const raised = staggered && column % 2 ? 15 : 0; // two lines of labels give each twice the width
+    const next = staggered ? 2 : 1; // column of the same line
     const after = [...round.keep.map((node) => round.tokens[node]), round.bonus][next] ?? -1;
-    const end = camera.x(next) - Math.min(wide, textWidth(round.show(after), PATH_FONT)) / 2 - 7;
-    const words = clip(round.show(id), column ? wide : end - camera.x(0) + ROOT_LEFT, PATH_FONT);
+    const end = camera.x(next) - Math.min(maxWidth, textWidth(round.show(after), PATH_FONT)) / 2 - 7;
+    const words = clip(round.show(id), column ? maxWidth : end - camera.x(0) + ROOT_LEFT, PATH_FONT);
     const aside = column ? 0 : Math.max(0, textWidth(words, PATH_FONT) / 2 - ROOT_LEFT);
     return label(words, camera.x(column) + aside, camera.top - 14 - raised, `is-path o-${origin}`);
   }
@@ -299,27 +299,28 @@ export class TreeMarks {
     const { round, camera } = this.panel;
     const [x, y] = [camera.x(column) + 3, camera.top - 11];
     const transform = `rotate(${SLANT.degrees} ${x.toFixed(1)} ${y.toFixed(1)})`;
-    return label(clip(round.show(id), SLANT.room, PATH_FONT), x, y, `is-path is-slanted o-${origin}`, { transform });
+    return label(clip(round.show(id), SLANT.maxWidth, PATH_FONT), x, y, `is-path is-slanted o-${origin}`, { transform });
   }
 
-  /** @param {number} node @param {number} ink @param {Lines} lines @param {typeof LABELS[number]} type */
-  guessLabel(node, ink, lines, { font, line, look }) {
+  /** @param {number} node @param {number} ink @param {LabelSpace} space @param {typeof LABELS[number]} type */
+  guessLabel(node, ink, space, { font, line, className }) {
     const { round, camera, layout, height, width } = this.panel;
     const [left, level] = this.at(node);
     const x = left + this.radius + 3;
     if (level < -9 || level > height + 9 || x < -90 || x > width) return [];
     const inner = layout.children[node].length > 0;
     const lifts = inner ? LIFTS.map((share) => share * line).filter((lift) => lift > 0 || level - lift < height - line / 2 - 2) : [0];
-    const places = lifts.map((lift) => ({ y: level - lift, room: Math.min(3 * camera.column - this.radius, width - x - 2, lines.room(x, level - lift)) }));
-    const whole = round.show(this.panel.tokenOf(node));
-    const wide = textWidth(whole, font);
-    const { y, room } = places.find((place) => place.room >= wide) ?? places.reduce((one, other) => (other.room > one.room ? other : one));
-    const words = clip(whole, room, font);
+    const maxWidth = Math.min(3 * camera.column - this.radius, width - x - 2);
+    const options = lifts.map((lift) => ({ y: level - lift, free: Math.min(maxWidth, space.freeWidth(x, level - lift)) }));
+    const token = round.show(this.panel.tokenOf(node));
+    const tokenWidth = textWidth(token, font);
+    const { y, free } = options.find((option) => option.free >= tokenWidth) ?? options.reduce((one, other) => (other.free > one.free ? other : one));
+    const words = clip(token, free, font);
     if (!words) return [];
-    const half = textWidth(words, font) / 2;
-    lines.add(x + half, y, half, line / 2);
+    const halfWidth = textWidth(words, font) / 2;
+    space.add(x + halfWidth, y, halfWidth, line / 2);
     const fade = node >= round.n ? 0.6 : opacityOf(ink, 0.66).toFixed(2);
-    return [label(words, x, y + 3.5, look, { "fill-opacity": fade, "data-label": node })]; // its edge is not seen through the word
+    return [label(words, x, y + 3.5, className, { "fill-opacity": fade, "data-label": node })]; // its edge is not seen through the word
   }
 
   drawItems() {
@@ -335,10 +336,10 @@ export class TreeMarks {
     this.nextItem += ITEMS_PER_FRAME;
     const part = this.items.children[first / ITEMS_PER_FRAME] ?? svg("g", { role: "presentation" }, this.items);
     render(part, Array.from(round.tokens.keys()).slice(first, this.nextItem).map((node) => {
-      const there = layout.rows[node] >= 0;
-      const [x, y] = there ? this.at(node) : [0, 0];
+      const isDrawn = layout.rows[node] >= 0;
+      const [x, y] = isDrawn ? this.at(node) : [0, 0];
       return ["circle", {
-        class: "cp-item", role: "treeitem", display: there ? null : "none",
+        class: "cp-item", role: "treeitem", display: isDrawn ? null : "none",
         cx: x.toFixed(1), cy: y.toFixed(1), r: Math.max(4, this.radius),
         tabindex: node === focus ? 0 : -1, "data-node": node, "aria-level": round.depths[node] + 1,
         "aria-label": describe(round, node),
@@ -356,7 +357,7 @@ export class TreeMarks {
     this.items.querySelector(`[data-node="${node}"]`).focus({ preventScroll: true });
   }
 
-  // The ring round the selected node, the path to it, and its label whatever the room; and what a search has found.
+  // Marks the selected node with a ring, its path and its label, even if that covers others; and the nodes that a search found.
   select(/** @type {number | null} */ selected, /** @type {number[]} */ matches) {
     const { round } = this.panel;
     const isShown = selected !== null && selected < round.n && this.shown(selected);
@@ -378,14 +379,14 @@ export class TreeMarks {
     return [name, this.circle("cp-ring", node, this.radius + 3.5)];
   }
 
-  /** @param {string} look @param {number} node @param {number} r @returns {Mark} */
-  circle(look, node, r) {
+  /** @param {string} className @param {number} node @param {number} r @returns {Mark} */
+  circle(className, node, r) {
     const [x, y] = this.at(node);
-    return ["circle", { class: look, cx: x.toFixed(1), cy: y.toFixed(1), r }];
+    return ["circle", { class: className, cx: x.toFixed(1), cy: y.toFixed(1), r }];
   }
 }
 
-/** @param {string} words @param {number} x @param {number} y @param {string} look @param {Attributes} [more] */
-function label(words, x, y, look, more) {
-  return text(`cp-label ${look}`, words, x, y, { "aria-hidden": "true", ...more });
+/** @param {string} words @param {number} x @param {number} y @param {string} className @param {Attributes} [more] */
+function label(words, x, y, className, more) {
+  return text(`cp-label ${className}`, words, x, y, { "aria-hidden": "true", ...more });
 }

@@ -1,5 +1,5 @@
 // The bridge to the controls of the bar: the budget's steps, what the address restores, what Stop does in the browser, and
-// what the page has again after it has reloaded itself.
+// what a page hands over to the one that replaces it.
 
 import { html, pause, write } from "../shared/ink.js";
 import { newRun, routeTo, stopRun } from "../shared/lines.js";
@@ -14,23 +14,23 @@ const SETTLED_MS = 500;
 const NOT_YET = 503; // while the page is being built
 const BUDGET_CONTROLS = ["steps", "budget", "pace", "drafters", "split"]; // for methods that draft; the last for those with two trees
 
-/** What goes from the page to the one that replaces it. `goesOn`: what it was doing ("runs", "plays", "card"), `again`: the
- *  prompt to run, `run`: the lines of the run that was shown when the server was lost, `opening`: another rig's recording to
- *  open with, `left`: whether a run of one's own was shown.
- *  @typedef {{ prompt?: string | null, turns?: Turns, goesOn?: string | null, again?: string | null, opening?: string,
- *    left?: boolean, run?: StreamLine[] | null }} Handed */
+/** What a page hands over to the one that replaces it. `resumeAction`: what it was doing ("runs", "plays", "card"),
+ *  `promptToRun`: a prompt to run at once, `run`: the lines of the run that was shown when the server was lost,
+ *  `opening`: another rig's recording to open with, `left`: whether a run of one's own was shown.
+ *  @typedef {{ prompt?: string | null, turns?: Turns, resumeAction?: string | null, promptToRun?: string | null, opening?: string,
+ *    left?: boolean, run?: StreamLine[] | null }} Handover */
 
-/** @type {Handed} */
-const handed = JSON.parse(sessionStorage.getItem(STORE) ?? "{}");
+/** @type {Handover} */
+const handover = JSON.parse(sessionStorage.getItem(STORE) ?? "{}");
 sessionStorage.removeItem(STORE);
 
 // Stores what the reloaded page needs, without the run if that is too large for the browser's store.
-function storeHandover(/** @type {Handed} */ over) {
-  const store = (/** @type {Handed} */ kept) => sessionStorage.setItem(STORE, JSON.stringify(kept));
+function storeHandover(/** @type {Handover} */ next) {
+  const store = (/** @type {Handover} */ stored) => sessionStorage.setItem(STORE, JSON.stringify(stored));
   try {
-    store(over);
+    store(next);
   } catch {
-    store({ ...over, run: null });
+    store({ ...next, run: null });
   }
 }
 
@@ -60,9 +60,9 @@ export const controls = {
   parts: /** @type {Parts | null} */ (null), // of the page, once it is put together
   filled: Boolean(Address.opened.trace), // whether a run that is opened fills the bar, or will
   presetWaits: false, // whether a preset runs once the present run has ended
-  handed, // by the page whose place this one took
-  turns: handed.turns || [], // before the prompt: they go along with the next run
-  again: /** @type {string | null} */ (null), // the prompt that the page runs by itself after it has reloaded
+  handover: handover, // by the page whose place this one took
+  turns: handover.turns || [], // before the prompt: they go along with the next run
+  promptToRun: /** @type {string | null} */ (null), // the prompt that the page runs by itself after it has reloaded
   budgetOf: (/** @type {number} */ step) => (step <= 0 ? 0 : 2 ** (step - 1)),
   // The slider's step nearest to a budget: 0 for a budget of 0, else one more than its base-2 logarithm.
   stepOf(/** @type {number} */ budget) {
@@ -70,8 +70,8 @@ export const controls = {
     return budget >= 1 ? Math.min(most, Math.round(Math.log2(budget)) + 1) : 0;
   },
 
-  /** The bar's values have changed. @param {string} method @param {number} budget @param {string} [pace] */
-  note(method, budget, pace) {
+  /** Shows the controls that fit the bar's new values, and tells the stage. @param {string} method @param {number} budget @param {string} [pace] */
+  onSettingsChanged(method, budget, pace) {
     if (!controls.parts) return;
     const { stage } = controls.parts;
     stage.settings = { method, budget, pace };
@@ -83,14 +83,14 @@ export const controls = {
   // The values that method, budget, prompt and step have to take when the page opens.
   /** @param {string} method @param {number} budget @param {string} prompt */
   restore(method, budget, prompt) {
-    const asked = Address.opened;
+    const address = Address.opened;
     document.querySelector("#canopy-preset input").placeholder = "Pick a prompt …"; // Gradio's list takes none
-    const wanted = /** @type {const} */ ([asked.method || method, asked.budget ?? budget]);
-    controls.note(...wanted);
+    const setting = /** @type {const} */ ([address.method || method, address.budget ?? budget]);
+    controls.onSettingsChanged(...setting);
     const { stage, conversation } = controls.parts ?? {};
     conversation?.draw(); // the prompt is here now, whichever came first
-    const ran = asked.trace && stage?.value.run === asked.trace ? stage.header?.prompt : null; // of the run that the address names
-    return [...wanted, handed.prompt ?? ran ?? prompt, controls.stepOf(wanted[1])];
+    const prompted = address.trace && stage?.value.run === address.trace ? stage.header?.prompt : null; // by the run that the address names
+    return [...setting, handover.prompt ?? prompted ?? prompt, controls.stepOf(setting[1])];
   },
 
   // Closes the settings under More, which lie over the panels. Returns whether they were open.
@@ -109,7 +109,7 @@ export const controls = {
     controls.start({ ...options, drafters, turns: controls.turns });
   },
 
-  // Runs with these options, unless a run goes on, once the page shows what it opens with: that would take the run's place.
+  // Waits until the opening run is shown, or it would replace this one. Does nothing if a run is in progress.
   async start(/** @type {Setting} */ options) {
     await until(() => controls.parts?.ready);
     if (!controls.parts) return;
@@ -150,57 +150,57 @@ export const controls = {
 
   // Reloads the page for another rig, which opens with a recording of that, the prompt as it stands and the turns before it.
   reload() {
-    const { again, parts } = controls;
+    const { promptToRun, parts } = controls;
     if (!parts) return;
     const { stage: { mode, tab, scene, header, recorded }, recordings, rigs } = parts;
     const opening = recordings.firstOf(rigs?.state?.rig ?? "");
-    controls.keep({ again, opening, left: Boolean(header) && !recorded, goesOn: scene === "card" ? scene : null });
-    window.history.replaceState(null, "", `#mode=${mode}&tab=${tab}${again ? "&method=ddtree" : ""}`);
+    controls.keepForReload({ promptToRun, opening, left: Boolean(header) && !recorded, resumeAction: scene === "card" ? scene : null });
+    window.history.replaceState(null, "", `#mode=${mode}&tab=${tab}${promptToRun ? "&method=ddtree" : ""}`);
     window.location.reload();
   },
 
-  // Keeps these for the reloaded page, with the prompt in the bar and the turns.
-  keep(/** @type {Handed} */ over) {
-    storeHandover({ prompt: over.again || promptField().value, turns: controls.turns, ...over });
+  // Stores these for the reloaded page, with the prompt in the bar and the turns.
+  keepForReload(/** @type {Handover} */ next) {
+    storeHandover({ prompt: next.promptToRun || promptField().value, turns: controls.turns, ...next });
   },
 
-  // From the first page to this one: the prompt if one was typed, and what goes on.
-  handOver(/** @type {string} */ prompt, /** @type {string | null} */ goesOn) {
-    const over = { ...handed, run: null, prompt: prompt || handed.prompt, goesOn };
-    if (Object.values(over).some(Boolean)) storeHandover(over); // else this page begins from its first frame
+  // From the first page to the complete one: the prompt if one was typed, and what the first page was doing.
+  handOver(/** @type {string} */ prompt, /** @type {string | null} */ resumeAction) {
+    const next = { ...handover, run: null, prompt: prompt || handover.prompt, resumeAction };
+    if (Object.values(next).some(Boolean)) storeHandover(next); // else the complete page begins from its first frame
     window.location.reload();
   },
 
   // Presses Run as soon as the bar holds this prompt; gives up after MAX_SECONDS.
   async runWhen(/** @type {string | null | undefined} */ prompt) {
-    await pause(100); // what is put into the bar arrives later
+    await pause(100); // Gradio writes the bar's values later
     if (await until(() => promptField()?.value === prompt && controls.parts?.rigs?.state)) document.querySelector("#canopy-run").click();
   },
 
   // For a run that the server has forgotten: fills the bar with its options, one click from running again.
-  async offerAgain(/** @type {Setting} */ asked, /** @type {(setting: Setting) => void} */ adopt) {
+  async offerRerun(/** @type {Setting} */ options, /** @type {(setting: Setting) => void} */ adopt) {
     const { parts } = controls;
     await until(() => parts?.ready && parts.rigs?.state);
     await pause(SETTLED_MS);
-    adopt({ ...parts?.stage.settings, drafters: [], ...asked });
-    parts?.conversation?.setTurns(asked.turns ?? []);
+    adopt({ ...parts?.stage.settings, drafters: [], ...options });
+    parts?.conversation?.setTurns(options.turns ?? []);
     parts?.notices.dismiss();
     const gone = "The server does not have this run any more; its prompt and settings are in the bar.";
-    if (asked.forced?.length) parts?.notices.runAgain(`${gone} The tokens that it was forced to begin with go along.`, () => controls.start(asked));
+    if (options.forced?.length) parts?.notices.runAgain(`${gone} The tokens that it was forced to begin with go along.`, () => controls.start(options));
     else parts?.notices.runAgain(gone);
   },
 
-  // In full, because auto would first time passes of the new rig. It waits until the bar's values have been restored and
-  // what the rig can do has arrived.
-  async askAgain(/** @type {(setting: Setting) => void} */ adopt) {
-    const prompt = handed.again;
+  // Runs the prompt that was handed over, once the bar's values and the rig's state are there. The budget is fixed, because auto
+  // would first time passes of the new rig.
+  async runAfterReload(/** @type {(setting: Setting) => void} */ adopt) {
+    const prompt = handover.promptToRun;
     if (!prompt) return;
     const state = () => controls.parts?.rigs?.state;
     await until(() => controls.parts?.ready && state() && !state()?.coming);
     await pause(SETTLED_MS);
-    const asked = { prompt, method: "ddtree", budget: 16, ...state()?.usual, temperature: 0, pace: "fixed", drafters: [] };
-    adopt(asked);
-    controls.start(asked);
+    const options = { prompt, method: "ddtree", budget: 16, ...state()?.usual, temperature: 0, pace: "fixed", drafters: [] };
+    adopt(options);
+    controls.start(options);
   },
 
   stop() {

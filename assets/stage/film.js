@@ -62,7 +62,7 @@ export class Film {
     }, "cs-film-next");
     this.budgetButton = action(bar, "Tune its budget", "To the workbench: try node budgets out on this run", () => stage.setMode("workbench", { push: true }), "cs-film-next");
     this.raceButton = action(bar, "▶ Watch both", "What each wrote, typed on one clock: one token a pass, and with the draft tree", () => this.go("race"));
-    this.treeButton = action(bar, "", "How this round's tree would look at another node budget; predicted", () => stage.tryBudget(stage.trial.budget === null ? TREE_BUDGET : null));
+    this.treeButton = action(bar, "", "How this round's tree would look at another node budget; predicted", () => stage.tryBudget(stage.budgetPreview.budget === null ? TREE_BUDGET : null));
     this.replayButton = action(bar, "↻ Replay", "All of it again, from the first word", () => this.go(this.scenes[0]));
     this.endBars = html("div", { class: "cs-ends", role: "img" }, story);
     this.draw();
@@ -181,9 +181,9 @@ export class Film {
   }
 
   drawTreeButton() {
-    const { scene, recorded, server, header, trial } = this.stage;
+    const { scene, recorded, server, header, budgetPreview } = this.stage;
     this.treeButton.hidden = scene !== "card" || recorded || !server || !hasLittleRoom(header);
-    write(this.treeButton, `Tree of ${trial.budget === null ? TREE_BUDGET : header?.budget} nodes`);
+    write(this.treeButton, `Tree of ${budgetPreview.budget === null ? TREE_BUDGET : header?.budget} nodes`);
   }
 
   // Two bars, plain and with trees: seconds, or passes if the speed-up is withheld.

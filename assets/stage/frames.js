@@ -17,8 +17,8 @@ const STEPS = { ArrowLeft: -24, ArrowUp: -24, ArrowRight: 24, ArrowDown: 24 }; /
 /** A panel in its frame. `stale`: whether it waits to be drawn anew.
  *  @typedef {{ frame: HTMLElement, body: HTMLElement, about: PanelDefinition, stale: boolean, panel: PanelView }} Entry */
 
-/** What dividers were dragged to; nothing if what is kept cannot be read. @returns {Record<string, number>} */
-function keptSizes() {
+/** The stored positions of dividers; none if they cannot be read. @returns {Record<string, number>} */
+function storedSizes() {
   try {
     return { ...JSON.parse(localStorage.getItem(STORE) ?? "{}") };
   } catch {
@@ -30,7 +30,7 @@ export class Frames {
   constructor(/** @type {Stage} */ stage, /** @type {HTMLElement} */ parent) {
     this.stage = stage;
     this.entries = /** @type {Map<string, Entry>} */ (new Map());
-    this.sizes = keptSizes();
+    this.sizes = storedSizes();
     this.filledPanel = /** @type {string | null} */ (null); // the panel that fills the window
     this.planned = 0; // an animation frame
     this.round = /** @type {Round | null} */ (null); // that all panels show
@@ -80,7 +80,7 @@ export class Frames {
     return upper || this.stage.mode === "workbench" || entry.frame.classList.contains("is-full");
   }
 
-  // The frame in which a round comes is the text's and the figures'.
+  // Text and figures draw first; panels start one frame later.
   requestDraw() {
     this.roundWaits = true;
     this.planned ||= requestAnimationFrame(() => {
@@ -101,14 +101,14 @@ export class Frames {
   // A panel a frame, so that no frame is long. All of them have a round before the next one is taken.
   draw() {
     this.planned = 0;
-    const { stage, stage: { trial } } = this;
+    const { stage, stage: { budgetPreview } } = this;
     for (const { frame, about } of this.entries.values()) {
       if (!about.when) continue; // else it leaves its room to the others until it has something to show
       frame.hidden = !about.when(stage) && !frame.classList.contains("is-full");
       frame.previousElementSibling?.toggleAttribute("hidden", frame.hidden);
     }
-    this.area.classList.toggle("is-tried", Boolean(trial.round));
-    if (trial.round) this.area.style.setProperty("--tried", `"predicted: this round at ${counted(trial.budget ?? 0, "node")}"`);
+    this.area.classList.toggle("is-tried", Boolean(budgetPreview.round));
+    if (budgetPreview.round) this.area.style.setProperty("--tried", `"predicted: this round at ${counted(budgetPreview.budget ?? 0, "node")}"`);
     if (this.roundWaits && !this.drawing) {
       this.roundWaits = false;
       this.round = stage.round;

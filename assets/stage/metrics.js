@@ -106,7 +106,7 @@ const isBeingMeasured = (/** @type {Stage} */ { mode, withheld, comparing }) => 
 /** Returns the notes under the figures of this run, by name. @param {Stage} stage @param {Covered} covered @returns {Record<string, string>} */
 function notesOf(stage, { run, speedup, speed: { doubt }, scope, extent }) {
   const { round, rounds, header, run: { end } } = stage;
-  const duration = round === stage.trial.round ? "predicted" : `${(1000 * (round?.spent ?? 0)).toFixed(1)} ms`;
+  const duration = round === stage.budgetPreview.round ? "predicted" : `${(1000 * (round?.spent ?? 0)).toFixed(1)} ms`;
   return {
     tau: scope, accepted: scope, gain: speedup?.range ?? stage.comparing,
     round: round ? `of ${counted(round.n, "row")}, ${duration}` : "",

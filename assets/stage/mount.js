@@ -15,7 +15,7 @@ import { Frames } from "./frames.js";
 import { helpSheet, Keys } from "./keys.js";
 import { Recordings } from "./recordings.js";
 import { metrics } from "./metrics.js";
-import { Lost, Notices } from "./notices.js";
+import { ConnectionMonitor, Notices } from "./notices.js";
 import { modelLine, Rigs, suggestRig } from "./rigs.js";
 import { Player } from "./player.js";
 import { present } from "./presenter.js";
@@ -51,7 +51,7 @@ function build(stage, header, host, { recordings: listed, shares }) {
   document.body.classList.toggle("cs-presenting", new URLSearchParams(window.location.search).has("present"));
   const root = html("div", "cs-stage", host);
   const notices = new Notices(stage, root);
-  const lost = stage.server ? new Lost(stage, notices) : null;
+  const lost = stage.server ? new ConnectionMonitor(stage, notices) : null;
   const storyBox = story(stage, root);
   metrics(stage, root);
   const plainly = slowdownNote(stage, notices.box);
@@ -96,7 +96,7 @@ function trackMode(stage, root) {
 async function begin(parts, opening, name) {
   const { stage, address, notices, film } = parts;
   const asked = Address.opened;
-  const { run: lostRun, goesOn } = controls.handed;
+  const { run: lostRun, resumeAction } = controls.handover;
   stage.on("state", () => stage.pending && uncover(stage)); // at the latest when there is something to say
   stage.settings = { method: asked.method ?? undefined, budget: asked.budget ?? undefined, ...stage.settings }; // the bar may have been first
   stage.setMode(asked.mode);
@@ -107,12 +107,12 @@ async function begin(parts, opening, name) {
   const missing = asked.trace && asked.trace !== stage.value.run;
   if (missing && asked.ask) stage.emit("offerRerun", asked.ask);
   if (!stage.rounds.length && name) {
-    const gone = notices.error.message; // the linked run: what stands in for it does not answer the wish
+    const linkError = notices.error.message;
     await stage.follow(opening);
-    if (gone && !asked.ask) notices.fail(gone);
+    if (linkError && !asked.ask) notices.fail(linkError); // the fallback run must not clear the error of the linked run
   }
   if (lostRun) notices.runAgain("The server answers again; this run broke off with it.");
-  if (lostRun ? goesOn === "card" : !embed(parts) && (!restored || goesOn)) film.open(goesOn);
+  if (lostRun ? resumeAction === "card" : !embed(parts) && (!restored || resumeAction)) film.open(resumeAction);
   stage.emit("mode", { push: false });
   uncover(stage);
   parts.ready = true;
@@ -160,7 +160,7 @@ function open(element, props, server, tell) {
   stage.on("opened", ({ push }) => {
     if (!stage.header || stage.header.engine) return;
     const asked = stage.header.options;
-    if (!push && !parts.ready && (touched || typeof controls.handed.prompt === "string")) return; // the bar keeps its values
+    if (!push && !parts.ready && (touched || typeof controls.handover.prompt === "string")) return; // the bar keeps its values
     const address = Address.read();
     const named = push || address.trace !== stage.value.run ? null : address;
     controls.filled = true;
@@ -191,20 +191,20 @@ function open(element, props, server, tell) {
     controls.start(asked);
   };
   modelLine(stage, parts.frames.area.querySelector(".cs-frame-text"), rigs, vetted("demo"), ask);
-  const { goesOn, prompt, left } = controls.handed;
+  const { resumeAction, prompt, left } = controls.handover;
   stage.on("openRun", (point) => runs?.open(point));
-  stage.on("offerRerun", (asked) => controls.offerAgain(asked, tell.adopt));
-  controls.askAgain(tell.adopt);
-  if (goesOn === "runs") controls.runWhen(prompt);
+  stage.on("offerRerun", (asked) => controls.offerRerun(asked, tell.adopt));
+  controls.runAfterReload(tell.adopt);
+  if (resumeAction === "runs") controls.runWhen(prompt);
   stage.on("rigLoaded", tell.rig); // the page's first rig is loaded: its methods, presets and drafters
   const beginWithRig = async () => {
     await rigs?.known; // somebody may have changed the rig since the server began with `props.opening`
     const ofRig = props.opening && recordings.firstOf(rigs?.state?.rig ?? "");
-    const opening = recordings.opening = controls.handed.opening || ofRig || props.opening;
+    const opening = recordings.opening = controls.handover.opening || ofRig || props.opening;
     if (document.body.classList.contains("cs-presenting")) present(parts, opening, vetted, ask);
     await begin(parts, knownRun(opening), opening);
     const isOtherRig = opening !== props.opening && stage.value.run === opening;
-    if (isOtherRig && !touched && typeof controls.handed.prompt !== "string") typeInto(promptField(), stage.header?.prompt ?? "");
+    if (isOtherRig && !touched && typeof controls.handover.prompt !== "string") typeInto(promptField(), stage.header?.prompt ?? "");
     if (left) notices.news.say("Another rig answers now; the run that you looked at is in the list of runs.", "Show the list", () => runs?.toggle(true));
     if (props.followed) recordings.follow();
   };

@@ -112,27 +112,27 @@ export class Notices {
   }
 }
 
-// A server that is gone while a run is waited for or goes on: one sentence and Retry. The page loads again as soon as it
-// answers, with the text that was there, the prompt and the turns before it.
+// Notices that the server is gone, shows one sentence and Retry, and reloads the page when it answers again, with the text that
+// was there, the prompt and the turns before it.
 const POLL_MS = 600;
 const GONE = "The server does not answer any more; what it wrote stays here, and this page goes on as soon as it is back.";
 const RUNS_THEN = "The server does not answer yet; your prompt runs as soon as it is back.";
 
-export class Lost {
+export class ConnectionMonitor {
   constructor(/** @type {Stage} */ stage, /** @type {Notices} */ notices) {
     this.stage = stage;
     this.notices = notices;
     this.gone = false;
-    this.goesOn = ""; // what the page does by itself once the server is back
+    this.resumeAction = ""; // what the page does by itself when the server answers again
     stage.on("disconnected", () => this.waitForServer());
     // Gradio passes nothing on once a call of its own has failed, so what is asked of a server that is gone is heard here too.
     document.addEventListener("click", ({ target }) => target instanceof Element && target.closest("#canopy-run") && this.checkServer());
     document.addEventListener("keydown", ({ key, shiftKey, target }) => key === "Enter" && !shiftKey && target === promptField() && this.checkServer());
     window.addEventListener("pagehide", () => { // for the page that comes after this one
       if (!this.gone) return;
-      const { goesOn, stage: { value: { run, state, message }, run: { lines }, scene } } = this;
+      const { resumeAction, stage: { value: { run, state, message }, run: { lines }, scene } } = this;
       const standing = /** @type {StateLine} */ ({ state, run, message });
-      controls.keep({ run: lines.length ? [standing, ...lines] : null, goesOn: goesOn || (scene === "card" ? scene : null) });
+      controls.keepForReload({ run: lines.length ? [standing, ...lines] : null, resumeAction: resumeAction || (scene === "card" ? scene : null) });
     });
   }
 
@@ -162,7 +162,7 @@ export class Lost {
 
   // Run was pressed.
   runOnReturn() {
-    this.goesOn = "runs";
+    this.resumeAction = "runs";
     this.say(pastTheProxy() || RUNS_THEN);
   }
 }

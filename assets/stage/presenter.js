@@ -60,7 +60,7 @@ export async function present(parts, opening, vetted, ask) {
   }
 }
 
-// Runs a prompt and times it beside plain decoding. Returns the run, "" if no speed may be said of it or the talk began.
+// Runs a prompt and times it beside plain decoding. Returns the run, "" if the speed is withheld or the talk has begun.
 /** @param {Stage} stage @param {VettedPrompt} prompt @param {AbortSignal} signal */
 export async function time({ server }, { label, ...options }, signal) {
   if (!server) return "";

@@ -119,13 +119,13 @@ export class Rigs {
       this.stage.emit("rigLoaded");
       if (state.failure) this.fail(state);
     } else if (state.changes !== this.changes) {
-      // Another rig answers. The first one counts as loading while the state names it as coming, even if it answers already.
+      // Another rig answers. While `coming` is set, the first rig counts as loading.
       if (!state.coming && this.requestedHere) controls.reload();
       else if (!state.coming) this.notices.news.say(`${state.rig} answers now; this page still offers the methods and presets of the former rig.`, "Reload", () => controls.reload());
     } else if (ended && state.failure && this.requestedHere && !this.sheet.box.open) this.fail(state);
     if (!ended) return;
     this.requestedHere = false;
-    if (state.failure) controls.again = null;
+    if (state.failure) controls.promptToRun = null;
   }
 
   fail(/** @type {RigState} */ { failure, retry }) {
@@ -200,7 +200,7 @@ export function suggestRig(stage, notices, rigs) {
     const open = state && !state.closed && state.opened === EMBEDDED && state.named.some(({ name }) => name === LARGER);
     if (!header || !about.outside || recorded) return notices.outside.say("");
     notices.outside.say(header.note, open ? `Answer it with ${LARGER}` : "", () => {
-      controls.again = header.prompt; // the page reloads once that rig answers, and runs the prompt by itself
+      controls.promptToRun = header.prompt; // the page reloads once that rig answers, and runs the prompt by itself
       rigs.requestedHere = true;
       rigs.ask("rig_choose", { rig: LARGER });
       notices.brief(`${LARGER} is being loaded; this prompt runs again as soon as it is ready.`);

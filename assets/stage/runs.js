@@ -11,7 +11,7 @@ const FILE = "canopy-run-file:"; // and the run: the trace file of a starred one
 const OPEN = "canopy-runs-open";
 const MAX_RUNS = 30; // without a star
 const MAX_ROUNDS = 1024; // of a run that is laid over another
-const MAX_NODES = 4096; // of a budget that the server accepts
+const MAX_BUDGET = 4096; // the largest that the server accepts
 const SAMPLED_TEMPERATURE = 0.7; // for another answer to a turn that was answered at temperature 0
 const FULL = "The browser has no room for this run beside those with a star; take a star away, or save this run as a file.";
 
@@ -48,7 +48,7 @@ export function runOfTurn(kept, turns, place) {
  *  @returns {{ label: string, options: Setting | null }[]} */
 export function otherSettings({ options = {} }) {
   const { budget = 0, temperature = 0, seed = 0, forced = [] } = options;
-  const budgets = budget ? [2 * budget, budget >> 1].filter((nodes) => nodes > 0 && nodes <= MAX_NODES) : [];
+  const budgets = budget ? [2 * budget, budget >> 1].filter((nodes) => nodes > 0 && nodes <= MAX_BUDGET) : [];
   return [
     { label: `The settings in the bar${forced.length ? ", without the forced tokens" : ""}`, options: null },
     ...budgets.map((nodes) => ({ label: counted(nodes, "node"), options: { ...options, budget: nodes } })),

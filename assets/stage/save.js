@@ -1,5 +1,5 @@
-// What leaves the page: forms that the server makes of a run, stills of panels, the link, and a run to share, as one file
-// that opens from disk or by a link that lasts, on the round and the view that are shown.
+// Exports: traces, tables, pictures of panels, links, and shared runs (one file that opens from disk, or a lasting link), which
+// open with the round and the view that are shown.
 
 import { action, bytesOf, html } from "../shared/ink.js";
 import { Sheet } from "../shared/overlays.js";
@@ -125,9 +125,9 @@ export class Save {
 
   // What a picture shows: what was asked, how, of which rig, and when.
   smallPrint() {
-    const { header, round, rounds, trial } = this.parts.stage;
+    const { header, round, rounds, budgetPreview } = this.parts.stage;
     if (!header || !round) return [];
-    const setting = trial.round ? `predicted: ${settingOf({ ...header, budget: trial.budget })}` : settingOf(header);
+    const setting = budgetPreview.round ? `predicted: ${settingOf({ ...header, budget: budgetPreview.budget })}` : settingOf(header);
     const date = header.recorded.slice(0, 10) || new Date().toISOString().slice(0, 10);
     return [header.prompt, [setting, `temperature ${header.temperature}`, `round ${round.index + 1} of ${rounds.length}`,
       header.rig, header.hardware, header.dtype, date].filter(Boolean).join(", ")];

@@ -36,7 +36,7 @@ export class Stage extends EventEmitter {
   atRepresentative = false; // shows the representative round of a finished run
   scene = ""; // of the film
   /** A budget that is tried out on the round that is shown: the round with it, or why there is none. */
-  trial = { budget: /** @type {number | null} */ (null), round: /** @type {Round | null} */ (null), error: "" };
+  budgetPreview = { budget: /** @type {number | null} */ (null), round: /** @type {Round | null} */ (null), error: "" };
   draftAgain = oneAtATime(() => this.redraft());
   settings = /** @type {Setting} */ ({}); // as the controls have them
   ownRuns = /** @type {RunPoint[]} */ ([]); // this browser's runs, the latest first
@@ -57,7 +57,7 @@ export class Stage extends EventEmitter {
   // Whether a run can begin at a node of the shown round: only the rig that drafted it knows its tokens.
   get canBranch() {
     const recordedSoFar = this.recordedRound?.index === this.current; // no round before it is missing
-    return Boolean(this.server && this.header && !this.header.engine && !this.busy && !this.trial.round && recordedSoFar) && this.header?.rig === this.loadedRig;
+    return Boolean(this.server && this.header && !this.header.engine && !this.busy && !this.budgetPreview.round && recordedSoFar) && this.header?.rig === this.loadedRig;
   }
 
   // The name of the run that the shown one branched off; "" if unknown.
@@ -169,7 +169,7 @@ export class Stage extends EventEmitter {
 
   // The shown round: as recorded, or as predicted at the budget that is tried out.
   get round() {
-    return this.trial.round || this.recordedRound;
+    return this.budgetPreview.round || this.recordedRound;
   }
 
   get recordedRound() {
@@ -271,7 +271,7 @@ export class Stage extends EventEmitter {
     this.value = { ...this.incoming.state, followed };
     this.current = -1;
     this.unselect();
-    this.trial = { budget: null, round: null, error: "" };
+    this.budgetPreview = { budget: null, round: null, error: "" };
     this.comparison = null;
     this.comparing = "";
     this.setComments(this.incoming.about);
@@ -317,26 +317,26 @@ export class Stage extends EventEmitter {
     if (moved) {
       this.current = place;
       this.unselect();
-      this.trial.round = null;
+      this.budgetPreview.round = null;
     }
     this.emit("round", { moved, push });
     if (moved) this.emit("select", this.selection);
-    if (moved && this.trial.budget !== null) this.draftAgain();
+    if (moved && this.budgetPreview.budget !== null) this.draftAgain();
   }
 
   // Shows rounds as predicted at another budget; null shows the recorded ones again.
   tryBudget(/** @type {number | null} */ budget) {
-    this.trial.budget = budget;
+    this.budgetPreview.budget = budget;
     return this.draftAgain();
   }
 
   async redraft() {
-    const { trial: { budget }, current, header, value: { run } } = this;
+    const { budgetPreview: { budget }, current, header, value: { run } } = this;
     const line = budget === null || !this.recordedRound || !this.server ? null : await this.server.round_at({ run, round: current, budget });
-    if (run !== this.value.run || current !== this.current || budget !== this.trial.budget) return;
+    if (run !== this.value.run || current !== this.current || budget !== this.budgetPreview.budget) return;
     const error = line && "error" in line ? line.error : "";
     const round = line && header && !("error" in line) ? { ...readRound(line, header, this.run.pieces), budget } : null;
-    this.trial = { budget, round, error };
+    this.budgetPreview = { budget, round, error };
     this.unselect();
     this.emit("round", { moved: false, push: false });
     this.emit("select", this.selection);
@@ -380,7 +380,7 @@ export class Stage extends EventEmitter {
     if (mode === null || !modes.includes(mode)) return;
     const moved = mode !== this.mode;
     this.mode = mode;
-    if (this.trial.budget !== null) this.tryBudget(null);
+    if (this.budgetPreview.budget !== null) this.tryBudget(null);
     this.emit("mode", { moved, push: Boolean(how.push) });
   }
 

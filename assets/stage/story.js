@@ -110,7 +110,7 @@ function outcome(/** @type {Stage} */ stage) {
   const why = speedup ? speedup.outcome !== "slower" && speedup.words : unknown; // what is slower says so below
   const isLine = hasLittleRoom(stage.header) && stage.rounds.every(({ children }) => children.every(({ length }) => length < 2));
   const line = isLine && `Every guess of this run was a single line: with ${counted(stage.header.budget ?? 0, "node")} there is little room for a tree.`;
-  return { headline: [...total, ...verdict], more: [line, cut && !cut.lead && cut.words, stage.trial.error, why, comparison?.text.words].filter(Boolean).join(" "), title: comparison?.text.rule };
+  return { headline: [...total, ...verdict], more: [line, cut && !cut.lead && cut.words, stage.budgetPreview.error, why, comparison?.text.words].filter(Boolean).join(" "), title: comparison?.text.rule };
 }
 
 export function story(/** @type {Stage} */ stage, /** @type {Element} */ parent) {

@@ -14,7 +14,7 @@ from engine.checkpoints.sources import Package
 from engine.decoding.methods import METHODS
 from engine.errors import RigError
 from engine.machine.files import cause_of, open_file
-from engine.records import MAX_NODES, RunOptions
+from engine.records import MAX_BUDGET, RunOptions
 from engine.requests.prompts import compiled
 from engine.requests.rig_names import NGRAM
 
@@ -52,7 +52,7 @@ class RigCard(BaseModel):
         max_length=64, validation_alias=AliasChoices("drafters", OLDER_DRAFTERS_KEY))
     defaults: dict[int, tuple[str, ...]]
     method: Literal[tuple(METHODS)] = RunOptions.method  # type: ignore[valid-type]
-    budget: int = Field(default=RunOptions.budget, ge=0, le=MAX_NODES)
+    budget: int = Field(default=RunOptions.budget, ge=0, le=MAX_BUDGET)
     revisions: dict[str, Title] = Field(default={}, max_length=64)
     package: Package | None = None
     good_at: str = Field(default="", max_length=3000)

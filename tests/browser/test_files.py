@@ -121,7 +121,7 @@ def test_tables_trees_and_pictures_leave_as_files(watched: Watched, address: str
     assert all(fact in words for fact in (prompt, rig, date, "merged", "round 4 of")), "small print says what it shows"
     assert "Continue" not in words and "by time" not in drawn.decode(), "and there is nothing to press"
     page.evaluate(f"{STAGE}.tryBudget(3)")
-    page.wait_for_function(f"{STAGE}.trial.round")
+    page.wait_for_function(f"{STAGE}.budgetPreview.round")
     assert b"predicted: merged, 3 nodes" in saved(page, "Draft tree", "SVG")[1]
 
 

@@ -139,9 +139,9 @@ def test_the_last_frame_of_a_small_budget_offers_a_tree(watched: Watched, addres
     finish(page)
     page.wait_for_function(f"{SCENE} === 'card' && {STAGE}.header.budget === 2")
     page.get_by_role("button", name="Tree of 8 nodes").click()
-    page.wait_for_function(f"{STAGE}.trial.round?.budget === 8")
+    page.wait_for_function(f"{STAGE}.budgetPreview.round?.budget === 8")
     page.get_by_role("button", name="Tree of 2 nodes").click()
-    page.wait_for_function(f"{STAGE}.trial.round === null && {SCENE} === 'card'")
+    page.wait_for_function(f"{STAGE}.budgetPreview.round === null && {SCENE} === 'card'")
 
 
 def test_escape_takes_a_person_in_a_hurry_to_the_card(moving: Any) -> None:

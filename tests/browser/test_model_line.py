@@ -45,11 +45,11 @@ def test_a_prompt_outside_its_training_is_answered_by_another_rig(watched: Watch
     assert "lies outside" in notice.inner_text()
     notice.get_by_role("button", name="Answer it with smollm2").click()
     page.wait_for_function("window.chosen && window.chosen.rig === 'smollm2'")
-    assert page.evaluate("Canopy.controls.again") == page.evaluate(f"{STAGE}.header.prompt")
+    assert page.evaluate("Canopy.controls.promptToRun") == page.evaluate(f"{STAGE}.header.prompt")
 
 
 def test_the_rig_that_takes_a_prompt_over_answers_at_its_own_setting(watched: Watched, address: str) -> None:
-    watched.page.add_init_script("sessionStorage.setItem('canopy-reload', JSON.stringify({ again: 'What is rain?' }))")
+    watched.page.add_init_script("sessionStorage.setItem('canopy-reload', JSON.stringify({ promptToRun: 'What is rain?' }))")
     page = watched.open(address)
     page.wait_for_function("Canopy.parts.rigs.state")
     page.evaluate("""() => {

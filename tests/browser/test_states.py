@@ -69,14 +69,14 @@ def test_what_run_would_use_is_said_beside_a_run_of_another_setting(watched: Wat
     assert "joint, 64 nodes" in page.locator(".cs-run-title").inner_text()
     page.keyboard.press("End")
     for setting in (["joint", 8], ["ddtree", 64], ["autoregressive", 64]):
-        page.evaluate("([method, budget]) => Canopy.controls.note(method, budget)", setting)
+        page.evaluate("([method, budget]) => Canopy.controls.onSettingsChanged(method, budget)", setting)
         words = said.inner_text()
         assert setting[0] in words and ("8 nodes" in words) is (setting[1] == 8) and "fastest" not in words
     moved = page.evaluate("""() => {
         const watch = new MutationObserver(() => undefined);
         watch.observe(document.querySelector("#canopy-ask"), { childList: true });
         Canopy.parts.rigs.state.usual = { method: "joint", budget: 8 };
-        Canopy.controls.note("joint", 8);
+        Canopy.controls.onSettingsChanged("joint", 8);
         return watch.takeRecords().length;
     }""")
     assert "fastest" in said.inner_text() and moved == 0, "a status that is put in again is read out again"

@@ -209,8 +209,8 @@ def test_a_budget_is_tried_out_on_the_shown_round_and_then_run_in_full(watched: 
     slider = page.locator(".cp-budget .cp-svg")
     box = slider.bounding_box()
     page.mouse.click(box["x"] + 0.82 * box["width"], box["y"] + box["height"] / 2)
-    page.wait_for_function(f"{STAGE}.trial.round && {DRAWN} > {drawn}")
-    tried = page.evaluate(f"{STAGE}.trial.budget")
+    page.wait_for_function(f"{STAGE}.budgetPreview.round && {DRAWN} > {drawn}")
+    tried = page.evaluate(f"{STAGE}.budgetPreview.budget")
     assert tried > 32 and page.evaluate(f"{STAGE}.round.keep.length") > kept
     page.wait_for_function(f"{BUDGET_INPUT} === '{tried}'")
     assert slider.evaluate("slider => getComputedStyle(slider).outlineStyle") == "none", "a click frames nothing"
@@ -218,9 +218,9 @@ def test_a_budget_is_tried_out_on_the_shown_round_and_then_run_in_full(watched: 
     figures = page.locator(".cp-budget-head p").first.inner_text()
     assert f"{tried} nodes" in figures and "predicted" in figures
     slider.press("ArrowLeft")
-    page.wait_for_function(f"{STAGE}.trial.round.budget === {tried // 2} && {BUDGET_INPUT} === '{tried // 2}'")
+    page.wait_for_function(f"{STAGE}.budgetPreview.round.budget === {tried // 2} && {BUDGET_INPUT} === '{tried // 2}'")
     page.get_by_role("button", name="Show the tree as it was run").click()
-    page.wait_for_function(f"!{STAGE}.trial.round && {DRAWN} === {drawn}")
+    page.wait_for_function(f"!{STAGE}.budgetPreview.round && {DRAWN} === {drawn}")
 
     start(page, "ddtree")
     finish(page)
