@@ -49,12 +49,13 @@ def test_a_prompt_outside_its_training_is_answered_by_another_rig(watched: Watch
 
 
 def test_the_rig_that_takes_a_prompt_over_answers_at_its_own_setting(watched: Watched, address: str) -> None:
-    watched.page.add_init_script("sessionStorage.setItem('canopy-reload', JSON.stringify({ promptToRun: 'What is rain?' }))")
+    watched.page.add_init_script(
+        "sessionStorage.setItem('canopy-reload', JSON.stringify({ promptToRun: 'What is rain?' }))")
     page = watched.open(address)
     page.wait_for_function("Canopy.parts.rigs.state")
     page.evaluate("""() => {
         Canopy.parts.rigs.state = { ...Canopy.parts.rigs.state, usual: { method: "joint", budget: 5 } };
-        Canopy.controls.askAgain((asked) => { window.adopted ||= asked; });
+        Canopy.controls.runAfterReload((asked) => { window.adopted ||= asked; });
     }""")
     page.wait_for_function("window.adopted")
     assert page.evaluate("[adopted.prompt, adopted.method, adopted.budget]") == ["What is rain?", "joint", 5]
