@@ -177,7 +177,7 @@ export interface AcceptanceView {
 /** A run predicted on another machine. */
 export interface ElsewhereView {
   elsewhere: Figure | null;
-  misfit: string;
+  too_large: string;
   flags: Flags[];
   cost_on: string;
   read_in: string;

@@ -77,7 +77,7 @@ log = logging.getLogger("canopy.recorder")
 
 
 class RecorderError(ValueError):
-    """What does not fit, what was seen and what is allowed, in one sentence."""
+    """One sentence: what is wrong, what was seen, and what is allowed."""
 
     def __init__(self, sentence: str) -> None:
         super().__init__(f"{sentence.rstrip('.')}.")
@@ -97,7 +97,7 @@ class Recorder:
     """
 
     def __init__(self, path: str | Path, **run: Any) -> None:
-        run = {OLDER.get(name, name): value for name, value in run.items()}
+        run = {FORMER_NAMES.get(name, name): value for name, value in run.items()}
         check_names(run, RUN, "A run")
         self._every, self._max_pending = (check_int(_plain(run.get(name, default)), name, 1) for name, default in (
             ("every", 1), ("max_pending", 1024)))
@@ -150,9 +150,9 @@ class Recorder:
         index, self._index = self._index, self._index + 1
         try:
             start = more.get("start", self._start)
-            sound = _position(start, self._start)
-            self._first = sound if self._first is None else self._first
-            self._start = sound + len(keep)
+            valid_start = _position(start, self._start)
+            self._first = valid_start if self._first is None else self._first
+            self._start = valid_start + len(keep)
             if index % self._every and not (self._stop_ids or self._max_tokens):
                 return
             if len(self._waiting) >= self._max_pending or not self._thread.is_alive():
@@ -222,7 +222,7 @@ class Recorder:
                 raise parts
             for event in events:
                 event.synchronize()
-            if self._cut(index, parts) and index % self._every == 0:
+            if self._cut_at_end(index, parts) and index % self._every == 0:
                 self._file.round(_checked_line(index, parts), seconds)
         except OSError:
             raise
@@ -233,7 +233,7 @@ class Recorder:
             if self.refused <= MAX_REFUSALS:
                 self._file.write({"refused": {"index": index, "reason": reason_of(error)}})
 
-    def _cut(self, index: int, parts: dict[str, Any]) -> bool:
+    def _cut_at_end(self, index: int, parts: dict[str, Any]) -> bool:
         """Cut a round's ``keep`` at the end of the text; the next token becomes its bonus token. Return False if the
         text ended before the round."""
         if not (self._stop_ids or self._max_tokens):
@@ -275,16 +275,16 @@ class _TraceFile:
     """The file as the thread writes it: JSON lines, each token's text with the first line that needs it."""
 
     def __init__(self, path: str | Path, token_text: Any) -> None:
-        self._texts = Detokenizer(token_text) if hasattr(token_text, "convert_ids_to_tokens") else None
-        self._text = (self._texts.piece if self._texts else token_text if callable(token_text)
+        self._detokenizer = Detokenizer(token_text) if hasattr(token_text, "convert_ids_to_tokens") else None
+        self._token_text = (self._detokenizer.piece if self._detokenizer else token_text if callable(token_text)
                       else (token_text or {}).__getitem__)
-        self._run: TokenTextOverrides | None = None
-        self._named: set[int] = set()
-        self._fresh = True  # is there something to flush
+        self._overrides: TokenTextOverrides | None = None
+        self._named_tokens: set[int] = set()
+        self._has_unflushed = True  # whether lines were written since the last flush
         self._rounds = self._size = 0
         try:
             if Path(path).exists() and not Path(path).is_file():
-                raise OSError(0, "it is not an ordinary file")  # a pipe would be waited for
+                raise OSError(0, "it is not an ordinary file")  # opening a pipe would block
             self._raw = open(path, "wb")  # noqa: SIM115
         except (OSError, ValueError, TypeError) as error:
             why = error.strerror if isinstance(error, OSError) else error
@@ -299,7 +299,7 @@ class _TraceFile:
         header.update(drafters=about.get("drafters", ["drafter"]), recorded=time.strftime("%Y-%m-%d"),
                       request={name: about[name] for name in REQUEST if name in about},
                       pieces=self._pieces({"tokens": about.get("prompt_ids", ())}))
-        self._named.update(header["pieces"])
+        self._named_tokens.update(header["pieces"])
         if refusals:
             note = header.get("note", "")[:MAX_NOTE_LENGTH // 2]
             header["note"] = f"{note} Left out, because it does not fit: {', '.join(refusals)}.".strip()
@@ -311,10 +311,10 @@ class _TraceFile:
     def round(self, line: Mapping[str, Any], seconds: float) -> None:
         """Write a checked round; RecorderError if the file has no room for it."""
         if self._rounds >= MAX_ROUNDS:
-            raise RecorderError(f"the file has {MAX_ROUNDS:,} rounds, which is the most that is read")
+            raise RecorderError(f"the file has {MAX_ROUNDS:,} rounds, and no more are read")
         pieces, texts = self._pieces(line), self._added_texts(line)
         self.write({"round": line, "pieces": pieces, **texts, "elapsed_seconds": seconds}, SPARE_BYTES)
-        self._named.update(pieces)
+        self._named_tokens.update(pieces)
         self._rounds += 1
 
     def write(self, line: Mapping[str, Any], spare: int = 0) -> None:
@@ -324,19 +324,20 @@ class _TraceFile:
         if self._raw.tell() + more > MAX_FILE_BYTES or self._size + more > MAX_UNPACKED_BYTES:
             raise RecorderError(f"the file has {self._size:,} bytes; no more are read than {MAX_FILE_BYTES:,}, or "
                                 f"{MAX_UNPACKED_BYTES:,} unpacked")
-        self._size, self._fresh = self._size + len(data), True
+        self._size, self._has_unflushed = self._size + len(data), True
         self._file.write(data)
 
     def flush(self) -> None:
         """Write what is buffered, for readers that follow the file."""
-        if self._fresh:
+        if self._has_unflushed:
             self._file.flush()
-        self._fresh = False
+        self._has_unflushed = False
 
     def end(self, values: Mapping[str, Any]) -> None:
         texts: dict[int, Any] = {}
         with suppress(Exception):  # as in ``_pieces``
-            texts = {place: check_piece(shown) for place, shown in self._run.finish().items()} if self._run else {}
+            if self._overrides is not None:
+                texts = {position: check_piece(text) for position, text in self._overrides.finish().items()}
         self.write({"end": {**values, "texts": texts} if texts else values})
         self._file.close()
         self._raw.close()
@@ -346,26 +347,28 @@ class _TraceFile:
         kept, start = line["tree"]["tokens"][line["acceptance"]["keep"]].tolist(), line["start"]
         texts: dict[int, Any] = {}
         with suppress(Exception):  # as in ``_pieces``
-            if self._texts is not None and (self._run is None or self._run.end != start):
-                self._run = TokenTextOverrides(self._texts, self._text, start, middle=self._run is not None)
-            texts = {place: check_piece(shown) for place, shown in self._run.add(kept).items()} if self._run else {}
+            if self._detokenizer is not None and (self._overrides is None or self._overrides.end != start):
+                middle = self._overrides is not None
+                self._overrides = TokenTextOverrides(self._detokenizer, self._token_text, start, middle)
+            if self._overrides is not None:
+                texts = {position: check_piece(text) for position, text in self._overrides.add(kept).items()}
         return {"texts": texts} if texts else {}
 
     def _pieces(self, line: Mapping[str, Any]) -> dict[int, Any]:
         """Return the text of the tokens that no earlier line has named, as far as ``token_text`` knows it and the line
         has room."""
-        fresh: dict[int, Any] = {}
-        room = MAX_PIECES_BYTES
-        for token in sorted(_token_ids(line) - self._named):
-            if len(self._named) + len(fresh) >= MAX_PIECES:
+        pieces: dict[int, Any] = {}
+        bytes_left = MAX_PIECES_BYTES
+        for token in sorted(_token_ids(line) - self._named_tokens):
+            if len(self._named_tokens) + len(pieces) >= MAX_PIECES:
                 break
             with suppress(Exception):  # somebody else's function: what it raises costs the token its text alone
-                shown = check_piece("⟨?⟩" if token == UNKNOWN_TOKEN else self._text(token))
-                room -= 16 + 6 * len(shown)  # bytes of JSON, at the most
-                if room < 0:
+                shown = check_piece("⟨?⟩" if token == UNKNOWN_TOKEN else self._token_text(token))
+                bytes_left -= 16 + 6 * len(shown)  # bytes of JSON, at the most
+                if bytes_left < 0:
                     break
-                fresh[token] = shown
-        return fresh
+                pieces[token] = shown
+        return pieces
 
 
 class Detokenizer:
@@ -418,10 +421,10 @@ class TokenTextOverrides:
     ``piece`` maps a token to its piece; ``start`` is the position of the first token; ``middle``: text precedes it.
     """
 
-    def __init__(self, texts: Detokenizer, piece: Callable[[int], Any], start: int, middle: bool = False) -> None:
-        self._texts, self._piece = texts, piece
-        self._tokens = list(texts.context) if middle else []
-        self._shown: list[Any] = [texts.decode([token]) for token in self._tokens]
+    def __init__(self, detokenizer: Detokenizer, piece: Callable[[int], Any], start: int, middle: bool = False) -> None:
+        self._detokenizer, self._piece = detokenizer, piece
+        self._tokens = list(detokenizer.context) if middle else []
+        self._texts: list[Any] = [detokenizer.decode([token]) for token in self._tokens]
         self._before = self._checked = len(self._tokens)
         self._offset = start - self._before
 
@@ -432,45 +435,45 @@ class TokenTextOverrides:
     def add(self, tokens: list[int]) -> dict[int, Any]:
         """Add tokens, and return the texts that changed, by position. Bytes wait for the rest of their character."""
         self._tokens += tokens
-        self._shown += map(self._piece, tokens)
-        return self._changes(len(self._shown) - _incomplete(self._shown))
+        self._texts += map(self._piece, tokens)
+        return self._changes(len(self._texts) - _incomplete(self._texts))
 
     def finish(self) -> dict[int, Any]:
         """Return the remaining changes, incomplete characters included."""
-        return self._changes(len(self._shown))
+        return self._changes(len(self._texts))
 
     def _changes(self, end: int) -> dict[int, Any]:
         if end <= self._checked:
             return {}
-        begin = next((place for place in range(self._checked - 1, 0, -1)
-                      if self._texts.is_anchor(self._tokens[place], self._shown[place])), 0)
+        begin = next((index for index in range(self._checked - 1, 0, -1)
+                      if self._detokenizer.is_anchor(self._tokens[index], self._texts[index])), 0)
         first, self._checked = self._checked, end
-        expected, text = self._expected(begin, end), self._texts.decode(self._tokens[begin:end])
+        expected, text = self._expected(begin, end), self._detokenizer.decode(self._tokens[begin:end])
         if text == join_pieces(expected):
             return {}
         if not text.startswith(join_pieces(expected[:first - begin])):  # earlier tokens read otherwise with these
             begin, first = 0, self._before
-            expected, text = self._expected(0, end), self._texts.decode(self._tokens[:end])
+            expected, text = self._expected(0, end), self._detokenizer.decode(self._tokens[:end])
         return self._divide(text, begin, range(first, end), len(join_pieces(expected[:first - begin])))
 
     def _expected(self, begin: int, end: int) -> list[Any]:
         """Return the current texts of these tokens, the first as the start of a text."""
-        expected = self._shown[begin:end]
-        return [self._texts.decode([self._tokens[begin]]), *expected[1:]] if begin else expected
+        expected = self._texts[begin:end]
+        return [self._detokenizer.decode([self._tokens[begin]]), *expected[1:]] if begin else expected
 
-    def _divide(self, text: str, begin: int, places: range, done: int) -> dict[int, Any]:
-        """Split the text behind its first ``done`` characters among the tokens at ``places``, and return what changed.
+    def _divide(self, text: str, begin: int, indices: range, done: int) -> dict[int, Any]:
+        """Split the text behind its first ``done`` characters among the tokens at ``indices``, and return what changed.
 
         A token's text ends where decoding the tokens from ``begin`` up to it stops to agree with the text.
         """
         changed: dict[int, Any] = {}
-        for place in places:
-            upto = len(text)
-            if place + 1 < places.stop:
-                upto = max(done, len(commonprefix([text, self._texts.decode(self._tokens[begin:place + 1])])))
-            if text[done:upto] != self._shown[place]:
-                self._shown[place] = changed[self._offset + place] = text[done:upto]
-            done = upto
+        for index in indices:
+            end = len(text)
+            if index + 1 < indices.stop:
+                end = max(done, len(commonprefix([text, self._detokenizer.decode(self._tokens[begin:index + 1])])))
+            if text[done:end] != self._texts[index]:
+                self._texts[index] = changed[self._offset + index] = text[done:end]
+            done = end
         return changed
 
 
@@ -746,7 +749,7 @@ HEADER: dict[str, Callable[[Any, str], Any]] = {
                     partial(check_text, max_length=MAX_NOTE_LENGTH)),
     "context_limit": check_int, "every": partial(check_int, minimum=1), "drafter_kinds": check_drafters}
 RUN = (*REQUEST, *HEADER, "drafters", "token_text", "strict", "max_pending")
-OLDER = {"most_waiting": "max_pending"}  # a name that loops may still use
+FORMER_NAMES = {"most_waiting": "max_pending"}  # a name that loops may still use
 
 
 def check_line(row: bytes, max_bytes: int = MAX_LINE_BYTES, max_values: int = MAX_LINE_VALUES) -> None:
@@ -792,8 +795,8 @@ def check_round(line: Mapping[str, Any]) -> None:
 
 def _check_keep(keep: Any, parents: Any) -> None:
     size = len(parents)
-    inside = keep.ndim == 1 and keep.size and keep[0] == 0 and (keep[1:] > 0).all() and keep.max() < size
-    if not inside or (parents[keep[1:]] != keep[:-1]).any():
+    in_range = keep.ndim == 1 and keep.size and keep[0] == 0 and (keep[1:] > 0).all() and keep.max() < size
+    if not in_range or (parents[keep[1:]] != keep[:-1]).any():
         raise RecorderError(f"keep is {keep.tolist()}; it has to be a path of the {size} rows that begins with row 0")
 
 

@@ -47,7 +47,7 @@ class Tree:
         return [0] if node == 0 else [*self.path(self.parents[node]), node]
 
     def confidence(self) -> float:
-        """μ: the mean probability of the drafted nodes (paper 001, section 5)."""
+        """Return μ, the mean probability of the drafted nodes (paper 001, section 5)."""
         nodes = len(self.scores) - 1
         return float(np.exp(np.asarray(self.scores[1:])).sum()) / nodes if nodes else 0.0
 

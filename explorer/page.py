@@ -42,9 +42,9 @@ from explorer.two_runs import two_runs_call
 
 MAX_SESSIONS = 512  # Gradio remembers the values of all components for each
 BAR_OPTIONS = tuple(name for name in OPTIONS if name != "forced")
-# what a preset or a recording sets
+# the options that a preset or a recording sets
 FILLED_OPTIONS = tuple(name for name in BAR_OPTIONS if name not in ("drafters", "turns"))
-QUIET: Mapping[str, Any] = MappingProxyType({"queue": False, "show_progress": "hidden", "api_visibility": "private"})
+UNQUEUED: Mapping[str, Any] = MappingProxyType({"queue": False, "show_progress": "hidden", "api_visibility": "private"})
 RESULTS = Path("results.sqlite")  # that of ``python -m engine sweep`` too, so that either can resume the other's sweeps
 STAGE_HTML = '<div class="canopy-host"></div>'  # constant, because an update would wipe out what is drawn in it
 FRACTION_STEP = 0.05  # of the arrows in fields of real numbers
@@ -78,7 +78,7 @@ def build(rig: CurrentRig, library: Library, choice: RigChoice | None = None, re
                 two_runs_call(trace_of)]))
         _wire(controls)
         _update_bar(page, controls, stage, rig, presets)
-        lab_component(lab, STAGE_HTML).adopt(bar_call(_setting_values), None, controls.setting(), **QUIET)
+        lab_component(lab, STAGE_HTML).adopt(bar_call(_setting_values), None, controls.setting(), **UNQUEUED)
         endpoints.publish()
     return page, RunRoutes(runner, endpoints.run_of, follow.lines if follow else None).routes()
 
@@ -211,17 +211,18 @@ class Controls:
 
 
 def _wire(controls: Controls) -> None:
-    in_browser: dict[str, Any] = {"fn": None, "queue": False, "api_visibility": "private"}
-    gr.on([controls.run.click, controls.prompt.submit], **in_browser, inputs=controls.inputs(),
+    browser_only: dict[str, Any] = {"fn": None, "queue": False, "api_visibility": "private"}
+    gr.on([controls.run.click, controls.prompt.submit], **browser_only, inputs=controls.inputs(),
           js=f"(...values) => {{ Canopy.controls.run({json.dumps(BAR_OPTIONS)}, values); }}")
-    controls.stop.click(**in_browser, js="() => { Canopy.controls.stop(); }")
-    controls.steps.input(**in_browser, inputs=controls.steps, outputs=controls.budget,
+    controls.stop.click(**browser_only, js="() => { Canopy.controls.stop(); }")
+    controls.steps.input(**browser_only, inputs=controls.steps, outputs=controls.budget,
                          js="(step) => Canopy.controls.budgetOf(step)")
-    controls.budget.change(**in_browser, inputs=controls.budget, outputs=controls.steps,
+    controls.budget.change(**browser_only, inputs=controls.budget, outputs=controls.steps,
                            js="(budget) => Canopy.controls.stepOf(budget)")
     watched: list[Any] = [controls.method, controls.budget, controls.pace]
     for control in watched:
-        control.change(**in_browser, inputs=watched, js="(...setting) => Canopy.controls.onSettingsChanged(...setting)")
+        control.change(**browser_only, inputs=watched,
+                       js="(...setting) => Canopy.controls.onSettingsChanged(...setting)")
 
 
 def _update_bar(page: gr.Blocks, controls: Controls, stage: gr.HTML, rig: CurrentRig, presets: Presets) -> None:
@@ -266,17 +267,18 @@ def _update_bar(page: gr.Blocks, controls: Controls, stage: gr.HTML, rig: Curren
         js="(...values) => Canopy.controls.restore(...values)")
     inputs, drafter_inputs = [controls.method, controls.budget, controls.drafters], [controls.method, controls.drafters]
     refreshed = [controls.method, controls.preset, controls.drafters, *controls.drafting()]
-    # what the rig starts with, which arrives late, must not replace the setting of a run that fills the bar
-    late = {"js": "(method, budget, drafters) => [method, Canopy.controls.filled ? null : budget, drafters]", **QUIET}
-    restored.then(bar_call(refresh), inputs, refreshed, preprocess=False, **late)
-    stage.rig(bar_call(refresh), inputs, refreshed, preprocess=False, **late)
+    # the rig's defaults arrive late, so they must not replace the setting of a run that fills the bar
+    unless_filled = {"js": "(method, budget, drafters) => [method, Canopy.controls.filled ? null : budget, drafters]",
+                     **UNQUEUED}
+    restored.then(bar_call(refresh), inputs, refreshed, preprocess=False, **unless_filled)
+    stage.rig(bar_call(refresh), inputs, refreshed, preprocess=False, **unless_filled)
     selection = controls.preset.input(
         bar_call(fill_from_preset), controls.preset, outputs, preprocess=False,
-        js="(name) => Canopy.controls.picked = [name]", **QUIET)
-    # taken once: a click in the list sends its value twice
-    selection.then(None, js="() => { if (Canopy.controls.picked.pop()) Canopy.controls.runPreset(); }", **QUIET)
-    controls.method.change(bar_call(fit_drafters), drafter_inputs, controls.drafters, preprocess=False, **QUIET)
-    stage.adopt(bar_call(adopt_run), None, controls.filled(), **QUIET)
+        js="(name) => Canopy.controls.picked = [name]", **UNQUEUED)
+    # pop: a click in the list sends its value twice, and the preset is to run once
+    selection.then(None, js="() => { if (Canopy.controls.picked.pop()) Canopy.controls.runPreset(); }", **UNQUEUED)
+    controls.method.change(bar_call(fit_drafters), drafter_inputs, controls.drafters, preprocess=False, **UNQUEUED)
+    stage.adopt(bar_call(adopt_run), None, controls.filled(), **UNQUEUED)
 
 
 def _setting_values(event: gr.EventData) -> list[Any]:

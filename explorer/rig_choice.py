@@ -182,7 +182,7 @@ class RigChoice:
         failure = self._open(load)
         self._free_memory()
         if failure and not load.stop.is_set():
-            self._failure = f"{failure} The {self._rig.source.name} goes on answering."
+            self._failure = f"{failure.rstrip('.')}; the {self._rig.source.name} goes on answering."
         elif not failure:
             self._unreachable_server = ""
         self._load = None

@@ -279,37 +279,37 @@ class Runner:
         """Start a run in a thread; it waits for the first rig, then in the queue. ``cache_key`` says whose cached
         texts it may begin with (``askers.cache_key_of``). Raises RequestError if the queue is full."""
         run = self._runs.register(RunLog(uuid4().hex[:12], address))
-        Thread(target=self._work, args=(run, request, cache_key), name=f"run {run.id}", daemon=True).start()
+        Thread(target=self._run_to_end, args=(run, request, cache_key), name=f"run {run.id}", daemon=True).start()
         return run
 
-    def _work(self, run: RunLog, request: PromptRequest, cache_key: str | None) -> None:
+    def _run_to_end(self, run: RunLog, request: PromptRequest, cache_key: str | None) -> None:
         failure = ""
         try:
             with suppress(CancellationError):
-                self._make(run, request, cache_key)
+                self._run_when_admitted(run, request, cache_key)
         except CanopyError as error:
             failure = str(error)
         except Exception as error:
             log.exception("The run %s failed.", run.id)
             failure = (f"The run ended with an internal error ({type(error).__name__}); the rounds so far are kept, "
-                       "and the server's log has the details. Other runs still work.")
+                       "other runs still work, and the server's log has the details.")
         run.end(failure)
 
-    def _make(self, run: RunLog, request: PromptRequest, cache_key: str | None) -> None:
-        while sentence := self._rig.loading_message():
-            self._wait(run, sentence)
+    def _run_when_admitted(self, run: RunLog, request: PromptRequest, cache_key: str | None) -> None:
+        while message := self._rig.loading_message():
+            self._wait(run, message)
             sleep(POLL_SECONDS)
-        same = False
-        while not same:
+        rig_unchanged = False
+        while not rig_unchanged:
             changes, prepared = self._rig.changes, self._rig.source.prepare(request, cache_key=cache_key)
             with self._admission.place(run.address, prepared.share, run.id) as place:
-                same = changes == self._rig.changes  # no other rig takes over while the run has a place
-                if same:
-                    self._write(run, prepared, place)
+                rig_unchanged = changes == self._rig.changes  # no other rig takes over while the run has a place
+                if rig_unchanged:
+                    self._append_lines(run, prepared, place)
         if not run.lines:
             raise RequestError("The run wrote nothing; try another prompt.")
 
-    def _write(self, run: RunLog, prepared: PendingRun, place: Place) -> None:
+    def _append_lines(self, run: RunLog, prepared: PendingRun, place: Place) -> None:
         """Wait for admission, then append the lines of a prepared run."""
         for sentence in place.sentences():
             self._wait(run, sentence)

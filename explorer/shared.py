@@ -67,8 +67,8 @@ class SharedRuns:
         try:
             run = RunLog.recorded(name, loads(data, "The run"), comparison)
         except TraceError as error:
-            raise RequestError(f"The run cannot be shared: {error} Ask for fewer tokens or a smaller node "
-                               "budget.") from error
+            raise RequestError(f"The run cannot be shared: {str(error).rstrip('.')}; ask for fewer tokens or a "
+                               "smaller node budget.") from error
         with self._lock:
             sizes = []
             for path in self._folder.glob("shared-*.jsonl.gz"):
@@ -84,8 +84,8 @@ class SharedRuns:
             except FileError as error:
                 with suppress(RequestError):
                     self.delete(name)
-                raise RequestError(f"The run could not be kept on this server: {error} Share it as one file, or ask "
-                                   "whoever runs the server to make room.") from error
+                raise RequestError(f"The run could not be kept on this server: {str(error).rstrip('.')}; share it as "
+                                   "one file, or ask whoever runs the server to make room.") from error
         return name
 
     def find(self, name: str) -> RunLog | None:

@@ -102,8 +102,8 @@ class OtherMachine extends Tool {
     if (!("error" in answer)) this.show(answer);
   }
 
-  show(/** @type {ElsewhereView} */ { elsewhere, misfit, flags, cost_on: costOn, read_in: readIn, models, devices, model, device }) {
-    drawAll(this.plots, { elsewhere }, () => ["Nothing to predict", misfit || "Nothing was drafted."]);
+  show(/** @type {ElsewhereView} */ { elsewhere, too_large: tooLarge, flags, cost_on: costOn, read_in: readIn, models, devices, model, device }) {
+    drawAll(this.plots, { elsewhere }, () => ["Nothing to predict", tooLarge || "Nothing was drafted."]);
     fillSelect(this.model, models, this.model.value || model); // what was chosen while this was asked for stays
     fillSelect(this.device, devices, this.device.value || device);
     write(this.costOn, flags.length ? `Best for this run by the cost on ${costOn}. Predict all budgets measures the cost on the rig that answers. Names as in ${readIn}.`

@@ -147,17 +147,17 @@ def read_concurrent(measured: DecodeRun, others: Sequence[Callable[[], DecodeRun
 
 def _open_next(candidates: Iterable[Callable[[], DecodeRun]]) -> DecodeRun:
     """Open the first run that can be served and does not end before its first round; RequestError if none can."""
-    refusal = ""
+    reason = "each ends before its first round."
     for prepare in candidates:
         try:
             run = prepare()
             run.open()
         except RequestError as error:
-            refusal = str(error)
+            reason = str(error)
             continue
         if run.unfinished:
             return run
-    raise RequestError(f"No other prompt of the set can stand beside this one. {refusal}".strip())
+    raise RequestError(f"No other prompt of the set can run beside this one: {reason}")
 
 
 def reading_of(trace: Trace) -> Reading:

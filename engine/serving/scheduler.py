@@ -55,12 +55,12 @@ def pick_batch(runs: Sequence[Sharing], cost: RoundCost) -> list[Sharing]:
     return [run for run in runs if run.owed > cost.seconds(run.rows)] or list(runs)
 
 
-def update_owed(asking: Sequence[FairShare], inside: Collection[FairShare], cost: RoundCost) -> None:
-    """After a round, update the seconds owed to each run that asked for one; ``inside`` are the runs that took part."""
-    seconds = cost.seconds(sum(run.rows for run in inside))
-    for run in asking:
-        used_seconds = cost.seconds(run.rows) if run in inside else 0.0
-        run.owed = max(0.0, run.owed + seconds / len(asking) - used_seconds)
+def update_owed(ready: Sequence[FairShare], batch: Collection[FairShare], cost: RoundCost) -> None:
+    """After a round, update the seconds owed to each run in ``ready``; those in ``batch`` took part."""
+    seconds = cost.seconds(sum(run.rows for run in batch))
+    for run in ready:
+        used_seconds = cost.seconds(run.rows) if run in batch else 0.0
+        run.owed = max(0.0, run.owed + seconds / len(ready) - used_seconds)
 
 
 class RunReader(FairShare):
@@ -71,8 +71,8 @@ class RunReader(FairShare):
         self.run, self.seat = run, seat
         self.opened = False  # whether the prompt was read, or could not be
         self.pending: Any = None  # what the reader waits for
-        self.since = perf_counter()  # when it last asked or was answered
-        self.late = True  # no round waits for it
+        self.since = perf_counter()  # the reader's last request or answer
+        self.late = True  # whether rounds begin without waiting for its request
         self._inbox = inbox
         self._outbox: SimpleQueue[tuple[Any, Exception | None]] = SimpleQueue()
 
@@ -106,7 +106,7 @@ class RunReader(FairShare):
         return self.opened and self.pending is ROUND
 
     def close(self, failed: bool) -> None:
-        """Free the run's caches. What goes wrong is logged alone: the other runs go on."""
+        """Free the run's caches. An error is only logged, because the other runs go on."""
         try:
             self.run.close(failed)
         except Exception:
@@ -139,8 +139,8 @@ class Scheduler:
         """Schedule a run that was admitted. Its prompt is read when its first round is asked for; leaving the block
         frees its caches."""
         with self._entry:
-            taken = {other.seat for other in self._readers}
-            seat = next(seat for seat in range(len(taken) + 1) if seat not in taken)
+            used_seats = {other.seat for other in self._readers}
+            seat = next(seat for seat in range(len(used_seats) + 1) if seat not in used_seats)
             reader = RunReader(run, seat, self._inbox)
             self._readers.append(reader)
             if self._thread is None:
@@ -170,7 +170,7 @@ class Scheduler:
                         self._make_round()
                 except Exception as error:  # no reader may be left waiting for a thread that has died
                     for reader in list(self._readers):
-                        self._give_up(reader, error)
+                        self._cancel(reader, error)
                 with self._entry:
                     if not self._readers:
                         self._thread = None
@@ -179,23 +179,24 @@ class Scheduler:
 
     def _take_requests(self) -> None:
         """Collect requests until there is work and every expected reader has asked or is late."""
-        until = None
+        deadline: float | None = None
         while self._readers:
-            asking = any(reader.pending for reader in self._readers)
-            away = [reader for reader in list(self._readers) if not reader.pending and not reader.late]
-            if asking and not away and self._inbox.empty():
+            has_work = any(reader.pending for reader in self._readers)
+            expected = [reader for reader in list(self._readers) if not reader.pending and not reader.late]
+            if has_work and not expected and self._inbox.empty():
                 return
-            until = until or (perf_counter() + WAIT_SECONDS if asking else None)
+            deadline = deadline or (perf_counter() + WAIT_SECONDS if has_work else None)
             try:
-                self._take_in(*self._inbox.get(timeout=max(0.0, until - perf_counter()) if until else STALLED_SECONDS))
+                timeout = max(0.0, deadline - perf_counter()) if deadline else STALLED_SECONDS
+                self._handle_message(*self._inbox.get(timeout=timeout))
             except Empty:
-                for reader in away:
+                for reader in expected:
                     reader.late = True
-            self._give_up_stalled()
+            self._cancel_stalled()
 
-    def _take_in(self, reader: RunReader, message: Any) -> None:
+    def _handle_message(self, reader: RunReader, message: Any) -> None:
         if message is LEAVE:
-            self._clear(reader)
+            self._remove(reader)
         elif reader not in self._readers:
             return  # the run failed, and its reader got the error
         elif message is ROUND and reader.opened and not reader.run.unfinished:
@@ -203,24 +204,24 @@ class Scheduler:
         else:
             reader.pending, reader.since, reader.late = message, perf_counter(), False
 
-    def _clear(self, reader: RunReader, failed: bool = False) -> None:
+    def _remove(self, reader: RunReader, failed: bool = False) -> None:
         reader.close(failed)
         with self._entry:
             self._readers = [other for other in self._readers if other is not reader]
 
-    def _give_up_stalled(self) -> None:
-        """Give up runs whose readers have stopped reading, so that other runs do not wait for them."""
+    def _cancel_stalled(self) -> None:
+        """Cancel runs whose readers have stopped reading, so that other runs do not wait for them."""
         if len(self._readers) < 2:
             return
         for reader in list(self._readers):
             if not reader.pending and perf_counter() - reader.since > STALLED_SECONDS:
-                self._give_up(reader, RequestError(
-                    f"Nobody took this run's rounds for {STALLED_SECONDS:.0f} s while others waited, so it was given "
-                    "up; ask again."))
+                self._cancel(reader, RequestError(
+                    f"Nobody took this run's rounds for {STALLED_SECONDS:.0f} s while others waited, so it was "
+                    "cancelled; ask again."))
 
-    def _give_up(self, reader: RunReader, error: Exception) -> None:
+    def _cancel(self, reader: RunReader, error: Exception) -> None:
         """End a run; its reader gets the error, at the latest when it asks again."""
-        self._clear(reader, failed=True)
+        self._remove(reader, failed=True)
         reader.answer(None, error)
 
     def _serve_one(self) -> None:
@@ -241,29 +242,29 @@ class Scheduler:
             reader.fail(error)
 
     def _make_round(self) -> None:
-        asking = [reader for reader in self._readers if reader.wants_round]
-        if not asking:
+        ready = [reader for reader in self._readers if reader.wants_round]
+        if not ready:
             return
-        inside, alone = pick_batch(asking, self._cost), len(self._readers) == 1
-        began = perf_counter()
+        batch, single = pick_batch(ready, self._cost), len(self._readers) == 1
+        start = perf_counter()
         try:
-            rounds = step([reader.run for reader in inside])
+            rounds = step([reader.run for reader in batch])
         except Exception as error:
-            for reader in inside:
+            for reader in batch:
                 reader.fail(error)
             return
-        now = perf_counter()
-        for reader, latest in zip(inside, rounds, strict=True):
+        end = perf_counter()
+        for reader, latest in zip(batch, rounds, strict=True):
             reader.rows = len(latest.tree)
-        self._cost.learn(sum(reader.rows for reader in inside), now - began)
-        update_owed(asking, inside, self._cost)
-        if alone:
-            inside[0].answer((rounds[0], None))
+        self._cost.learn(sum(reader.rows for reader in batch), end - start)
+        update_owed(ready, batch, self._cost)
+        if single:
+            batch[0].answer((rounds[0], None))
             return
         blocks = tuple(Block(reader.seat, latest.tree.parents, latest.acceptance.keep,
-                             pools_rows=len(inside) > 1 and reader.run.policy.pools_rows)
-                       for reader, latest in zip(inside, rounds, strict=True))
-        for reader, latest in zip(inside, rounds, strict=True):  # a round's seconds include its reader's waiting time
-            waited = max(0.0, now - reader.since - sum(latest.seconds.values()))
+                             pools_rows=len(batch) > 1 and reader.run.policy.pools_rows)
+                       for reader, latest in zip(batch, rounds, strict=True))
+        for reader, latest in zip(batch, rounds, strict=True):  # a round's seconds include its reader's waiting time
+            waited = max(0.0, end - reader.since - sum(latest.seconds.values()))
             timed = replace(latest, seconds={**latest.seconds, WAIT: waited})
             reader.answer((timed, SharedPass(len(self._readers), reader.seat, blocks)))

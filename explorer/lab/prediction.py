@@ -183,12 +183,15 @@ def _gain_curve(nodes: Reals, values: Reals, name: str, line: Part, **more: Any)
 
 
 class ElsewhereView(TypedDict):
-    """A run predicted on another machine. ``elsewhere``: its speed-up by budget, or None with the reason in ``misfit``;
-    ``flags``: to paste, from the cost curve of ``cost_on``, for the versions ``read_in``; ``caution``: how far such
-    predictions were off; ``models`` and ``devices``: the choices."""
+    """A run predicted on another machine.
+
+    ``elsewhere``: its speed-up by budget; None if the model is ``too_large`` for the device, with the reason.
+    ``flags``: to paste, from the cost curve of ``cost_on``, for the versions ``read_in``.
+    ``caution``: how far such predictions were off.
+    ``models``, ``devices``: the choices."""
 
     elsewhere: Figure | None
-    misfit: str
+    too_large: str
     flags: list[Flags]
     cost_on: str
     read_in: str
@@ -209,7 +212,7 @@ def elsewhere_view(trace: Trace, cost: CostCurve | None, model: str, device: str
     curves = {} if reason else {line: machine_curve(model, device, line) for line in LINES}
     cost = cost if cost and not cost.disorder else curves.get(LOOP)
     return {
-        "elsewhere": elsewhere_figure(parts, curves), "misfit": reason, "caution": caution(),
+        "elsewhere": elsewhere_figure(parts, curves), "too_large": reason, "caution": caution(),
         "flags": flags_of_run(parts, cost) if cost else [],
         "cost_on": cost.hardware if cost else "", "read_in": READ_IN, "models": list(models()),
         "devices": list(devices()), "model": model, "device": device}

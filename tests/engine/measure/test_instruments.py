@@ -192,7 +192,7 @@ def test_what_does_not_fit_beside_the_running_rig_is_said_and_that_one_stays(
     until(lambda: choice.state({})["loading"] is None)
     failure = choice.state({})["failure"]
     assert failure.startswith("The rig needs about") and "GB free beside the qwen; choose" in failure
-    assert failure.endswith("The qwen goes on answering.") and rig.source.name == "qwen"
+    assert failure.endswith("the qwen goes on answering.") and rig.source.name == "qwen"
     monkeypatch.setattr(memory, "free_bytes", lambda device: held + 2_000_000_000)
     choice.choose({"rig": names[1]})
     until(lambda: rig.source.name == "llama")
