@@ -1,6 +1,7 @@
 // The KV cache around a round: its slots after the verify pass, and after all rows but the kept ones were dropped.
 
 import { box, clip, group, joinPaths, MONO, path, put, render, text, textWidth } from "../shared/ink.js";
+import { slotWords } from "./facts.js";
 import { DrawnPanel, placeIn } from "./panel.js";
 import { counted } from "../shared/round.js";
 import { define } from "../shared/define.js";
@@ -151,7 +152,9 @@ class CachePanel extends DrawnPanel {
     const after = round.start + round.n;
     const right = this.width - LEFT;
     const y = low.y + low.height + 39;
-    const wide = this.uneven && this.width > 330 ? ", the kept ones drawn wider" : "";
+    const room = right - LEFT - textWidth("after verify", SIZE_FONT) - 12;
+    const total = `${round.start} + ${round.n} = ${after} slots`;
+    const size = [...(this.uneven ? [`${total}, the kept ones drawn wider`] : []), total].find((words) => textWidth(words, SIZE_FONT) < room) ?? String(after);
     const { rows, replayed } = rowWords(round, stage.header?.recurrent_layers || 0);
     const slots = `${round.start + kept} slots`;
     const sums = `${rows}: ${slots}`;
@@ -163,7 +166,7 @@ class CachePanel extends DrawnPanel {
       + `${round.start + kept} after keep; kept rows ${round.keep.join(", ")}; rows: ${rows}${replayed}` });
     return [
       text("cp-strip-name", "after verify", LEFT, TOP.y - 19),
-      text("cp-strip-size is-end", `${round.start} + ${round.n} = ${after} slots${wide}`, right, TOP.y - 19),
+      text("cp-strip-size is-end", size, right, TOP.y - 19),
       text("cp-strip-name", "after keep", LEFT, low.y - 8),
       ...[TOP, low].map((strip) => text("cp-slot-prefix is-mid", `prefix ${round.start}`, LEFT + PREFIX / 2, strip.y + strip.height / 2 + 3.5)),
       text("cp-strip-size", summary, LEFT, y),
@@ -180,10 +183,7 @@ class CachePanel extends DrawnPanel {
   }
 
   tipLines(/** @type {Pointed & { node: number }} */ { node }) {
-    const { round } = this;
-    const place = round.keep.indexOf(node);
-    const fate = place < 0 ? "dropped" : place === node ? "stays" : `moves to slot ${round.start + place}`;
-    return [round.show(round.tokens[node]), `row ${node}, slot ${round.start + node}: ${fate}`];
+    return [this.round.show(this.round.tokens[node]), `row ${node}, ${slotWords(this.round, node)}`];
   }
 
   marksOf(/** @type {number} */ node) {

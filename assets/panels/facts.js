@@ -64,15 +64,19 @@ export function entryBudget({ method, drafters, split }, node) {
   return split === "each" ? place : 2 * place - Number(!second);
 }
 
+/** Where a node's keys and values lie, and where they go. @param {Round} round @param {number} node */
+export function slotWords({ start, keep }, node) {
+  const place = keep.indexOf(node);
+  return `slot ${start + node}: ${place < 0 ? "dropped" : place === node ? "stays" : `moves to slot ${start + place}`}`;
+}
+
 /** The facts of a node, by name.
  *  @param {Round} round @param {number} node @param {KeptShares | null} keptShares @returns {[name: string, words: string][]} */
 export function factsOf(round, node, keptShares) {
   const depth = round.depths[node];
-  const place = round.keep.indexOf(node);
-  const slot = place < 0 ? "dropped" : place === node ? "stays" : `moves to slot ${round.start + place}`;
   /** @type {[name: string, words: string][]} */
   const origin = node ? draftedFacts(round, node, keptShares) : [["root", "the target's own token from the round before"]];
-  return [["row", `${node}, depth ${depth}, position ${round.start + depth}`], ...origin, ["cache", `slot ${round.start + node}: ${slot}`]];
+  return [["row", `${node}, depth ${depth}, position ${round.start + depth}`], ...origin, ["cache", slotWords(round, node)]];
 }
 
 /** The facts of a drafted node. @param {Round} round @param {number} node @param {KeptShares | null} keptShares @returns {[name: string, words: string][]} */
