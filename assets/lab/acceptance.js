@@ -54,8 +54,8 @@ export class Acceptance extends Tool {
     const { progress, runRig, stage } = this.lab;
     const source = this.source.value;
     this.pane.classList.toggle("is-other-rig", Boolean(source === "run" ? runRig : source && progress.other_rig));
-    const wanted = source === "run" ? { run: stage.value.run } : { sweep: progress.sweep, nodes: this.budget.value, line: this.method.value };
-    const answer = source ? await this.lab.ask("lab_acceptance", wanted) : {};
+    const query = source === "run" ? { run: stage.value.run } : { sweep: progress.sweep, nodes: this.budget.value, line: this.method.value };
+    const answer = source ? await this.lab.ask("lab_acceptance", query) : {};
     /** @type {AcceptanceView} */
     const view = "error" in answer ? {} : answer;
     drawAll(this.plots, view, () => {

@@ -18,15 +18,15 @@ export function curvesOf(/** @type {Round[]} */ rounds) {
     const { tokens, timed, seconds } = sums[sums.length - 1];
     sums.push({ tokens: tokens + length, timed: timed + (Object.keys(parts).length ? length : 0), seconds: seconds + spent });
   }
-  const over = (/** @type {number} */ width) => sums.slice(1).map((to, place) => {
-    const count = Math.min(width, place + 1);
-    const from = sums[place + 1 - count];
+  const over = (/** @type {number} */ width) => sums.slice(1).map((to, index) => {
+    const count = Math.min(width, index + 1);
+    const from = sums[index + 1 - count];
     const seconds = to.seconds - from.seconds;
     return { tau: (to.tokens - from.tokens) / count, speed: seconds > 0 ? (to.timed - from.timed) / seconds : null };
   });
   const [all, recent] = [over(Infinity), over(RECENT)];
   return {
-    x: rounds.map((_, place) => place + 1), "tau.all": all.map(({ tau }) => tau), "tau.recent": recent.map(({ tau }) => tau),
+    x: rounds.map((_, index) => index + 1), "tau.all": all.map(({ tau }) => tau), "tau.recent": recent.map(({ tau }) => tau),
     "speed.all": all.map(({ speed }) => speed), "speed.recent": recent.map(({ speed }) => speed),
   };
 }
@@ -111,13 +111,13 @@ export class Curves {
       return;
     }
     const { figure } = curves;
-    const place = progress.other_rig ? null : this.axisPlace(figure); // the shown run is not of that rig
+    const position = progress.other_rig ? null : this.axisPosition(figure); // the shown run is not of that rig
     const rule = {
-      type: "line", xref: "x2", yref: "paper", x0: place, x1: place, y0: 0, y1: 1, layer: "below",
+      type: "line", xref: "x2", yref: "paper", x0: position, x1: position, y0: 0, y1: 1, layer: "below",
       line: { color: "var(--quiet)", width: 1, dash: "dot" },
     };
-    const data = figure.data.map((trace) => this.filledTrace(trace, place));
-    this.plot.draw({ ...figure, data, layout: { ...figure.layout, shapes: place === null ? [] : [rule] } });
+    const data = figure.data.map((trace) => this.filledTrace(trace, position));
+    this.plot.draw({ ...figure, data, layout: { ...figure.layout, shapes: position === null ? [] : [rule] } });
   }
 
   // The setting of the live run, else of the controls.
@@ -126,20 +126,20 @@ export class Curves {
     return (live && header) || settings;
   }
 
-  // The place of that setting on the axis; null if it has none.
-  axisPlace(/** @type {import("../types.d.ts").CurvesFigure} */ { zero, auto }) {
+  // The position of that setting on the axis of budgets; null if it has none.
+  axisPosition(/** @type {import("../types.d.ts").CurvesFigure} */ { zero, auto }) {
     const { budget, pace } = this.setting;
     if (pace === "auto") return auto;
     if (typeof budget !== "number" || !Number.isInteger(budget)) return null;
     return budget >= 1 ? budget : zero;
   }
 
-  /** The current run, on top of what was measured. @param {Record<string, unknown>} trace @param {number | null} place */
-  filledTrace(trace, place) {
+  /** The current run, on top of what was measured. @param {Record<string, unknown>} trace @param {number | null} position */
+  filledTrace(trace, position) {
     const { rounds, header, recorded, figuresBeforeRepetition: { tau }, speed } = this.stage;
-    if (!String(trace.meta).startsWith("running.") || !rounds.length || recorded || this.lab.runRig || place === null) return trace;
+    if (!String(trace.meta).startsWith("running.") || !rounds.length || recorded || this.lab.runRig || position === null) return trace;
     const { budget, pace = "fixed" } = this.setting;
     const value = trace.meta === "running.tau" ? tau : speed.value;
-    return header && header.budget === budget && header.pace === pace && value ? { ...trace, x: [place], y: [value] } : trace;
+    return header && header.budget === budget && header.pace === pace && value ? { ...trace, x: [position], y: [value] } : trace;
   }
 }

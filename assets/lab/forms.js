@@ -45,8 +45,8 @@ export class Chips {
     return Array.from(this.inputs).filter(([, input]) => input.checked).map(([value]) => value);
   }
 
-  set values(wanted) {
-    for (const [value, input] of this.inputs) input.checked = input.disabled || wanted.includes(value);
+  set values(selection) {
+    for (const [value, input] of this.inputs) input.checked = input.disabled || selection.includes(value);
   }
 }
 
@@ -57,12 +57,12 @@ let count = 0;
  *  @template {"input" | "select"} Tag
  *  @param {Tag} tag @param {Element} parent @param {string} label @param {Attributes & { title?: string }} given
  *  @param {(element: HTMLElementTagNameMap[Tag]) => unknown} [changed] */
-export function field(tag, parent, label, { title = "", ...given }, changed) {
+export function field(tag, parent, label, { title = "", ...attributes }, changed) {
   const box = html("div", { class: "lab-field", title }, parent);
-  const element = html(tag, { id: `lab-field-${++count}`, ...given });
+  const element = html(tag, { id: `lab-field-${++count}`, ...attributes });
   html("label", { htmlFor: element.id }, box, label);
   box.append(element);
-  if (changed) element.addEventListener(given.type === "text" ? "change" : "input", () => changed(element));
+  if (changed) element.addEventListener(attributes.type === "text" ? "change" : "input", () => changed(element));
   return element;
 }
 
@@ -87,8 +87,8 @@ export function fillSelect(select, entries, chosen = select.value, { heading = "
 export const onPhone = () => matchMedia("(max-width: 900px)").matches;
 
 /** A section that is folded until its title is clicked. @param {Element} parent @param {string} title */
-export function foldIn(parent, title, look = "", open = false) {
-  const details = html("details", { class: `lab-fold ${look}`, open }, parent);
+export function foldIn(parent, title, className = "", open = false) {
+  const details = html("details", { class: `lab-fold ${className}`, open }, parent);
   html("summary", "", details, title);
   return details;
 }

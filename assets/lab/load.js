@@ -75,12 +75,12 @@ export class Load extends Tool {
       const line = html("tr", { class: row.withheld ? "is-withheld" : row.concurrency === this.lab.results.concurrency ? "is-best" : "", title: row.withheld });
       html("th", { scope: "row" }, line, String(row.concurrency));
       for (const cell of row.cells) {
-        const place = html("td", "", line, cell ? "" : "–");
+        const box = html("td", "", line, cell ? "" : "–");
         if (!cell) continue;
-        html(cell.best ? "strong" : "span", { title: cell.withheld }, place, cell.text);
-        if (cell.best) place.append(" ", html("span", "lab-tag", null, "best"));
-        html("small", "", place, cell.more);
-        if (cell.differs) place.append(" ", html("span", "lab-tag is-warning", null, cell.differs));
+        html(cell.best ? "strong" : "span", { title: cell.withheld }, box, cell.text);
+        if (cell.best) box.append(" ", html("span", "lab-tag", null, "best"));
+        html("small", "", box, cell.more);
+        if (cell.differs) box.append(" ", html("span", "lab-tag is-warning", null, cell.differs));
       }
       return line;
     }));
@@ -137,6 +137,6 @@ export class ServerLoad extends Tool {
     if (error) return;
     if (result?.figure) this.concurrency.draw(result.figure);
     else this.concurrency.say("Nothing was measured", result?.about || "It was stopped.");
-    if (result?.about) this.begin.tell(result.about, true);
+    if (result?.about) this.begin.showStatus(result.about, true);
   }
 }

@@ -136,10 +136,10 @@ const NO_RESULTS = { curves: null, table: null, kinds: {}, cost: null, counts: [
 
 function askOf(/** @type {LabServer} */ server) {
   /** The answer of one of the server's functions, or why there is none.
-   *  @template {keyof LabAnswers} Name @param {Name} name @param {object} wanted @returns {Promise<LabAnswers[Name] | Failed>} */
-  return async (name, wanted, silence = "The server does not answer; try again.") => {
+   *  @template {keyof LabAnswers} Name @param {Name} name @param {object} query @returns {Promise<LabAnswers[Name] | Failed>} */
+  return async (name, query, silence = "The server does not answer; try again.") => {
     try {
-      return (await server[name](wanted)) || { error: silence };
+      return (await server[name](query)) || { error: silence };
     } catch {
       return { error: silence };
     }
@@ -151,8 +151,8 @@ export class Lab extends EventEmitter {
   chosenSweep = /** @type {number | null} */ (null); // the measurement that was chosen
   progress = NOTHING;
   results = NO_RESULTS; // of that measurement, at one number of requests at once and for one category of its prompts
-  asked = /** @type {number | null} */ (null); // the number of requests at once to show
-  prediction = ""; // the run that predicts
+  chosenConcurrency = /** @type {number | null} */ (null); // the number of requests at once to show
+  prediction = ""; // the run whose prediction is shown
   lost = false; // the server did not answer
   timer = 0;
   loading = /** @type {Promise<any> | undefined} */ (undefined);
@@ -256,7 +256,7 @@ export class Lab extends EventEmitter {
   // Reloads curves and table after a measurement, the end of a run, or another choice of sweep.
   async loadCurves() {
     const answer = await this.ask("lab_curves", {
-      sweep: this.progress.sweep, what_if: this.prediction || null, line: this.speed.line.value, concurrency: this.asked, category: this.results.category }, LOST);
+      sweep: this.progress.sweep, what_if: this.prediction || null, line: this.speed.line.value, concurrency: this.chosenConcurrency, category: this.results.category }, LOST);
     if ("error" in answer) {
       this.lost = answer.error === LOST;
       this.sweep.fail(answer.error);
@@ -270,7 +270,7 @@ export class Lab extends EventEmitter {
 
   // Shows curves, table and recommendation for this many requests at once.
   showConcurrency(/** @type {number} */ concurrency) {
-    this.asked = concurrency;
+    this.chosenConcurrency = concurrency;
     return this.reload();
   }
 

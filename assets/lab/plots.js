@@ -70,12 +70,12 @@ export class Plot {
     onTheme(() => this.redraw());
   }
 
-  /** Instead of a figure, why there is none and, if there is one, the way to it. @param {string} headline @param {string} more @param {Way | null} [way] */
-  say(headline, more, way) {
+  /** Shows instead of a figure why there is none, and a button that leads to one. @param {string} headline @param {string} more @param {Way | null} [wayOut] */
+  say(headline, more, wayOut) {
     this.figure = null;
     this.canvas.hidden = true;
     this.empty.say(headline, more);
-    if (way) action(this.empty.box, way.label, way.title, way.act);
+    if (wayOut) action(this.empty.box, wayOut.label, wayOut.title, wayOut.act);
   }
 
   draw(/** @type {Figure} */ figure) {

@@ -51,10 +51,10 @@ export class Race extends Tool {
   async start() {
     this.pause();
     const value = (/** @type {string} */ selector) => document.querySelector(selector)?.value;
-    const wanted = {
+    const query = {
       prompt: value("#canopy-prompt textarea"), turns: controls.turns, budget: value("#canopy-budget input"), temperature: value("#canopy-temperature input") || 0,
       split: SPLITS[value("#canopy-split input")] || "total", methods: this.methods.values, auto: this.auto.values, repeats: this.repeats.value, max_tokens: this.tokens.value };
-    const { result } = await this.begin.run("lab_race", wanted);
+    const { result } = await this.begin.run("lab_race", query);
     if (result) this.open(result);
   }
 
@@ -64,8 +64,8 @@ export class Race extends Tool {
     const best = Math.max(...race.tracks.map(({ row }) => (row && !row.record.withheld ? row.total.median : 0)));
     this.drawn = race.tracks.map((track) => this.track(track, best));
     this.tracks.replaceChildren(...this.drawn.map(({ box }) => box));
-    const wanted = race.seconds / WATCHED_SECONDS;
-    this.speed.value = (SPEEDS.find(([value]) => Number(value) <= wanted) ?? SPEEDS[SPEEDS.length - 1])[0];
+    const speed = race.seconds / WATCHED_SECONDS;
+    this.speed.value = (SPEEDS.find(([value]) => Number(value) <= speed) ?? SPEEDS[SPEEDS.length - 1])[0];
     const { reducedMotion } = this.lab.stage;
     this.show(reducedMotion ? race.seconds : 0);
     if (!reducedMotion) this.run();
@@ -90,7 +90,7 @@ export class Race extends Tool {
 
   /** @param {Element} parent @param {TableRow} row @param {string} difference @param {number} best */
   addFigures(parent, { total, speedup, record, tau, repeating }, difference, best) {
-    const figure = (/** @type {string} */ text, /** @type {string} */ title, look = "") => html("span", { class: look, title }, parent, text);
+    const figure = (/** @type {string} */ text, /** @type {string} */ title, className = "") => html("span", { class: className, title }, parent, text);
     const range = (/** @type {Estimate} */ { minimum, maximum }, /** @type {number} */ digits) => `${minimum.toFixed(digits)} to ${maximum.toFixed(digits)}`;
     if (total.median === best && record.ratio > 1) figure("fastest", "The most tokens per second in this race", "lab-tag");
     figure(`${record.speed} tokens/s`, `${WORDS["tokens/s"]} Spread: ${range(total, 0)}`);

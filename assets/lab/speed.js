@@ -18,7 +18,7 @@ export class Speed extends Tool {
       lab.results.category = this.category.value;
       lab.reload();
     });
-    this.begin = new JobButton(this, { label: "Predict all budgets", look: "", act: () => this.predict(), title: "Times forward passes of every size here, then replays the current run's text with every budget: τ is exact, tokens/s are predicted" });
+    this.begin = new JobButton(this, { label: "Predict all budgets", className: "", act: () => this.predict(), title: "Times forward passes of every size here, then replays the current run's text with every budget: τ is exact, tokens/s are predicted" });
     this.line = selectField(this.bar, "Predicted", "The method whose prediction is drawn", () => lab.reload());
     const pair = html("div", "lab-grid lab-pair", pane);
     this.curves = new Curves(lab, pair);
@@ -36,11 +36,11 @@ export class Speed extends Tool {
   // From the current run: what a pass costs here, and what every budget would have achieved.
   async predict() {
     const { lab, begin } = this;
-    if (!lab.stage.header || lab.unasked) return begin.tell("Open a recording or press Run first: the prediction replays the text of a run.", true);
+    if (!lab.stage.header || lab.unasked) return begin.showStatus("Open a recording or press Run first: the prediction replays the text of a run.", true);
     const { result } = await begin.run("lab_what_if", { run: lab.stage.value.run });
     if (!result) return;
     lab.prediction = result.what_if;
-    if (result.departures) begin.tell(`Because of rounding, the target would choose another token at ${result.departures} places of this text, so τ is not exact.`);
+    if (result.departures) begin.showStatus(`Because of rounding, the target would choose another token at ${result.departures} places of this text, so τ is not exact.`);
     await lab.reload();
   }
 
@@ -67,7 +67,7 @@ export class Speed extends Tool {
 
 // The current run's trees on another machine, predicted, with flags of other engines to paste. Asked for once it is opened.
 class OtherMachine extends Tool {
-  asked = ""; // of which run and machine
+  shownQuery = ""; // what the shown prediction answers
 
   constructor(/** @type {Lab} */ lab, /** @type {Element} */ pane) {
     const box = foldIn(pane, "On another machine, predicted, and flags to paste", "lab-card lab-elsewhere");
@@ -93,11 +93,11 @@ class OtherMachine extends Tool {
       write(this.status, "Open a recording or press Run: this prices the rounds of the run on the page.");
       return;
     }
-    const wanted = { run, model: this.model.value, device: this.device.value };
-    const about = JSON.stringify([wanted, stage.rounds.length, prediction]);
-    if (about === this.asked) return;
-    this.asked = about;
-    const answer = await this.lab.ask("lab_predict_on_machine", wanted);
+    const query = { run, model: this.model.value, device: this.device.value };
+    const about = JSON.stringify([query, stage.rounds.length, prediction]);
+    if (about === this.shownQuery) return;
+    this.shownQuery = about;
+    const answer = await this.lab.ask("lab_predict_on_machine", query);
     write(this.status, "error" in answer ? answer.error : answer.caution);
     if (!("error" in answer)) this.show(answer);
   }

@@ -96,7 +96,7 @@ export class Sweep {
     this.drawPlan();
   }
 
-  get wanted() {
+  get query() {
     return {
       methods: this.methods.values, budgets: this.budgets.values, concurrency: this.concurrency.values, set: this.set.value, prompts: this.promptCount.value,
       repeats: this.repeats.value, temperature: this.temperature.value, max_tokens: this.tokens.value, split: this.split.value,
@@ -106,7 +106,7 @@ export class Sweep {
   // Writes how many runs the form asks for, and how long they take; the server decides whether they can be made.
   drawPlan() {
     const secondsPerRun = this.lab.results.seconds_per_run; // of the chosen measurement
-    const { methods, budgets, concurrency } = this.wanted;
+    const { methods, budgets, concurrency } = this.query;
     const drafting = methods.filter((method) => METHODS[method]?.drafts !== false).length;
     const singleSettings = drafting * budgets.length + methods.length - drafting;
     const reference = concurrency.includes(1) ? 0 : 1; // plain decoding of one request, whose texts the others are compared with
@@ -168,7 +168,7 @@ export class Sweep {
 
   async begin() {
     this.start.disabled = true;
-    const answer = await this.lab.ask("lab_start", this.wanted);
+    const answer = await this.lab.ask("lab_start", this.query);
     if (!this.refused(answer)) await this.lab.follow(answer.sweep);
     this.draw();
   }

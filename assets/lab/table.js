@@ -15,9 +15,9 @@ export function spread({ low, high, minimum, maximum, prompts }, digits) {
 }
 
 /** A table under its title. Its columns are named, with titles by name; its rows are replaced as a whole.
- *  @param {Element} parent @param {string} look @param {string} title @param {string} caption */
-export function tableIn(parent, look, title, caption) {
-  const box = html("section", { class: `lab-plot ${look}`, "aria-label": title }, parent);
+ *  @param {Element} parent @param {string} className @param {string} title @param {string} caption */
+export function tableIn(parent, className, title, caption) {
+  const box = html("section", { class: `lab-plot ${className}`, "aria-label": title }, parent);
   headed(box, title, caption);
   const element = html("table", "lab-table", html("div", { class: "lab-scroll", tabIndex: 0 }, box));
   const row = html("tr", "", html("thead", "", element));
@@ -70,14 +70,14 @@ export class Table {
     const name = html("th", { scope: "row" }, line);
     methodMark(method, name);
     name.append(label);
-    const tag = (/** @type {string} */ text, look = "", title = "") => name.append(" ", html("span", { class: `lab-tag ${look}`, title }, null, text));
+    const tag = (/** @type {string} */ text, className = "", title = "") => name.append(" ", html("span", { class: `lab-tag ${className}`, title }, null, text));
     if (fastest) tag("fastest");
     if (record.withheld) tag("speed-up withheld", "", record.withheld);
     if (!lossless) tag("biased", "is-warning");
-    const figure = (/** @type {string} */ printed, beside = "", look = "") => {
-      const cell = html("td", look, line);
+    const figure = (/** @type {string} */ printed, detail = "", className = "") => {
+      const cell = html("td", className, line);
       html("strong", "", cell, printed || "–");
-      html("small", "", cell, beside);
+      html("small", "", cell, detail);
     };
     figure(record.speed, spread(total, 0));
     figure(record.times.replace("×", ""), record.range || (speedup ? spread(speedup, 2) : ""));

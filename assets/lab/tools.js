@@ -26,9 +26,9 @@ export class Tool {
   }
 
   /** A grid of plots, by name: `about` has a title and a caption for each.
-   *  @template {string} Name @param {string} look @param {Record<Name, [title: string, caption: string]>} about @param {Element} parent */
-  plotsIn(look, about, parent = this.pane) {
-    const grid = html("div", `lab-grid ${look}`, parent);
+   *  @template {string} Name @param {string} className @param {Record<Name, [title: string, caption: string]>} about @param {Element} parent */
+  plotsIn(className, about, parent = this.pane) {
+    const grid = html("div", `lab-grid ${className}`, parent);
     const plots = /** @type {Record<Name, Plot>} */ ({});
     for (const name in about) {
       const [title, caption] = about[name];
@@ -44,10 +44,10 @@ export class JobButton {
 
   /** `refused` says why nothing can be begun.
    *  @param {Tool} tool
-   *  @param {{ label: string, title: string, act: () => unknown, look?: string, refused?: string, ending?: string, endingTitle?: string }} about */
-  constructor({ lab, bar }, { label, title, act, look = "lab-primary", refused = lab.reason, ending = "Cancel", endingTitle = "Cancel and drop what was measured so far" }) {
+   *  @param {{ label: string, title: string, act: () => unknown, className?: string, refused?: string, ending?: string, endingTitle?: string }} about */
+  constructor({ lab, bar }, { label, title, act, className = "lab-primary", refused = lab.reason, ending = "Cancel", endingTitle = "Cancel and drop what was measured so far" }) {
     this.lab = lab;
-    this.button = action(bar, label, refused || title, act, look);
+    this.button = action(bar, label, refused || title, act, className);
     this.button.disabled = Boolean(refused);
     this.cancel = button(bar, ending, endingTitle, () => {
       write(this.status, "Stopping after the current step …");
@@ -59,23 +59,23 @@ export class JobButton {
   }
 
   /** Begins the job and waits for it. An error is shown; a job that was stopped may have no result.
-   *  @template {keyof JobResults} Name @param {Name} name @param {object} wanted
+   *  @template {keyof JobResults} Name @param {Name} name @param {object} query
    *  @returns {Promise<{ result: JobResults[Name] | null, error: string }>} */
-  async run(name, wanted) {
+  async run(name, query) {
     this.button.disabled = true;
-    this.tell("Asking …");
-    const job = await this.waitForEnd(name, wanted);
+    this.showStatus("Asking …");
+    const job = await this.waitForEnd(name, query);
     const error = "error" in job ? job.error : job.state === "error" ? job.message : "";
     const stopped = "state" in job && job.state === "stopped";
-    this.tell(error || (stopped ? "Stopped." : ""), Boolean(error));
+    this.showStatus(error || (stopped ? "Stopped." : ""), Boolean(error));
     this.button.disabled = false;
     this.bar.hidden = this.cancel.hidden = true;
     return { result: error || !("result" in job) ? null : /** @type {JobResults[Name] | null} */ (job.result), error };
   }
 
-  /** Starts a job and returns it once it has ended. @param {keyof JobResults} name @param {object} wanted */
-  waitForEnd(name, wanted) {
-    return jobEnd(this.lab.ask(name, wanted), ({ job }) => {
+  /** Starts a job and returns it once it has ended. @param {keyof JobResults} name @param {object} query */
+  waitForEnd(name, query) {
+    return jobEnd(this.lab.ask(name, query), ({ job }) => {
       this.job = job;
       return this.lab.ask("lab_job", { job });
     }, (job) => {
@@ -87,7 +87,7 @@ export class JobButton {
   }
 
   /** @param {string} message @param {boolean} [wrong] */
-  tell(message, wrong = false) {
+  showStatus(message, wrong = false) {
     this.status.classList.toggle("is-error", wrong);
     write(this.status, message);
   }

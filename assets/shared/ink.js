@@ -64,11 +64,11 @@ export function svg(tag, attributes, parent) {
 
 /** An element of the page. `look` is its class, or {class, and other attributes and properties}.
  *  @template {keyof HTMLElementTagNameMap} Tag
- *  @param {Tag} tag @param {string | Attributes} [look] @param {Element | null} [parent] @param {string} [text] */
-export function html(tag, look = {}, parent, text) {
+ *  @param {Tag} tag @param {string | Attributes} [classOrAttributes] @param {Element | null} [parent] @param {string} [text] */
+export function html(tag, classOrAttributes = {}, parent, text) {
   const element = document.createElement(tag);
-  const given = typeof look === "string" ? { class: look } : look;
-  for (const [name, value] of Object.entries(given)) {
+  const attributes = typeof classOrAttributes === "string" ? { class: classOrAttributes } : classOrAttributes;
+  for (const [name, value] of Object.entries(attributes)) {
     if (name === "class") element.className = String(value);
     else if (name in element) Object.assign(element, { [name]: value });
     else element.setAttribute(name, String(value));
@@ -118,12 +118,12 @@ export function render(parent, marks) {
   }
 }
 
-/** @param {string} look @param {string} d @param {Attributes} [more] @returns {Mark} */
-export const path = (look, d, more) => ["path", { class: look, d, ...more }];
+/** @param {string} className @param {string} d @param {Attributes} [more] @returns {Mark} */
+export const path = (className, d, more) => ["path", { class: className, d, ...more }];
 /** @param {Mark[]} marks @returns {Mark} */
-export const group = (marks, look = "") => ["g", { class: look }, marks];
-/** @param {string} look @param {string} words @param {number} x @param {number} y @param {Attributes} [more] @returns {Mark} */
-export const text = (look, words, x, y, more) => ["text", { class: look, x: x.toFixed(1), y: y.toFixed(1), ...more }, words];
+export const group = (marks, className = "") => ["g", { class: className }, marks];
+/** @param {string} className @param {string} words @param {number} x @param {number} y @param {Attributes} [more] @returns {Mark} */
+export const text = (className, words, x, y, more) => ["text", { class: className, x: x.toFixed(1), y: y.toFixed(1), ...more }, words];
 
 /** Paths, those that look the same as one: a thousand nodes are then some twenty paths.
  *  @param {Mark[]} marks @returns {Mark[]} */
@@ -131,11 +131,11 @@ export function joinPaths(marks) {
   /** @type {Map<string, Attributes>} */
   const joined = new Map();
   for (const [, attributes] of marks) {
-    let look = "";
-    for (const name in attributes) if (name !== "d") look += `${attributes[name]} `;
-    const same = joined.get(look);
+    let key = "";
+    for (const name in attributes) if (name !== "d") key += `${attributes[name]} `;
+    const same = joined.get(key);
     if (same) same.d = `${same.d}${attributes.d}`;
-    else joined.set(look, { ...attributes });
+    else joined.set(key, { ...attributes });
   }
   return Array.from(joined.values(), (attributes) => ["path", attributes]);
 }
@@ -143,8 +143,8 @@ export function joinPaths(marks) {
 /** A rectangle as a part of a path.
  *  @param {number | string} x @param {number | string} y @param {number | string} width @param {number | string} height */
 export const box = (x, y, width, height) => `M${x},${y}h${width}v${height}h-${width}z`;
-/** A box as a mark, by some pixels larger on each side. @param {string} look @param {Box} place */
-export const outline = (look, { x, y, width, height }, by = 0) => path(look, box(x - by, y - by, width + 2 * by, height + 2 * by));
+/** The outline of a box as a mark, `by` pixels larger on each side. @param {string} className @param {Box} bounds */
+export const outline = (className, { x, y, width, height }, by = 0) => path(className, box(x - by, y - by, width + 2 * by, height + 2 * by));
 
 /** @type {CanvasRenderingContext2D | null} */
 let ruler = null; // made at first use; every browser has the 2D kind
@@ -163,17 +163,17 @@ export function textWidth(/** @type {string} */ text, /** @type {string} */ font
 
 /** The longest prefix of `text`, in graphemes, that fits into `room` pixels; empty if not even one does. If it is too long, the
  *  mark of a leading space goes first: the word matters more.
- *  @param {string} text @param {number} room @param {string} font */
-export function clip(text, room, font) {
-  if (textWidth(text, font) <= room) return text;
+ *  @param {string} text @param {number} maxWidth @param {string} font */
+export function clip(text, maxWidth, font) {
+  if (textWidth(text, font) <= maxWidth) return text;
   const word = text.replace(/^␣(?=[^␣])/, "");
-  if (textWidth(word, font) <= room) return word;
+  if (textWidth(word, font) <= maxWidth) return word;
   const parts = Array.from(graphemes.segment(word), (part) => part.segment);
   let low = 0;
   let high = parts.length - 1;
   while (low < high) {
     const middle = (low + high + 1) >> 1;
-    if (textWidth(parts.slice(0, middle).join("") + "…", font) <= room) low = middle;
+    if (textWidth(parts.slice(0, middle).join("") + "…", font) <= maxWidth) low = middle;
     else high = middle - 1;
   }
   return low > 0 ? parts.slice(0, low).join("") + "…" : "";
@@ -230,18 +230,18 @@ export function originName(round, node) {
 
 /** A button named by its title. Its visible text is part of the name, so that voice control works with what is on the screen.
  *  @param {Element | null} parent @param {string} label @param {string} title @param {(button: HTMLButtonElement) => unknown} act */
-export function button(parent, label, title, act, look = "") {
+export function button(parent, label, title, act, className = "") {
   const isMissing = /\p{L}/u.test(label) && !title.toLowerCase().includes(label.toLowerCase());
   const name = isMissing ? `${label}: ${title}` : title;
-  const item = action(parent, label, title, act, `cp-button ${look}`);
+  const item = action(parent, label, title, act, `cp-button ${className}`);
   item.setAttribute("aria-label", name);
   return item;
 }
 
 /** A button whose name is its text.
  *  @param {Element | null} parent @param {string} label @param {string} title @param {(button: HTMLButtonElement) => unknown} act */
-export function action(parent, label, title, act, look = "") {
-  const item = html("button", { class: look, type: "button", title }, parent, label);
+export function action(parent, label, title, act, className = "") {
+  const item = html("button", { class: className, type: "button", title }, parent, label);
   item.addEventListener("click", (event) => {
     event.stopPropagation();
     act(item);
@@ -271,7 +271,7 @@ export const pause = (milliseconds) => new Promise((done) => setTimeout(done, mi
 export function bytesOf(/** @type {string} */ base64) {
   const signs = atob(base64);
   const bytes = new Uint8Array(signs.length);
-  for (let place = 0; place < signs.length; place++) bytes[place] = signs.charCodeAt(place);
+  for (let index = 0; index < signs.length; index++) bytes[index] = signs.charCodeAt(index);
   return bytes;
 }
 

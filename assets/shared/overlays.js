@@ -41,8 +41,8 @@ export class Menu {
     const { items } = this;
     const at = items.findIndex((item) => item === document.activeElement);
     /** @type {Record<string, number>} */
-    const places = { ArrowDown: at + 1, ArrowUp: at - 1, Home: 0, End: items.length - 1 };
-    const to = places[event.key];
+    const targets = { ArrowDown: at + 1, ArrowUp: at - 1, Home: 0, End: items.length - 1 };
+    const to = targets[event.key];
     if (to === undefined && event.key !== "Escape") return;
     event.stopPropagation(); // Esc closes the list, and nothing else
     if (to === undefined) return;
@@ -53,8 +53,8 @@ export class Menu {
 
 // A sheet over the page. Esc and a click beside it close it; then the element that had the focus before gets it back.
 export class Sheet {
-  constructor(/** @type {string} */ label, look = "") {
-    this.box = html("dialog", { class: `cs-sheet ${look}`, "aria-label": label, closedby: "any" }, document.body);
+  constructor(/** @type {string} */ label, className = "") {
+    this.box = html("dialog", { class: `cs-sheet ${className}`, "aria-label": label, closedby: "any" }, document.body);
     this.shut = button(this.box, "×", "Close (Esc)", () => this.box.close(), "cs-close");
     this.box.addEventListener("click", ({ target, clientX: x, clientY: y }) => { // not every browser knows closedby
       const { left, right, top, bottom } = this.box.getBoundingClientRect(); // a click into the padding has the same target

@@ -36,7 +36,7 @@ export class Shade {
     const key = `${origin} ${alpha.toFixed(2)}`;
     const cached = this.inverted.get(key);
     if (cached !== undefined) return cached;
-    const tint = luminance(this.colours[origin].map((part, place) => part * alpha + this.panel[place] * (1 - alpha)));
+    const tint = luminance(this.colours[origin].map((part, channel) => part * alpha + this.panel[channel] * (1 - alpha)));
     const contrast = (/** @type {number} */ one) => (Math.max(one, tint) + 0.05) / (Math.min(one, tint) + 0.05);
     const inverts = contrast(luminance(this.panel)) > contrast(this.ink);
     this.inverted.set(key, inverts);

@@ -29,7 +29,7 @@ function writeStyles(/** @type {Element} */ from, /** @type {Element} */ to) {
   for (const name of ["class", "role", "tabindex", "aria-label", "aria-level", "aria-expanded", "style"]) {
     to.removeAttribute(name);
   }
-  for (let place = 0; place < from.children.length; place++) writeStyles(from.children[place], to.children[place]);
+  for (let index = 0; index < from.children.length; index++) writeStyles(from.children[index], to.children[index]);
 }
 
 // What is drawn in an SVG of the page, with its style written out.
@@ -56,10 +56,10 @@ function isVisible(/** @type {string} */ colour) {
 /** @param {DOMRect} box @param {CSSStyleDeclaration} style @param {SVGElement} into */
 function drawBox(box, style, into) {
   const edges = SIDES.map((side) => ({ colour: style[`border${side}Color`], dashed: style[`border${side}Style`] === "dashed",
-    wide: style[`border${side}Style`] === "none" ? 0 : parseFloat(style[`border${side}Width`]) || 0 }));
+    width: style[`border${side}Style`] === "none" ? 0 : parseFloat(style[`border${side}Width`]) || 0 }));
   const [first] = edges;
-  const even = edges.every(({ wide, colour }) => wide === first.wide && colour === first.colour) && isVisible(first.colour);
-  const line = even ? first.wide : 0;
+  const even = edges.every(({ width, colour }) => width === first.width && colour === first.colour) && isVisible(first.colour);
+  const line = even ? first.width : 0;
   const fill = isVisible(style.backgroundColor) ? style.backgroundColor : "none";
   if (box.width && box.height && (fill !== "none" || line)) {
     svg("rect", {
@@ -70,13 +70,13 @@ function drawBox(box, style, into) {
   }
   if (even) return;
   const { left, right, top, bottom } = box;
-  edges.forEach(({ wide, colour, dashed }, place) => {
-    if (!wide || !isVisible(colour) || right <= left) return;
-    const half = wide / 2;
-    const ends = { Top: [left, top + half, right, top + half], Right: [right - half, top, right - half, bottom],
-      Bottom: [left, bottom - half, right, bottom - half], Left: [left + half, top, left + half, bottom] };
-    const [x1, y1, x2, y2] = ends[SIDES[place]];
-    svg("line", { x1, y1, x2, y2, stroke: colour, "stroke-width": wide, "stroke-dasharray": dashed ? "3 2" : null }, into);
+  edges.forEach(({ width, colour, dashed }, index) => {
+    if (!width || !isVisible(colour) || right <= left) return;
+    const halfWidth = width / 2;
+    const ends = { Top: [left, top + halfWidth, right, top + halfWidth], Right: [right - halfWidth, top, right - halfWidth, bottom],
+      Bottom: [left, bottom - halfWidth, right, bottom - halfWidth], Left: [left + halfWidth, top, left + halfWidth, bottom] };
+    const [x1, y1, x2, y2] = ends[SIDES[index]];
+    svg("line", { x1, y1, x2, y2, stroke: colour, "stroke-width": width, "stroke-dasharray": dashed ? "3 2" : null }, into);
   });
 }
 
@@ -127,23 +127,23 @@ function clippedTo(element, style, into) {
   return svg("svg", { x, y, width, height, viewBox: `${x} ${y} ${width} ${height}`, overflow: "hidden" }, into);
 }
 
-/** @param {Element} element @param {CSSStyleDeclaration} style @param {boolean} whole */
-function isLeftOut(element, style, whole) {
+/** @param {Element} element @param {CSSStyleDeclaration} style @param {boolean} isRoot */
+function isLeftOut(element, style, isRoot) {
   if (element.matches(LEFT_OUT) || style.display === "none" || style.opacity === "0") return true;
   const { width, height } = element.getBoundingClientRect();
-  return style.overflowX !== "visible" && !whole && (width <= 1 || height <= 1); // for screen readers alone
+  return style.overflowX !== "visible" && !isRoot && (width <= 1 || height <= 1); // for screen readers alone
 }
 
-/** @param {Element} element @param {SVGElement} into @param {boolean} whole */
-function drawElement(element, into, whole) {
+/** @param {Element} element @param {SVGElement} into @param {boolean} isRoot */
+function drawElement(element, into, isRoot) {
   const style = getComputedStyle(element);
-  if (isLeftOut(element, style, whole)) return;
+  if (isLeftOut(element, style, isRoot)) return;
   if (style.visibility === "visible") { // an inline element has a box in each of its lines
     for (const box of style.display === "inline" ? element.getClientRects() : [element.getBoundingClientRect()]) drawBox(box, style, into);
   }
   if (element instanceof SVGElement) drawSvg(element, into);
   else {
-    const inside = whole ? into : clippedTo(element, style, into);
+    const inside = isRoot ? into : clippedTo(element, style, into);
     for (const child of element.childNodes) {
       if (child instanceof Element) drawElement(child, inside, false);
       else if (child instanceof Text && style.visibility === "visible") drawText(child, style, inside);
@@ -163,29 +163,29 @@ export function picture(/** @type {Element} */ element, ground = "--surface") {
 
 const SMALL_PRINT = { font: "10px system-ui, sans-serif", line: 13, margin: 10 };
 
-/** Words as lines of at most so many pixels. @param {string} words @param {number} room */
-function wrapped(words, room) {
+/** Words as lines of at most so many pixels. @param {string} words @param {number} maxWidth */
+function wrapped(words, maxWidth) {
   const lines = [""];
   for (const word of words.split(/\s+/)) {
     const longer = `${lines.at(-1)} ${word}`.trim();
-    if (textWidth(longer, SMALL_PRINT.font) <= room) lines[lines.length - 1] = longer;
+    if (textWidth(longer, SMALL_PRINT.font) <= maxWidth) lines[lines.length - 1] = longer;
     else lines.push(word);
   }
   return lines;
 }
 
 /** Writes the entries of a legend into a picture, from a point on, each glyph in its colour. Returns how high they are.
- *  @param {Element} list @param {number} left @param {number} top @param {number} room @param {SVGElement} into */
-function drawLegend(list, left, top, room, into) {
+ *  @param {Element} list @param {number} left @param {number} top @param {number} maxWidth @param {SVGElement} into */
+function drawLegend(list, left, top, maxWidth, into) {
   const { font, line } = SMALL_PRINT;
   let [across, down] = [0, line];
   for (const { children: [glyph, words] } of list.querySelectorAll("li:not([hidden])")) {
-    const wide = textWidth(`${glyph.textContent} ${words.textContent}`, font) + 12;
-    if (across && across + wide > room) [across, down] = [0, down + line];
+    const width = textWidth(`${glyph.textContent} ${words.textContent}`, font) + 12;
+    if (across && across + width > maxWidth) [across, down] = [0, down + line];
     const entry = svg("text", { x: left + across, y: top + down - 3, style: `font: ${font}`, fill: getComputedStyle(list).color }, into);
     svg("tspan", { fill: getComputedStyle(glyph).color }, entry).textContent = glyph.textContent;
     entry.append(` ${words.textContent}`);
-    across += wide;
+    across += width;
   }
   return down + line / 2;
 }
@@ -201,8 +201,8 @@ export function captioned(drawn, paragraphs, legend) {
   const full = under - y + line * lines.length + margin;
   put(root, { height: full, viewBox: `${x} ${y} ${width} ${full}` });
   root.firstElementChild?.setAttribute("height", String(full)); // its ground
-  lines.forEach((words, place) => {
-    svg("text", { x: x + margin, y: under + line * (place + 0.8), style: `font: ${font}`, fill: colourOf(document.body, "--quiet") }, root).textContent = words;
+  lines.forEach((words, index) => {
+    svg("text", { x: x + margin, y: under + line * (index + 0.8), style: `font: ${font}`, fill: colourOf(document.body, "--quiet") }, root).textContent = words;
   });
   return new XMLSerializer().serializeToString(root);
 }

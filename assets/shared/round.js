@@ -101,7 +101,7 @@ export function readRound({ round, elapsed_seconds: elapsed, shared: others }, h
     alternatives: round.alternatives ? alternatives(round.alternatives) : null,
     trials: trials && { nodes: array(trials.nodes), chances: array(trials.chances), draws: array(trials.draws) },
     // the drafted trees of which no node was verified
-    rejectedTrees: candidates.map((tree, place) => ({ drafter: place + 1, ...tree })).filter(({ n, drafter }) => n > 1 && !(verified & (1 << (drafter - 1)))),
+    rejectedTrees: candidates.map((tree, index) => ({ drafter: index + 1, ...tree })).filter(({ n, drafter }) => n > 1 && !(verified & (1 << (drafter - 1)))),
     drafts: round.drafts.map(draft), scores: candidates.map(confidence),
     seconds, spent: Object.values(seconds).reduce((sum, part) => sum + part, 0),
     method: header.method, budget: header.budget, split: header.split, engine: header.engine || "",
@@ -222,9 +222,9 @@ export class DecodedRun {
   }
 
   // How many rounds before this one were not recorded.
-  missing(/** @type {number} */ place) {
-    const before = this.rounds[place - 1];
-    return Math.max(0, this.rounds[place].index - (before ? before.index + 1 : 0));
+  missing(/** @type {number} */ index) {
+    const before = this.rounds[index - 1];
+    return Math.max(0, this.rounds[index].index - (before ? before.index + 1 : 0));
   }
 }
 
@@ -232,8 +232,8 @@ export class DecodedRun {
 export function textOf(run) {
   const { header } = run;
   const reader = new TokenReader(run);
-  const forced = header ? forcedOf(header).map((id, place) => reader.read(id, header.prompt_ids.length - header.forced + place)) : [];
-  const written = run.rounds.flatMap((round) => round.keep.map((node, place) => reader.read(round.tokens[node], round.start + place)));
+  const forced = header ? forcedOf(header).map((id, offset) => reader.read(id, header.prompt_ids.length - header.forced + offset)) : [];
+  const written = run.rounds.flatMap((round) => round.keep.map((node, offset) => reader.read(round.tokens[node], round.start + offset)));
   return [...forced, ...written].join("") + reader.end();
 }
 
@@ -241,7 +241,7 @@ export function textOf(run) {
 export const machineOf = ({ rig, hardware, dtype }) => [rig, hardware, dtype].join(", ");
 
 // How a ticked run is marked over the one that is shown.
-export const letterOf = (/** @type {number} */ place) => String.fromCharCode(65 + place);
+export const letterOf = (/** @type {number} */ index) => String.fromCharCode(65 + index);
 
 /** What a drafter is, by the kind of its checkpoint. @type {Record<string, string>} */
 export const DRAFTER_KINDS = {

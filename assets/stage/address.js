@@ -66,8 +66,8 @@ export class Address {
       budget: Number.isInteger(budget) ? budget : null,
       ask: run && requestOf(stage),
     };
-    const given = Object.entries(named).filter(([, value]) => value || value === 0);
-    return `#${new URLSearchParams(given.map(([name, value]) => [name, String(value)]))}`;
+    const present = Object.entries(named).filter(([, value]) => value || value === 0);
+    return `#${new URLSearchParams(present.map(([name, value]) => [name, String(value)]))}`;
   }
 
   // Browsers refuse more than a hundred changes in half a minute, so while a run plays the address is written less often.
@@ -96,12 +96,12 @@ export class Address {
       stage.setMode(mode || this.defaultMode);
       if (tab) stage.setTab(tab);
       if (trace && trace !== stage.value.run) await recordings.open(trace, { still: true });
-      const known = !trace || trace === stage.value.run;
-      if (known && round !== null) stage.go(round - 1, {});
-      if (known && node !== null && node !== stage.pinned) stage.pin(node);
+      const isShown = !trace || trace === stage.value.run;
+      if (isShown && round !== null) stage.go(round - 1, {});
+      if (isShown && node !== null && node !== stage.pinned) stage.pin(node);
       if ((panel || null) !== frames.filledPanel) frames.fillWindow(panel);
       if (this.tree?.camera?.restore(zoom)) this.tree.resize?.();
-      return known && (round !== null || stage.live);
+      return isShown && (round !== null || stage.live);
     } finally {
       this.suspended = false;
     }

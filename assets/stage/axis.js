@@ -3,12 +3,12 @@
 import { figuresOf } from "../shared/round.js";
 
 const MAX_ROUND_WIDTH = 64; // pixels of a round, on the axis of rounds
-const MIN_ROUNDS = 3; // rounds that fill the window at most
+const MIN_ROUNDS = 3; // the fewest rounds that fill the window
 
 export class Axis {
   byTime = false;
   edges = [0]; // rounds + 1: where each begins, and where the last one ends
-  part = /** @type {[number, number] | null} */ (null); // that fills the window, in the axis's unit: rounds, or seconds
+  part = /** @type {[number, number] | null} */ (null); // the visible part, in the axis's unit: rounds, or seconds; null: all
   from = 0;
   to = 1;
   width = 1;
@@ -24,29 +24,29 @@ export class Axis {
     [this.from, this.to] = this.part || [0, this.byTime ? this.end : Math.max(this.end, width / MAX_ROUND_WIDTH)];
   }
 
-  // The pixel of a place on the axis.
-  x(/** @type {number} */ place) {
-    return ((place - this.from) / (this.to - this.from)) * this.width;
+  // The pixel of a position on the axis.
+  x(/** @type {number} */ position) {
+    return ((position - this.from) / (this.to - this.from)) * this.width;
   }
 
   // The round at a pixel, the nearest one if there is none.
   at(/** @type {number} */ pixel) {
-    const place = this.from + (pixel / this.width) * (this.to - this.from);
-    const after = this.edges.findIndex((edge) => edge > place);
+    const position = this.from + (pixel / this.width) * (this.to - this.from);
+    const after = this.edges.findIndex((edge) => edge > position);
     return Math.max(0, (after < 0 ? this.edges.length : after) - 1 - (after < 0 ? 1 : 0));
   }
 
-  /** Makes what is seen ``factor`` times as long, around the place at a pixel. @param {number} factor @param {number} pixel */
+  /** Makes the visible part `factor` times as long, around a pixel. @param {number} factor @param {number} pixel */
   zoom(factor, pixel) {
     const { end } = this;
-    const fixedPlace = this.from + (pixel / this.width) * (this.to - this.from);
+    const fixed = this.from + (pixel / this.width) * (this.to - this.from);
     const minLength = (MIN_ROUNDS * end) / Math.max(MIN_ROUNDS, this.edges.length - 1);
     const length = Math.max(minLength, (this.to - this.from) * factor);
-    const from = Math.max(0, Math.min(fixedPlace - (pixel / this.width) * length, end - length));
+    const from = Math.max(0, Math.min(fixed - (pixel / this.width) * length, end - length));
     this.part = length >= end ? null : [from, from + length];
   }
 
-  // Brings a round into what is seen.
+  // Moves the visible part so that a round is in it.
   show(/** @type {number} */ index) {
     if (!this.part || !(index in this.edges)) return;
     const [from, to] = this.part;

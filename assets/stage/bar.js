@@ -82,11 +82,11 @@ export function bar(stage, parent, parts) {
     if (!header) return;
     // In full on hover.
     const made = machineText(header, header.hardware);
-    const asked = settingOf(header);
+    const setting = settingOf(header);
     badge.title = [made, stage.about.dtype_words].filter(Boolean).join(": ");
-    write(titleLine, header.title || asked);
+    write(titleLine, header.title || setting);
     write(settingLine, settingText(header, parts));
-    title.title = [made, `${asked}, temperature ${header.temperature}, seed ${header.seed}`,
+    title.title = [made, `${setting}, temperature ${header.temperature}, seed ${header.seed}`,
       header.drafters.length && `drafted by ${header.drafters.join(" and ")}`, header.note].filter(Boolean).join("\n");
   };
   stage.on("state lines mode rigs play", draw);

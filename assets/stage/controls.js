@@ -103,7 +103,7 @@ export const controls = {
   /** What Run does: the bar's values by the names of their fields, the drafters as a list and the turns from here.
    *  @param {string[]} fields @param {unknown[]} values */
   run(fields, values) {
-    const options = Object.fromEntries(fields.map((name, place) => [name, values[place]]));
+    const options = Object.fromEntries(fields.map((name, index) => [name, values[index]]));
     const chosen = String(options.drafters ?? "");
     const drafters = chosen.startsWith("[") ? JSON.parse(chosen) : [];
     controls.start({ ...options, drafters, turns: controls.turns });

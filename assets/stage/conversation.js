@@ -58,8 +58,8 @@ export class Conversation {
     this.draw();
   }
 
-  setOtherAnswer(/** @type {RunPoint | null} */ beside) {
-    this.stage.otherAnswer = beside;
+  setOtherAnswer(/** @type {RunPoint | null} */ point) {
+    this.stage.otherAnswer = point;
     this.stage.emit("otherAnswer");
   }
 
@@ -101,12 +101,12 @@ export class Conversation {
   draw() {
     const { promptBox: box } = this;
     const { turns } = controls;
-    const asked = turns.filter(([role]) => role === "user").length;
+    const questions = turns.filter(([role]) => role === "user").length;
     this.continueButton.disabled = !this.canContinue;
     if (!box) return;
     if (this.turnMark.parentElement !== box) box.append(this.turnMark);
     this.turnMark.hidden = !turns.length;
     document.body.classList.toggle("canopy-in-turns", turns.length > 0);
-    write(this.turnNumber, `Turn ${asked + 1}`);
+    write(this.turnNumber, `Turn ${questions + 1}`);
   }
 }

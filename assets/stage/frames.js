@@ -163,9 +163,9 @@ export class Frames {
   // Type grows with its panel by the square root: half of the room is for more of the drawing.
   zoom(/** @type {Entry} */ { body, about }) {
     const { width, height } = body.getBoundingClientRect();
-    const [wide, high] = USUAL_SIZES[about.name] ?? USUAL_SIZE;
+    const [usualWidth, usualHeight] = USUAL_SIZES[about.name] ?? USUAL_SIZE;
     const minZoom = document.body.classList.contains("cs-presenting") ? PRESENTED_ZOOM : 1;
-    body.style.zoom = Math.max(minZoom, Math.min(MAX_ZOOM, Math.sqrt(Math.min(width / wide, height / high)))).toFixed(2);
+    body.style.zoom = Math.max(minZoom, Math.min(MAX_ZOOM, Math.sqrt(Math.min(width / usualWidth, height / usualHeight)))).toFixed(2);
   }
 
   // Lets one panel fill the window over the timeline, or none; the same name again goes back. Returns whether one did before.
@@ -204,15 +204,15 @@ export class Frames {
     announceSize();
     bar.addEventListener("focus", announceSize);
     let last = 0; // not movementX, whose unit differs between browsers
-    const place = (/** @type {PointerEvent} */ event) => (along === "row" ? event.clientX : event.clientY);
+    const pixel = (/** @type {PointerEvent} */ event) => (along === "row" ? event.clientX : event.clientY);
     bar.addEventListener("pointerdown", (event) => {
       bar.setPointerCapture(event.pointerId);
-      last = place(event);
+      last = pixel(event);
     });
     bar.addEventListener("pointermove", (event) => {
       if (!bar.hasPointerCapture(event.pointerId)) return;
-      move(place(event) - last);
-      last = place(event);
+      move(pixel(event) - last);
+      last = pixel(event);
     });
     bar.addEventListener("keydown", (event) => {
       if (!(event.key in STEPS)) return;

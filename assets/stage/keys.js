@@ -27,8 +27,8 @@ export class Keys {
       { key: "f", shown: "f", does: "fit the tree into its panel", act: () => parts.frames.entries.get("tree")?.panel.fit?.() },
       { key: "/", shown: "/", does: "search the run for a token", act: () => parts.search.open() },
       ...(conversation ? [{ key: "c", shown: "c", does: "continue with the next turn (workbench)", act: () => conversation.continueConversation() }] : []),
-      ...(document.body.classList.contains("cs-presenting") ? ["1", "2", "3"].map((key, place) => (
-        { key, shown: key, does: "run this one of the presenter's prompts", act: () => parts.ask?.(place) })) : []),
+      ...(document.body.classList.contains("cs-presenting") ? ["1", "2", "3"].map((key, index) => (
+        { key, shown: key, does: "run this one of the presenter's prompts", act: () => parts.ask?.(index) })) : []),
       { key: "?", shown: "?", does: "keys and terms", act: () => (parts.help.box.open ? parts.help.box.close() : parts.help.open()) },
       { key: "Escape", shown: "Esc", does: "skip the film, close, dismiss, unselect rounds, leave a part of the icicle, leave full screen, unpin a node", act: () => this.leave() },
     ];

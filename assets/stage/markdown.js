@@ -3,7 +3,7 @@
 
 import { html } from "../shared/ink.js";
 
-/** Writes the source from one place to another into an element. @typedef {(parent: Element, from: number, to: number) => void} Write */
+/** Writes a range of the source into an element. @typedef {(parent: Element, from: number, to: number) => void} Write */
 /** A line of the source: its text, and where that begins. @typedef {{ text: string, from: number }} Line */
 
 const FENCE = /^\s*(```+|~~~+)/;
@@ -32,7 +32,7 @@ export function markdown(source, parent, write) {
 function blocks(lines, parent, write, depth = 0) {
   const nests = depth < MAX_DEPTH;
   let at = 0;
-  /** The lines from here on as long as they fit. @param {(line: Line, place: number) => boolean} fits */
+  /** Takes lines while they fit. @param {(line: Line, index: number) => boolean} fits */
   const take = (fits) => {
     const first = at;
     while (at < lines.length && fits(lines[at], at - first)) at++;
@@ -58,10 +58,10 @@ function blocks(lines, parent, write, depth = 0) {
     } else if (nests && QUOTE.test(text)) {
       const quoted = take((line) => QUOTE.test(line.text)).map((line) => cut(line, QUOTE.exec(line.text)?.[0].length ?? 0));
       blocks(quoted, html("blockquote", "", parent), write, depth + 1);
-    } else if (nests && ITEM.test(text)) list(take((line, place) => !place || !line.text.trim() || ITEM.test(line.text) || /^\s{2,}/.test(line.text)), parent, write, depth + 1);
+    } else if (nests && ITEM.test(text)) list(take((line, index) => !index || !line.text.trim() || ITEM.test(line.text) || /^\s{2,}/.test(line.text)), parent, write, depth + 1);
     else if (text.includes("|") && TABLE_RULE.test(lines[at + 1]?.text ?? "")) table(take((line) => line.text.includes("|")), parent, write);
     else {
-      const words = take((line, place) => !place || !(!line.text.trim() || FENCE.test(line.text) || HEADING.test(line.text) || ITEM.test(line.text) || QUOTE.test(line.text)));
+      const words = take((line, index) => !index || !(!line.text.trim() || FENCE.test(line.text) || HEADING.test(line.text) || ITEM.test(line.text) || QUOTE.test(line.text)));
       inline({ text: words.map((line) => line.text).join("\n"), from: words[0].from }, html("p", "", parent), write);
     }
   }
@@ -100,8 +100,8 @@ function table([head, , ...rows], parent, write) {
       from += text.length + 1;
       return cell;
     });
-    for (const [place, cell] of cells.entries()) {
-      const outside = !cell.text.trim() && (place === 0 || place === cells.length - 1); // of the bars at the ends
+    for (const [index, cell] of cells.entries()) {
+      const outside = !cell.text.trim() && (index === 0 || index === cells.length - 1); // of the bars at the ends
       if (!outside) inline(cut(cell, /^\s*/.exec(cell.text)?.[0].length ?? 0), html(line === head ? "th" : "td", "", row), write);
     }
   }

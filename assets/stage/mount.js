@@ -95,21 +95,21 @@ function trackMode(stage, root) {
 /** @param {Parts} parts @param {RunLines} opening @param {string} name */
 async function begin(parts, opening, name) {
   const { stage, address, notices, film } = parts;
-  const asked = Address.opened;
+  const opened = Address.opened;
   const { run: lostRun, resumeAction } = controls.handover;
   stage.on("state", () => stage.pending && uncover(stage)); // at the latest when there is something to say
-  stage.settings = { method: asked.method ?? undefined, budget: asked.budget ?? undefined, ...stage.settings }; // the bar may have been first
-  stage.setMode(asked.mode);
+  stage.settings = { method: opened.method ?? undefined, budget: opened.budget ?? undefined, ...stage.settings }; // the bar may have been first
+  stage.setMode(opened.mode);
   if (lostRun) stage.read(lostRun);
-  else if (name && (!asked.trace || asked.trace === name)) await stage.follow(opening);
+  else if (name && (!opened.trace || opened.trace === name)) await stage.follow(opening);
   const restored = await address.restore();
-  if (asked.trace === name) stage.emit("opened", {});
-  const missing = asked.trace && asked.trace !== stage.value.run;
-  if (missing && asked.ask) stage.emit("offerRerun", asked.ask);
+  if (opened.trace === name) stage.emit("opened", {});
+  const missing = opened.trace && opened.trace !== stage.value.run;
+  if (missing && opened.ask) stage.emit("offerRerun", opened.ask);
   if (!stage.rounds.length && name) {
     const linkError = notices.error.message;
     await stage.follow(opening);
-    if (linkError && !asked.ask) notices.fail(linkError); // the fallback run must not clear the error of the linked run
+    if (linkError && !opened.ask) notices.fail(linkError); // the fallback run must not clear the error of the linked run
   }
   if (lostRun) notices.runAgain("The server answers again; this run broke off with it.");
   if (lostRun ? resumeAction === "card" : !embed(parts) && (!restored || resumeAction)) film.open(resumeAction);
@@ -131,22 +131,22 @@ function uncover(/** @type {Stage} */ { reducedMotion }) {
 // In a frame of another page: `?panel=tree,mask` shows these panels alone, `&bare` nothing around them, `&round=5` that round.
 // Returns whether the address asks for any of it.
 function embed(/** @type {Parts} */ { stage, frames }) {
-  const asked = new URLSearchParams(window.location.search);
+  const query = new URLSearchParams(window.location.search);
   const all = Array.from(frames.area.querySelectorAll("[data-panel]"));
-  const wanted = (asked.get("panel") || "").split(",");
-  const shown = all.filter((frame) => wanted.includes(frame.dataset.panel));
+  const panels = (query.get("panel") || "").split(",");
+  const shown = all.filter((frame) => panels.includes(frame.dataset.panel));
   if (shown.length) {
     stage.setMode("workbench");
     for (const part of [...all, ...frames.area.querySelectorAll(".cs-divider")]) part.classList.toggle("is-left-out", !shown.includes(part));
     for (const row of [frames.upper, frames.lower]) row.classList.toggle("is-left-out", !shown.some((frame) => row.contains(frame)));
   }
-  document.body.classList.toggle("cs-bare", asked.has("bare"));
-  if (asked.has("round")) stage.go((parseInt(asked.get("round") ?? "", 10) || 1) - 1, {});
-  return shown.length > 0 || asked.has("bare") || asked.has("round");
+  document.body.classList.toggle("cs-bare", query.has("bare"));
+  if (query.has("round")) stage.go((parseInt(query.get("round") ?? "", 10) || 1) - 1, {});
+  return shown.length > 0 || query.has("bare") || query.has("round");
 }
 
-/** @param {HTMLElement} element @param {Props} props @param {Server} server @param {Tell} tell */
-function open(element, props, server, tell) {
+/** @param {HTMLElement} element @param {Props} props @param {Server} server @param {Tell} triggers */
+function open(element, props, server, triggers) {
   if (element.querySelector(".cs-stage")) return;
   const stage = new Stage();
   stage.server = server;
@@ -159,12 +159,12 @@ function open(element, props, server, tell) {
   // address takes precedence over the run's own.
   stage.on("opened", ({ push }) => {
     if (!stage.header || stage.header.engine) return;
-    const asked = stage.header.options;
+    const options = stage.header.options;
     if (!push && !parts.ready && (touched || typeof controls.handover.prompt === "string")) return; // the bar keeps its values
     const address = Address.read();
     const named = push || address.trace !== stage.value.run ? null : address;
     controls.filled = true;
-    tell.adopt({ ...asked, method: named?.method || asked.method, budget: named?.budget ?? asked.budget });
+    triggers.adopt({ ...options, method: named?.method || options.method, budget: named?.budget ?? options.budget });
     conversation?.setTurns(stage.header.turns);
   });
   stage.on("budget", (budget) => typeInto(document.querySelector("#canopy-budget input"), budget)); // tried out in its panel
@@ -176,8 +176,8 @@ function open(element, props, server, tell) {
   stage.on("unbranch", () => recordings.open(stage.parentRun));
   stage.on("rigs", () => { stage.loadedRig = rigs?.state?.rig ?? ""; });
   compareRuns(stage);
-  stage.on("fillBar", (asked) => {
-    tell.adopt(asked);
+  stage.on("fillBar", (setting) => {
+    triggers.adopt(setting);
     notices.brief("The setting is in the bar: press Run.");
   });
   if (rigs) {
@@ -185,18 +185,18 @@ function open(element, props, server, tell) {
     nextSetting(stage, rigs);
   }
   const vetted = (/** @type {string} */ rig) => Array.from(props.vetted[rig] || props.vetted.any);
-  const ask = (/** @type {VettedPrompt} */ { label, ...asked }) => {
+  const ask = (/** @type {VettedPrompt} */ { label, ...options }) => {
     conversation?.setTurns([]);
-    tell.adopt({ ...asked, prompt: stage.mode === "story" ? "" : asked.prompt, drafters: [] }); // there the next prompt is the next turn
-    controls.start(asked);
+    triggers.adopt({ ...options, prompt: stage.mode === "story" ? "" : options.prompt, drafters: [] }); // there the next prompt is the next turn
+    controls.start(options);
   };
   modelLine(stage, parts.frames.area.querySelector(".cs-frame-text"), rigs, vetted("demo"), ask);
   const { resumeAction, prompt, left } = controls.handover;
   stage.on("openRun", (point) => runs?.open(point));
-  stage.on("offerRerun", (asked) => controls.offerRerun(asked, tell.adopt));
-  controls.runAfterReload(tell.adopt);
+  stage.on("offerRerun", (setting) => controls.offerRerun(setting, triggers.adopt));
+  controls.runAfterReload(triggers.adopt);
   if (resumeAction === "runs") controls.runWhen(prompt);
-  stage.on("rigLoaded", tell.rig); // the page's first rig is loaded: its methods, presets and drafters
+  stage.on("rigLoaded", triggers.rig); // the page's first rig is loaded: its methods, presets and drafters
   const beginWithRig = async () => {
     await rigs?.known; // somebody may have changed the rig since the server began with `props.opening`
     const ofRig = props.opening && recordings.firstOf(rigs?.state?.rig ?? "");

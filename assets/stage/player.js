@@ -90,8 +90,8 @@ export class Player {
   }
 
   changeSpeed(/** @type {number} */ by) {
-    const place = SPEEDS.indexOf(this.speed) + by;
-    this.speed = SPEEDS[Math.max(0, Math.min(SPEEDS.length - 1, place))];
+    const index = SPEEDS.indexOf(this.speed) + by;
+    this.speed = SPEEDS[Math.max(0, Math.min(SPEEDS.length - 1, index))];
     this.stage.emit("play");
     if (this.playing) this.scheduleNext();
   }

@@ -86,11 +86,11 @@ export class Rigs {
   }
 
   /** A refusal stays beside the field until the next request.
-   *  @param {"rig_state" | "rig_choose" | "rig_cancel" | "rig_retry"} name @param {object} wanted */
-  async ask(name, wanted) {
+   *  @param {"rig_state" | "rig_choose" | "rig_cancel" | "rig_retry"} name @param {object} query */
+  async ask(name, query) {
     clearTimeout(this.timer);
     try {
-      const answer = await this.stage.server?.[name](wanted);
+      const answer = await this.stage.server?.[name](query);
       if (!answer) return;
       if (name !== "rig_state" || this.refusal === AWAY) this.refusal = "";
       if ("error" in answer) this.refusal = answer.error;
@@ -180,7 +180,7 @@ export function modelLine(stage, frame, rigs, vetted, ask) {
   frame.querySelector(".cs-body").after(box);
   const words = html("span", "", box);
   const tries = html("span", "cs-tries", box, "It gets these right: ");
-  for (const asked of vetted) button(tries, asked.label, `Run: ${asked.prompt}`, () => ask(asked));
+  for (const prompt of vetted) button(tries, prompt.label, `Run: ${prompt.prompt}`, () => ask(prompt));
   const draw = () => {
     const limit = stage.about.model_limit ?? "";
     box.hidden = !limit;

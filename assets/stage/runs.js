@@ -37,11 +37,11 @@ export function figuresText(point) {
     drafted > 0 && `${Math.round(100 * drafted)} % drafted`].filter(Boolean).join(" · ");
 }
 
-/** The run that wrote a turn, if this browser has it in its list. @param {RunPoint[]} kept @param {Turns} turns @param {number} place */
-export function runOfTurn(kept, turns, place) {
-  const [role, text] = turns[place];
-  if (role !== "assistant" || !place) return undefined;
-  return kept.find(({ prompt, answer, options }) => answer === text && prompt === turns[place - 1][1] && options?.turns?.length === place - 1);
+/** The run that wrote a turn, if this browser has it in its list. @param {RunPoint[]} runs @param {Turns} turns @param {number} index */
+export function runOfTurn(runs, turns, index) {
+  const [role, text] = turns[index];
+  if (role !== "assistant" || !index) return undefined;
+  return runs.find(({ prompt, answer, options }) => answer === text && prompt === turns[index - 1][1] && options?.turns?.length === index - 1);
 }
 
 /** Other settings with which a turn can be answered; null stands for those of the bar. @param {RunPoint} point
@@ -134,7 +134,7 @@ export class RunList {
         localStorage.setItem(STORE, JSON.stringify({ runs: stage.ownRuns, ticked }));
         return;
       } catch {
-        const oldest = stage.ownRuns.findLast(({ starred }, place) => place && !starred);
+        const oldest = stage.ownRuns.findLast(({ starred }, index) => index && !starred);
         if (!oldest) return this.notices.fail(FULL);
         stage.ownRuns = stage.ownRuns.filter((one) => one !== oldest);
       }
@@ -192,7 +192,7 @@ export class RunList {
     if (this.box.hidden) return;
     /** @type {[string, HTMLElement[]][]} */
     const groups = [
-      ["In the folder that is followed", followedRuns.map((run, place) => this.row({ run, method: "" }, run, place ? "" : "the newest, followed"))],
+      ["In the folder that is followed", followedRuns.map((run, index) => this.row({ run, method: "" }, run, index ? "" : "the newest, followed"))],
       ["Yours", stage.ownRuns.map((point) => this.row(point, point.prompt ?? "", figuresText(point)))],
       ["Recorded", listed.map((one) => this.row({ run: one.name, method: one.method }, one.title, `${settingOf(one)} · τ ${one.tau?.toFixed(1) ?? "–"}`))],
     ];
@@ -212,11 +212,11 @@ export class RunList {
     const { run } = point;
     const item = html("li", "cs-run");
     item.style.setProperty("--o", methodColour(point.method));
-    const place = stage.overlaidRuns.findIndex((one) => one.run === run);
-    const tick = html("input", { type: "checkbox", checked: place >= 0, title: "Lay this run over the one that is shown", "aria-label": `Lay over: ${label}` }, item);
+    const index = stage.overlaidRuns.findIndex((one) => one.run === run);
+    const tick = html("input", { type: "checkbox", checked: index >= 0, title: "Lay this run over the one that is shown", "aria-label": `Lay over: ${label}` }, item);
     tick.addEventListener("change", () => this.tick(run, tick.checked));
     const opener = html("button", { type: "button", class: "cs-run-open", title: label }, item);
-    html("span", "cs-run-prompt", opener, place < 0 ? label : `${letterOf(place)}: ${label}`);
+    html("span", "cs-run-prompt", opener, index < 0 ? label : `${letterOf(index)}: ${label}`);
     const small = html("small", "", opener);
     methodMark(point.method, small);
     small.append(note);

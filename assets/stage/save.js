@@ -17,8 +17,8 @@ const FORMS = [
 
 function base64(/** @type {Uint8Array} */ bytes) {
   let text = "";
-  for (let place = 0; place < bytes.length; place += 32768) {
-    text += String.fromCharCode(...bytes.subarray(place, place + 32768));
+  for (let start = 0; start < bytes.length; start += 32768) {
+    text += String.fromCharCode(...bytes.subarray(start, start + 32768));
   }
   return btoa(text);
 }
@@ -29,8 +29,8 @@ function base64(/** @type {Uint8Array} */ bytes) {
 export async function send(take, file, max) {
   let answer = /** @type {Upload} */ ({ upload: "" });
   if (file.size > max * MIB) return { upload: "", error: `${file.name} has ${Math.ceil(file.size / MIB)} MiB; at most ${max} MiB are taken.` };
-  for (let place = 0; !answer.error && (place < file.size || place === 0); place += MIB) {
-    const bytes = new Uint8Array(await file.slice(place, place + MIB).arrayBuffer());
+  for (let start = 0; !answer.error && (start < file.size || start === 0); start += MIB) {
+    const bytes = new Uint8Array(await file.slice(start, start + MIB).arrayBuffer());
     answer = await take({ upload: answer.upload, data: base64(bytes) });
   }
   return answer;

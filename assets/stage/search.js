@@ -31,9 +31,9 @@ export class Search {
   // Searches the rounds that have arrived since; a token's piece comes before the first round that has it.
   findMore() {
     const { stage, stage: { foundTokens, rounds, run: { pieces } }, searched } = this;
-    const wanted = this.field.value.toLowerCase();
-    const has = (/** @type {string} */ form) => form.toLowerCase().includes(wanted);
-    for (const [id, piece] of Array.from(wanted ? pieces : []).slice(searched.pieces)) {
+    const query = this.field.value.toLowerCase();
+    const has = (/** @type {string} */ form) => form.toLowerCase().includes(query);
+    for (const [id, piece] of Array.from(query ? pieces : []).slice(searched.pieces)) {
       if (has(text(piece, id)) || has(show(piece, id))) foundTokens.add(id);
     }
     for (let index = searched.rounds; foundTokens.size && index < rounds.length; index++) {

@@ -309,13 +309,13 @@ export class Stage extends EventEmitter {
   /** Shows a round. `follow` keeps up with a live run, `animate` shows it growing, `push` lets Back return here.
    *  @param {number} index @param {{ follow?: boolean, animate?: boolean, push?: boolean }} [how] */
   go(index, { follow = false, animate = false, push = false } = {}) {
-    const place = Math.max(Math.min(0, this.rounds.length - 1), Math.min(this.rounds.length - 1, index));
-    const moved = place !== this.current;
+    const shown = Math.max(Math.min(0, this.rounds.length - 1), Math.min(this.rounds.length - 1, index));
+    const moved = shown !== this.current;
     this.atRepresentative = false;
     this.following = follow;
     this.animate = animate;
     if (moved) {
-      this.current = place;
+      this.current = shown;
       this.unselect();
       this.budgetPreview.round = null;
     }

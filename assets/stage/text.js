@@ -62,11 +62,11 @@ export class TextPanel {
     this.edit = editButton(this.prompt, () => stage.emit("editPrompt", stage.header ?? { turns: [], prompt: "" }));
     this.answers = html("div", "cs-answers", host);
     this.besideBox = html("article", { class: "cs-beside", "aria-label": "The same turn before" }, this.answers);
-    const own = html("article", "", this.answers);
-    this.body = html("div", { class: "cs-output", "aria-label": "The text, coloured by origin" }, own);
-    this.rendered = html("div", { class: "cs-rendered", hidden: true }, own);
-    this.cutNote = html("p", { class: "cs-cut", hidden: true }, own);
-    this.figures = html("div", "cs-figures", own);
+    const answer = html("article", "", this.answers);
+    this.body = html("div", { class: "cs-output", "aria-label": "The text, coloured by origin" }, answer);
+    this.rendered = html("div", { class: "cs-rendered", hidden: true }, answer);
+    this.cutNote = html("p", { class: "cs-cut", hidden: true }, answer);
+    this.figures = html("div", "cs-figures", answer);
     this.waiting = html("p", "cs-waiting", host); // for the first round of the run that is asked for
     this.renders = /** @type {Record<string, boolean>} */ ({ story: Boolean(tools) }); // by view
     this.switch = tools && action(tools, "", "A finished answer as its tokens, each in its colour, or as the text that it is", () => {
@@ -125,18 +125,18 @@ export class TextPanel {
   /** The conversation before the prompt. @param {Turns} turns */
   drawTurns(turns) {
     const { stage } = this;
-    const points = turns.map((_, place) => runOfTurn(stage.ownRuns, turns, place));
+    const points = turns.map((_, index) => runOfTurn(stage.ownRuns, turns, index));
     const key = JSON.stringify([turns, points.map((point) => point && figuresText(point))]);
     if (key === this.turns.dataset.key) return;
     this.turns.dataset.key = key;
-    this.turns.replaceChildren(...turns.map(([role, text], place) => {
+    this.turns.replaceChildren(...turns.map(([role, text], index) => {
       const turn = html("li", `cs-turn-before is-${role}`);
       html("span", "cs-speaker", turn, SPEAKERS[role]);
       const words = html("div", "cs-turn-text", turn);
       if (role !== "assistant") words.textContent = text;
       else plainMarkdown(text, words);
-      if (role === "user" && stage.server) editButton(turn, () => stage.emit("editPrompt", { turns: turns.slice(0, place), prompt: text }));
-      const point = points[place];
+      if (role === "user" && stage.server) editButton(turn, () => stage.emit("editPrompt", { turns: turns.slice(0, index), prompt: text }));
+      const point = points[index];
       if (point) this.showFigures(html("div", "cs-figures", words), point);
       return turn;
     }));
@@ -156,7 +156,7 @@ export class TextPanel {
   drawAnswer() {
     const { stage, renders: { [stage.mode]: renders = false } } = this;
     const ended = stage.atEnd && (!stage.scene || stage.scene === "card");
-    const complete = ended && !stage.rounds.some((_, place) => stage.run.missing(place));
+    const complete = ended && !stage.rounds.some((_, index) => stage.run.missing(index));
     this.rendered.hidden = !(renders && complete);
     this.body.hidden = renders && complete;
     if (this.switch) write(this.switch, renders ? "tokens" : "as text");
@@ -182,9 +182,9 @@ export class TextPanel {
     const ends = tokens.map(({ text }) => (end += text.length));
     this.rendered.dataset.run = this.stage.value.run;
     markdown(tokens.map(({ text }) => text).join(""), this.rendered, (parent, from, to) => {
-      for (let place = ends.findIndex((one) => one > from); place >= 0 && place < tokens.length && ends[place] - tokens[place].text.length < to; place++) {
-        const { token, text } = tokens[place];
-        const begin = ends[place] - text.length;
+      for (let index = ends.findIndex((one) => one > from); index >= 0 && index < tokens.length && ends[index] - tokens[index].text.length < to; index++) {
+        const { token, text } = tokens[index];
+        const begin = ends[index] - text.length;
         const piece = html("span", token.className, parent, text.slice(Math.max(0, from - begin), to - begin));
         Object.assign(piece.dataset, { node: token.dataset.node, round: token.parentElement?.dataset.round });
       }
@@ -225,7 +225,7 @@ export class TextPanel {
   // What the answer was made to begin with.
   forcedPart(/** @type {Header} */ header) {
     const first = header.prompt_ids.length - header.forced;
-    const words = forcedOf(header).map((id, place) => this.reader.read(id, first + place)).join("");
+    const words = forcedOf(header).map((id, offset) => this.reader.read(id, first + offset)).join("");
     const part = html("span", { class: "cs-forced", title: "Forced: what follows is the target's own continuation of this" });
     html("span", "cs-forced-text", part, words);
     if (this.stage.parentRun) button(part, "⤺ back", "Show the run again that this one branched off", () => this.stage.emit("unbranch"));
@@ -249,9 +249,9 @@ export class TextPanel {
     part.dataset.round = String(index);
     const missing = this.stage.run.missing(index);
     const cut = missing ? this.reader.end() : ""; // what began before a gap does not go on behind it
-    for (const [place, node] of round.keep.entries()) {
+    for (const [offset, node] of round.keep.entries()) {
       const id = round.tokens[node];
-      const text = this.stage.run.pieces.has(id) ? this.reader.read(id, round.start + place) : round.show(id);
+      const text = this.stage.run.pieces.has(id) ? this.reader.read(id, round.start + offset) : round.show(id);
       const token = html("span", `cs-token o-${round.origin(node)}`, part, text);
       token.dataset.node = String(node);
       token.dataset.place = String(this.tokens++);
