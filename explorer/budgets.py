@@ -127,8 +127,8 @@ class Budgets:
         drafts = Redrafting(trace)
         rounds = trace.rounds
         start = repetition_in(rounds, pieces_of(trace))
-        fresh = len(rounds) if start is None else rounds_within(rounds, start)
-        usable = [number for number, round_ in enumerate(rounds[:fresh]) if drafts.is_replayable(round_)]
+        count = len(rounds) if start is None else rounds_within(rounds, start)
+        usable = [number for number, round_ in enumerate(rounds[:count]) if drafts.is_replayable(round_)]
         usable = usable[::-(-len(usable) // MAX_ROUNDS) or 1]
         with self._lock:
             read = self._read[run] = self._read.get(run, {})

@@ -101,7 +101,7 @@ def _add(path: Path, code: dict[Path, str]) -> None:
     if other := _OTHER.search(body):
         raise ValueError(f"{path.name}: {other[0]!r} is not understood; use import {{ name }} from \"./file.js\", "
                          "and export before a function, class or const.")
-    code[path] = f"{_place(path)} = (() => {{\n{body}return {{ {exported} }};\n}})();\n"
+    code[path] = f"{_module_reference(path)} = (() => {{\n{body}return {{ {exported} }};\n}})();\n"
 
 
 def _imported(path: Path, line: re.Match[str]) -> Path:
@@ -112,8 +112,8 @@ def _destructured(path: Path, line: re.Match[str]) -> str:
     if line[1] is None:
         return ""
     names = line[1].replace(" as ", ": ")
-    return f"const {{ {names} }} = {_place(_imported(path, line))};\n"
+    return f"const {{ {names} }} = {_module_reference(_imported(path, line))};\n"
 
 
-def _place(path: Path) -> str:
+def _module_reference(path: Path) -> str:
     return f'modules["{path.relative_to(ASSETS).as_posix()}"]'

@@ -94,23 +94,23 @@ class Jobs:
 
     def __init__(self, admission: Admission) -> None:
         self._admission = admission
-        self._kept: OrderedDict[str, Job] = OrderedDict()
+        self._jobs: OrderedDict[str, Job] = OrderedDict()
 
     def start(self, work: Callable[[Job], Any]) -> str:
-        waiting = sum(job.open for job in self._kept.values())
+        waiting = sum(job.open for job in self._jobs.values())
         if waiting >= MAX_OPEN_JOBS:
             raise RequestError(f"{waiting} measurements wait or run already; wait until one has ended.")
         name = uuid4().hex[:12]
-        job = self._kept[name] = Job()
+        job = self._jobs[name] = Job()
         job.begin(self._admission, work)
-        while len(self._kept) > MAX_REMEMBERED_JOBS:
-            self._kept.popitem(last=False)[1].stop.set()
+        while len(self._jobs) > MAX_REMEMBERED_JOBS:
+            self._jobs.popitem(last=False)[1].stop.set()
         return name
 
     def poll(self, query: Mapping[str, Any]) -> JobView:
         """Return a job's progress for {"job": id}; with "stop": true, stop it. Raises RequestError for an unknown
         id."""
-        job = self._kept.get(str(query.get("job")))
+        job = self._jobs.get(str(query.get("job")))
         if job is None:
             raise RequestError("That measurement is gone: the server was restarted, or has made many others since; "
                                "begin it again.")

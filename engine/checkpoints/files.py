@@ -24,14 +24,14 @@ PICKLES = ("*.bin", "*.pt", "*.pth", "*.ckpt", "*.pkl")
 
 def display_name(folder: Path) -> str:
     """Return a folder's name for people: OWNER/NAME in the hub's cache, else its own name."""
-    kept = kept_in(folder)
-    return "/".join(kept.name.split("--")[1:]) if kept else folder.name or folder.resolve().name
+    hub_folder = hub_folder_of(folder)
+    return "/".join(hub_folder.name.split("--")[1:]) if hub_folder else folder.name or folder.resolve().name
 
 
-def kept_in(folder: Path) -> Path | None:
-    """Return the folder in which the hub's cache keeps this commit and its files; None for any other folder."""
-    kept = folder.parent.parent
-    return kept if folder.parent.name == "snapshots" and kept.name.startswith("models--") else None
+def hub_folder_of(folder: Path) -> Path | None:
+    """Return the model's folder in the hub's cache; None if this folder is not one of its snapshots."""
+    hub_folder = folder.parent.parent
+    return hub_folder if folder.parent.name == "snapshots" and hub_folder.name.startswith("models--") else None
 
 
 def read_config(folder: Path) -> dict[str, Any]:
@@ -153,8 +153,8 @@ def pickled(where: str, name: str) -> RigError:
 
 def _again(folder: Path) -> str:
     """Say how to get a damaged file again: the hub's cache takes any existing file for a complete one."""
-    kept = kept_in(folder)
-    return f"delete the folder {kept} and start again" if kept else "fetch it again"
+    hub_folder = hub_folder_of(folder)
+    return f"delete the folder {hub_folder} and start again" if hub_folder else "fetch it again"
 
 
 def require(folder: Path, name: str) -> Path:

@@ -132,8 +132,8 @@ def _name_of(file: Path, layout: Layout, stored: str) -> str:
     name = PARTS.get(part, "")
     if stored.startswith("blk."):
         number, _, part = part.partition(".")
-        place = layout.layers + number if layout.layers.endswith(".") else layout.layers
-        name = f"{place}.{LAYER[part]}" if part in LAYER else ""
+        module = layout.layers + number if layout.layers.endswith(".") else layout.layers
+        name = f"{module}.{LAYER[part]}" if part in LAYER else ""
     if not name:
         raise RigError(f"{file.name} has the tensor {stored!r:.80}, which has no place in the drafters that are read "
                        "here; take the drafter's safetensors.")

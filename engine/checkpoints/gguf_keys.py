@@ -207,9 +207,9 @@ def _scaled(keys: dict[str, Any], plain: NDArray[np.float64], base: float, origi
 
 def _numbers(file: Path, header: GgufHeader, name: str) -> NDArray[np.float64] | None:
     """Return the values of a small tensor of float32; None if the file has none of that name."""
-    place = header.tensors.get(name)
-    if place is None:
+    tensor = header.tensors.get(name)
+    if tensor is None:
         return None
-    if place.kind != "F32":
-        raise RigError(f"{file.name} stores {name} as {place.kind}; it has to be F32.")
-    return np.fromfile(file, np.float32, place.size, offset=place.start).astype(np.float64)
+    if tensor.kind != "F32":
+        raise RigError(f"{file.name} stores {name} as {tensor.kind}; it has to be F32.")
+    return np.fromfile(file, np.float32, tensor.size, offset=tensor.start).astype(np.float64)

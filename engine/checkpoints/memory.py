@@ -28,7 +28,7 @@ GIGA = 1e9
 MIN_POSITIONS = 4096  # a rig is refused if a cache of this length does not fit
 MAX_GPU_PERCENT = 90  # of free memory; the rest is for logits, masks and longer texts
 MAX_RUNS = 8
-KEPT_FRACTION = 1 / 8  # of the memory of runs: texts that later runs may begin with
+REUSABLE_FRACTION = 1 / 8  # of the memory of runs: for texts whose prefixes later runs reuse
 RUNS_FRACTION = 0.5  # of the memory that is free once the rig is loaded
 WITHOUT_CACHE = frozenset({"linear_attention", "conv", "mamba", "moe", "mlp"})  # kinds of layers
 LOGIT_BYTES = 8  # per logit of a row: in float32, and a copy while they are read
@@ -149,7 +149,7 @@ def spread(model: PreTrainedModel, cache: int, drafter_bytes: int, free: Sequenc
                        "several GPUs; choose a target that fits on one.")
     sizes = [_bytes(layer) + cache // len(layers) for layer in layers]
     rest = _bytes(model) - sum(map(_bytes, layers)) + drafter_bytes
-    gpus = balanced(sizes, rest, free)
+    gpus = assign_gpus(sizes, rest, free)
     if not gpus:
         raise RigError(f"The rig needs about {(sum(sizes) + rest) / GIGA:.1f} GB, and the {len(free)} GPUs have "
                        f"{', '.join(f'{size / GIGA:.1f}' for size in free)} GB free, of which {MAX_GPU_PERCENT} % are "
@@ -160,7 +160,7 @@ def spread(model: PreTrainedModel, cache: int, drafter_bytes: int, free: Sequenc
     return {**dict.fromkeys(others, 0), **{f"{prefix}.layers.{number}": gpu for number, gpu in enumerate(gpus)}}
 
 
-def balanced(layers: Sequence[int], rest: int, free: Sequence[int]) -> list[int]:
+def assign_gpus(layers: Sequence[int], rest: int, free: Sequence[int]) -> list[int]:
     """Choose a GPU for each layer, in order, so that the fullest is as empty as possible; [] if there is too little
     room. All numbers are bytes; ``rest`` lies on the first GPU."""
     for percent in range(1, MAX_GPU_PERCENT + 1):
@@ -184,13 +184,13 @@ def _bytes(module: nn.Module) -> int:
 
 
 class RunMemory:
-    """Bytes that all runs of a rig may take together, and that texts kept for later runs may take of them."""
+    """The bytes for all runs of a rig (``bytes``), and for texts whose prefixes later runs reuse."""
 
     def __init__(self, target: TorchTarget) -> None:
         self._target = target
         unused = RUNS_FRACTION * unused_bytes(target.device)
-        self.kept_bytes = int(KEPT_FRACTION * unused)
-        self.bytes = unused - self.kept_bytes
+        self.reusable_bytes = int(REUSABLE_FRACTION * unused)
+        self.bytes = unused - self.reusable_bytes
 
     def share(self, request: Request, drafter_count: int) -> float:
         """Return the fraction of this memory that a run takes, from 1 / ``MAX_RUNS`` to 1."""
@@ -207,8 +207,8 @@ def run_bytes(target: TorchTarget, request: Request, drafter_count: int) -> int:
     return (1 + drafter_count) * cache + features + logit_bytes * rows * int(target.config.vocab_size)
 
 
-def kept_bytes(target: TorchTarget, positions: int) -> int:
-    """Return the bytes that ``positions`` of a kept text take."""
+def reusable_bytes(target: TorchTarget, positions: int) -> int:
+    """Return the bytes that ``positions`` of a reusable text take."""
     return cache_bytes(target.config, positions, target.model.dtype) + feature_bytes(target, positions)
 
 
@@ -239,22 +239,22 @@ def trim_heap() -> None:
 
 
 @contextmanager
-def memory_errors(wish: str) -> Iterator[None]:
+def memory_errors(attempt: str) -> Iterator[None]:
     """Turn an out-of-memory error of the block into ``memory_error``."""
     try:
         yield
     except torch.OutOfMemoryError as error:
-        raise memory_error(error, wish) from error
+        raise memory_error(error, attempt) from error
 
 
-def memory_error(error: Exception, wish: str) -> Exception:
+def memory_error(error: Exception, attempt: str) -> Exception:
     """Return the error for the user: a RequestError if the device has no memory for this request, else the error
-    itself. ``wish`` says in words what was asked for."""
+    itself. ``attempt`` describes the request, to complete the message."""
     if not isinstance(error, torch.OutOfMemoryError):
         return error
     clear_frames(error.__traceback__)  # its frames still hold tensors
     torch.cuda.empty_cache()
     needed = re.search(r"Tried to allocate ([\d.]+ \w+)", str(error))
     more = f" ({needed[1]} more was needed)" if needed else ""
-    return RequestError(f"The GPU ran out of memory{more} {wish}; lower the budget or max tokens, or shorten the "
+    return RequestError(f"The GPU ran out of memory{more} {attempt}; lower the budget or max tokens, or shorten the "
                         "prompt.")

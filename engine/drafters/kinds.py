@@ -135,9 +135,9 @@ def checked(folder: Path, fields: type[Fields], values: Mapping[str, Any]) -> Fi
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         name = str(first["loc"][0])
-        way = "; name one behind the drafter, as in DRAFTER?block_size=7" if name == "block_size" else ""
+        remedy = "; name one behind the drafter, as in DRAFTER?block_size=7" if name == "block_size" else ""
         raise RigError(f"config.json in {display_name(folder)} has {name} {values.get(name)!r:.60} "
-                       f"({first['msg'].lower()}){way}.") from error
+                       f"({first['msg'].lower()}){remedy}.") from error
 
 
 def tap_columns(target: TorchTarget, taps: Sequence[int]) -> Tensor | slice:

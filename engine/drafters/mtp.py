@@ -112,9 +112,9 @@ def _named(stored: Mapping[str, Tensor]) -> dict[str, Tensor]:
         elif part not in SHARED_WITH_TARGET:
             weights[f"mtp_block.{name.removeprefix('layers.0.')}"] = value
     experts = {match.groups(): weights.pop(name) for name in list(weights) if (match := EXPERT.fullmatch(name))}
-    for place in {place for place, _, _ in experts}:
+    for module in {module for module, _, _ in experts}:
         numbers = range(len(experts) // 3)
-        gate, up, down = (torch.stack([experts[place, str(number), part] for number in numbers])
+        gate, up, down = (torch.stack([experts[module, str(number), part] for number in numbers])
                           for part in ("gate", "up", "down"))
-        weights |= {f"{place}.gate_up_proj": torch.cat([gate, up], 1), f"{place}.down_proj": down}
+        weights |= {f"{module}.gate_up_proj": torch.cat([gate, up], 1), f"{module}.down_proj": down}
     return weights

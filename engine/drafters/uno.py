@@ -151,10 +151,10 @@ def _pop_adapter(folder: Path, weights: dict[str, Tensor], scale: float, prefix:
                  name: str) -> Adapter | int:
     """Take a projection's adapter out of the weights; without one, return its number of outputs."""
     projection: Any = module.get_submodule(name)
-    place = f"{prefix}{name}.lora_"
-    down, up = (weights.pop(f"{place}{part}.weight", None) for part in "AB")
+    stem = f"{prefix}{name}.lora_"
+    down, up = (weights.pop(f"{stem}{part}.weight", None) for part in "AB")
     if down is None or up is None:
         return int(projection.out_features)
-    check_equal(folder, f"inputs of {place}", down.shape[1], projection.in_features)
-    check_equal(folder, f"outputs of {place}", len(up), projection.out_features)
+    check_equal(folder, f"inputs of {stem}", down.shape[1], projection.in_features)
+    check_equal(folder, f"outputs of {stem}", len(up), projection.out_features)
     return down, up * scale

@@ -142,7 +142,7 @@ def sentences(anatomy: Anatomy) -> dict[str, list[str]]:
         parts = [f"{place} {share.value:.0%} ({share.low:.0%} to {share.high:.0%})"
                  for place, share in sorted(misses.items(), key=lambda pair: -pair[1].value)]
         by_topic["misses"].append(f"Where {drafter} ranked the token that the target chose instead ({walks} rounds"
-                               f"{', few' if walks < FEW_CASES else ''}): {'; '.join(parts)}.")
+                                  f"{', few' if walks < FEW_CASES else ''}): {'; '.join(parts)}.")
     siblings = {f"{ordinal} siblings": share
                 for ordinal, share in zip(ORDINALS, anatomy.by_rank.values(), strict=False)}
     for topic, lead, shares in (("rows", "a verified row", siblings if len(siblings) > 1 else {}),
@@ -184,6 +184,6 @@ def _node_words(first_nodes: Mapping[int, Measured]) -> list[str]:
 
 def _largest_trees(rows: Sequence[RedraftedLength]) -> Mapping[str, RedraftedLength]:
     """Return the trees by kind, at the largest budget that was replayed at the most positions."""
-    places = max(row.accepted.count for row in rows)
-    budget = max(row.budget for row in rows if row.accepted.count == places)
+    count = max(row.accepted.count for row in rows)
+    budget = max(row.budget for row in rows if row.accepted.count == count)
     return {row.kind: row for row in rows if row.budget == budget}

@@ -150,10 +150,10 @@ def machine_curve(model: str, device: str, line: str, context: int = 1024) -> Co
 
 def too_large_reason(model: str, device: str) -> str:
     """Say why the model cannot run on that device; "" if its weights fit."""
-    needed, there = models()[model].weights_gigabytes, devices()[device].gigabytes
-    if needed <= there:
+    needed, available = models()[model].weights_gigabytes, devices()[device].gigabytes
+    if needed <= available:
         return ""
-    return f"The weights of {model} take {needed:.0f} GB in bfloat16, and the {device} has {there:g} GB."
+    return f"The weights of {model} take {needed:.0f} GB in bfloat16, and the {device} has {available:g} GB."
 
 
 def unfitted_errors(method: str) -> dict[str, float]:

@@ -211,11 +211,11 @@ def ended_by_text(round_: Round) -> bool:
 def continuations(round_: Round) -> Iterator[NDArray[np.intp]]:
     """Yield, for each kept row, root first, the drafted nodes (n,) that continue its prefix or a copy of it."""
     tree = round_.tree
-    here: NDArray[np.intp] = np.zeros(1, np.intp)
+    current: NDArray[np.intp] = np.zeros(1, np.intp)
     for token in (*round_.committed[1:].tolist(), None):
-        below = np.flatnonzero(np.isin(tree.parents[1:], here)) + 1
+        below = np.flatnonzero(np.isin(tree.parents[1:], current)) + 1
         yield below
-        here = below[tree.tokens[below] == token]
+        current = below[tree.tokens[below] == token]
 
 
 def count_acceptance(rounds: Iterable[Round]) -> AcceptanceCounts:
@@ -225,7 +225,8 @@ def count_acceptance(rounds: Iterable[Round]) -> AcceptanceCounts:
         path, tree = round_.committed[1:].tolist(), round_.tree
         by_drafter = [list(rows_along(draft, path)) for draft in round_.drafts]
         deepest = max((draft.depth for draft in round_.drafts), default=0)
-        for depth, (nodes, taken) in enumerate(islice(zip(continuations(round_), [*path, None], strict=True), deepest)):
+        steps = zip(continuations(round_), [*path, None], strict=True)
+        for depth, (nodes, next_token) in enumerate(islice(steps, deepest)):
             ranks: dict[int, int] = {}  # of the tokens that the tree holds here, each the best among its drafters
             for token, drafters in zip(tree.tokens[nodes].tolist(), tree.drafters[nodes].tolist(), strict=True):
                 rows = [rows[depth] for drafter, rows in enumerate(by_drafter)
@@ -234,8 +235,8 @@ def count_acceptance(rounds: Iterable[Round]) -> AcceptanceCounts:
                 ranks[token] = min([ranks.get(token, COUNTED_RANKS - 1), *found])
             reached[depth] += 1
             proposed.update((depth, rank) for rank in ranks.values())
-            if taken is not None:
-                accepted[depth, ranks[taken]] += 1
+            if next_token is not None:
+                accepted[depth, ranks[next_token]] += 1
     return AcceptanceCounts(tuple(reached[depth] for depth in range(len(reached))), *(
         tuple(tuple(counts[depth, rank] for rank in range(COUNTED_RANKS)) for depth in range(len(reached)))
         for counts in (proposed, accepted)))

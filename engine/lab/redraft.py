@@ -98,11 +98,11 @@ def wide_chain(lattice: Lattice, root: int, nodes: int) -> DraftTree:
     scores = (greedy_path[:, None] + steps).astype(np.float32)
     order = (-scores).ravel().argsort(kind="stable")[:nodes]
     order = order[np.isfinite(scores.ravel()[order])]
-    at, rank = np.divmod(order, scores.shape[1])
+    depths, rank = np.divmod(order, scores.shape[1])
     first = np.flatnonzero(rank == 0)
     parents = np.zeros(lattice.depth + 1, np.int32)  # the greedy path's node at each depth
-    parents[at[first] + 1] = first + 1
-    return from_nodes(root, lattice.tokens[at, rows[at], rank], parents[at], scores.ravel()[order])
+    parents[depths[first] + 1] = first + 1
+    return from_nodes(root, lattice.tokens[depths, rows[depths], rank], parents[depths], scores.ravel()[order])
 
 
 def marginals_of(lattice: Lattice) -> Lattice:
@@ -238,25 +238,25 @@ class ModelledSpeed:
     def curve_problem(self, ratio: float = 0.0) -> str:
         """Say why the curve contradicts a run ``ratio`` times as fast as plain decoding (0: unknown), or ""."""
         predicted = self.predicted / self.predicted_plain
-        beside = f"beside it, it was {ratio:.1f} times" if ratio else f"it cannot be more than τ, {self.tau:.1f} times"
+        limit = f"it was {ratio:.1f} times beside it" if ratio else f"it cannot be more than τ, {self.tau:.1f} times"
         if (1 / MAX_RATIO_ERROR < predicted / ratio < MAX_RATIO_ERROR) if ratio else predicted <= self.tau:
             return ""
         return (f"By the passes that were measured this run would be {predicted:.1f} times as fast as plain decoding; "
-                f"{beside}, so no other budget's speed is predicted from them.")
+                f"{limit}, so no other budget's speed is predicted from them.")
 
 
 def modelled_speed(trace: Trace, cost: CostCurve) -> ModelledSpeed | None:
     """Return a run's speed, measured and by a cost curve; None if no round is timed."""
     request, cost = trace.header.request, cost.rising()
-    alone = [round_ for round_ in trace.rounds if WAIT not in round_.seconds and round_.seconds]
-    seconds = sum(sum(round_.seconds.values()) for round_ in alone)
-    tokens = sum(len(round_.acceptance.keep) for round_ in alone)
+    unshared = [round_ for round_ in trace.rounds if WAIT not in round_.seconds and round_.seconds]
+    seconds = sum(sum(round_.seconds.values()) for round_ in unshared)
+    tokens = sum(len(round_.acceptance.keep) for round_ in unshared)
     predicted_ms = sum(
         _round_ms(trace, cost, rows, request.budget if request.pace == FIXED else rows - 1) if rows > 1
-        else cost.plain_ms for rows in (len(round_.tree) for round_ in alone))
+        else cost.plain_ms for rows in (len(round_.tree) for round_ in unshared))
     if not seconds:
         return None
-    return ModelledSpeed(tokens / seconds, 1e3 * tokens / predicted_ms, 1e3 / cost.plain_ms, tokens / len(alone))
+    return ModelledSpeed(tokens / seconds, 1e3 * tokens / predicted_ms, 1e3 / cost.plain_ms, tokens / len(unshared))
 
 
 def _round_ms(trace: Trace, cost: CostCurve, rows: float, budget: int) -> float:

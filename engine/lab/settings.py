@@ -182,10 +182,10 @@ def prompt_set(name: str, limit: int | None = None) -> tuple[Prompt, ...]:
         raise RequestError(f"The limit is {limit} prompts; it has to be 1 or more.")
     path = file_of(name)
     try:
-        there = path.exists()
+        exists = path.exists()
     except (OSError, ValueError):  # a name that no file can have
-        there = False
-    if not there:
+        exists = False
+    if not exists:
         raise RequestError(f"There is no prompt set and no file {name[:200]!r}; the sets are "
                            f"{', '.join(shipped_sets())}.")
     return tuple(read_prompts(path)[:limit])

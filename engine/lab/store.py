@@ -218,11 +218,11 @@ class Store(Results):
             number = self._connection.execute(
                 "INSERT INTO sweep (started, plan, conditions) VALUES (?, ?, ?)",
                 (now(), json_of(plan), json_of(conditions))).lastrowid
-            places = {setting: place for place, setting in enumerate(plan.settings)}
+            indices = {setting: index for index, setting in enumerate(plan.settings)}
             self._connection.executemany(
                 "INSERT INTO cell (sweep, prompt, setting, repeat, place) VALUES (?, ?, ?, ?, ?)",
-                ((number, cell.prompt, places[cell.setting], cell.repeat, turn)
-                 for turn, cell in enumerate(measuring_order(plan))))
+                ((number, cell.prompt, indices[cell.setting], cell.repeat, place)
+                 for place, cell in enumerate(measuring_order(plan))))
         return int(number or 0)
 
     def record(self, stored: StoredSweep, result: CellResult) -> bool:

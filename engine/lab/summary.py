@@ -75,9 +75,9 @@ class Summary:
     @property
     def best(self) -> Row | None:
         """The fastest lossless row at the lowest concurrency, the smaller budget among equals; None without one."""
-        sound = [row for row in self.rows
+        candidates = [row for row in self.rows
                  if row.setting.concurrency == self.counts[0] and METHODS[row.setting.method].lossless]
-        return max(sound, key=lambda row: (row.total.median, -row.setting.budget), default=None)
+        return max(candidates, key=lambda row: (row.total.median, -row.setting.budget), default=None)
 
     def at(self, concurrency: int) -> Summary:
         return Summary(tuple(row for row in self.rows if row.setting.concurrency == concurrency))

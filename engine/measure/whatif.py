@@ -77,13 +77,13 @@ def what_if(rig: Rig, text: RunTokens, budgets: Sequence[int] = TRIED_BUDGETS, m
                     for name, drafter in rig.drafters_for(setting.method, setting.drafters).items()}
         proposed = {name: dict(enumerate(_proposals(name, drafter, read, max_nodes)))
                     for name, drafter in drafters.items()}
-        known = KnownText(token_ids, start, rig.target.positions_for(start), proposed, max_nodes)
+        known_text = KnownText(token_ids, start, rig.target.positions_for(start), proposed, max_nodes)
         done: list[Forecast] = []
         for setting in settings:
             progress.begin(f"The method {setting.method} at every budget.")
-            done += forecasts(setting, budgets, known, curve)
-        gains = tuple(gain(setting, known) for setting in settings if setting.drafters)
-    return WhatIf(text.prompt, rig.name, rig.target.hardware, rig.target.dtype, text.request.sampling, known.start,
+            done += forecasts(setting, budgets, known_text, curve)
+        gains = tuple(gain(setting, known_text) for setting in settings if setting.drafters)
+    return WhatIf(text.prompt, rig.name, rig.target.hardware, rig.target.dtype, text.request.sampling, known_text.start,
                   len(text.token_ids), departures, tuple(done), gains, curve, perf_counter() - began)
 
 

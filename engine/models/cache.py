@@ -21,7 +21,7 @@ def cache_argument(model: nn.Module) -> str:
     return next((name for name in names if name in parameters), "past_key_values")
 
 
-class KeptText(NamedTuple):
+class ReusableText(NamedTuple):
     """The part of a run's text that later runs may reuse: token ids (n,), with the cache's slots and the features (n,
     taps × hidden size) at their positions."""
 
@@ -39,7 +39,7 @@ class KeptText(NamedTuple):
         return type(self)(self.token_ids, slots, self.features.clone())
 
 
-NO_TEXT = KeptText(np.zeros(0, np.int32), {}, torch.empty(0))
+NO_TEXT = ReusableText(np.zeros(0, np.int32), {}, torch.empty(0))
 
 
 class TreeCache(Cache):  # type: ignore[misc]  # transformers' types are not read
@@ -71,11 +71,11 @@ class TreeCache(Cache):  # type: ignore[misc]  # transformers' types are not rea
         return keys[:, :, :end], values[:, :, :end]
 
     def first_slots(self, length: int) -> dict[int, dict[int, Tensor]]:
-        """Return a view of the first slots of all layers, as in ``KeptText``."""
+        """Return a view of the first slots of all layers, as in ``ReusableText``."""
         return {0: {0: self.slots[..., :length, :]}}
 
     def begin_with(self, slots: dict[int, dict[int, Tensor]], length: int) -> None:
-        """Copy the first slots of a kept text; the cache has to be empty."""
+        """Copy the first slots of a reusable text; the cache has to be empty."""
         self.slots[..., :length, :] = slots[0][0][..., :length, :]
         self.length = length
 
@@ -128,12 +128,12 @@ class LayeredCache(Cache):  # type: ignore[misc]  # see above
         return tensors[number][..., :end, :]
 
     def first_slots(self, length: int) -> dict[int, dict[int, Tensor]]:
-        """Return a view of the first slots of each layer, as in ``KeptText``."""
+        """Return a view of the first slots of each layer, as in ``ReusableText``."""
         return {layer: {number: slots[..., :length, :] for number, slots in tensors.items()}
                 for layer, tensors in self.slots.items()}
 
     def begin_with(self, slots: dict[int, dict[int, Tensor]], length: int) -> None:
-        """Copy the first slots of a kept text; the cache has to be empty."""
+        """Copy the first slots of a reusable text; the cache has to be empty."""
         for layer, tensors in slots.items():
             for number, rows in tensors.items():
                 self._written(layer, number, rows[..., :length, :])

@@ -78,8 +78,8 @@ pointer = intrinsic(_pointer)  # converts an address
 def next_item(_context: Any, counter: Any) -> Any:
     """Atomically add 1 to the number at an address, and return its old value."""
     def generate(_context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
-        place = builder.inttoptr(arguments[0], I64.as_pointer())
-        return builder.atomic_rmw("add", place, I64(1), "monotonic")
+        pointer = builder.inttoptr(arguments[0], I64.as_pointer())
+        return builder.atomic_rmw("add", pointer, I64(1), "monotonic")
     return types.int64(counter), generate
 
 

@@ -59,8 +59,8 @@ if GOMP_PARALLEL is None:
 
 def load(builder: Any, address: Any, offset: int, kind: Any) -> Any:
     """Load a value of an LLVM type."""
-    place = builder.inttoptr(builder.add(address, I64(offset)), kind.as_pointer())
-    return builder.load(place, align=2)
+    pointer = builder.inttoptr(builder.add(address, I64(offset)), kind.as_pointer())
+    return builder.load(pointer, align=2)
 
 
 def repeated(builder: Any, value: Any) -> Any:

@@ -26,7 +26,8 @@ from engine.models.rows import PassPart, PassRows
 
 log = logging.getLogger("canopy.passes")
 Result = TypeVar("Result")
-KNOWN = frozenset({"llama", "mistral", "qwen2", "qwen3", "qwen3_moe"})  # pre-norm, rotary, gated SiLU, nothing else
+# Pre-norm, rotary, gated SiLU, and nothing else.
+FUSED_ARCHITECTURES = frozenset({"llama", "mistral", "qwen2", "qwen3", "qwen3_moe"})
 # A tree's pass reads a multiple of this many slots: fused attention on a CPU compiles a kernel for each new number.
 SLOT_MULTIPLE = 32
 MAX_COMPILED_ROWS = 16  # of a pass; with more, torch on several threads is as fast as compiled norms and gates on one
@@ -247,7 +248,7 @@ def is_steady(config: Any) -> bool:
 def fused_pass_serves(model: PreTrainedModel) -> bool:
     """Return whether the fused pass computes the same as this model."""
     config = model.config.get_text_config()
-    if config.model_type not in KNOWN or getattr(config, "per_layer_attributes", None):
+    if config.model_type not in FUSED_ARCHITECTURES or getattr(config, "per_layer_attributes", None):
         return False
     window = getattr(config, "sliding_window", None) if getattr(config, "use_sliding_window", True) else None
     biased = any(module.bias is not None for name, module in model.get_decoder().layers.named_modules()

@@ -14,11 +14,11 @@ from transformers import PreTrainedModel
 from engine.decoding.protocols import position_draws
 from engine.decoding.tree import pack, path_to, root_only
 from engine.errors import RequestError, RigError
-from engine.models.cache import NO_TEXT, KeptText, LayeredCache, TreeCache
+from engine.models.cache import NO_TEXT, LayeredCache, ReusableText, TreeCache
 from engine.models.device import WaitingPolicy, gpus_of, hardware, in_inference_mode
 from engine.models.packed_linear import LevelsRule, PackedHead
 from engine.models.passes import (
-    KNOWN,
+    FUSED_ARCHITECTURES,
     AnyCache,
     FusedPass,
     PassOutput,
@@ -72,7 +72,7 @@ class TorchTarget:
         self._output = NOTHING
         self._adjustment: LogitsAdjustment | None = None
         self._drafted = NO_TOKENS  # of the last pass
-        self._reusable_text: KeptText | None = None  # the next prompt may begin with a prefix of it
+        self._reusable_text: ReusableText | None = None  # the next prompt may begin with a prefix of it
         self._keep_text = False  # whether later prompts may reuse the next text
         self._tokens: list[Integers] = []  # the part of the text that later prompts may reuse
         self._features: list[Tensor] = []  # at its positions
@@ -180,20 +180,20 @@ class TorchTarget:
             return None
         return INT4_PREFILL_ROWS if self._in_four_bits else PREFILL_ROWS
 
-    def begin_with(self, kept: KeptText = NO_TEXT, keep: bool = True) -> None:
+    def begin_with(self, text: ReusableText = NO_TEXT, keep: bool = True) -> None:
         """Let the next prompt reuse the prefix that it shares with an earlier text; ``keep`` makes it reusable, too."""
-        self._reusable_text, self._keep_text = kept, keep and self._prefill_rows is not None
+        self._reusable_text, self._keep_text = text, keep and self._prefill_rows is not None
 
-    def reusable_tokens(self, kept: KeptText, prompt_ids: Sequence[int]) -> int:
+    def reusable_tokens(self, text: ReusableText, prompt_ids: Sequence[int]) -> int:
         """Return how many tokens of an earlier text a prompt can reuse, with the same bits as reading all of it. The
         last token is always read, for its logits."""
-        limit = min(len(kept.token_ids), len(prompt_ids) - 1)
-        different = np.flatnonzero(kept.token_ids[:limit] != np.asarray(prompt_ids[:limit]))
+        limit = min(len(text.token_ids), len(prompt_ids) - 1)
+        different = np.flatnonzero(text.token_ids[:limit] != np.asarray(prompt_ids[:limit]))
         equal = int(different[0]) if len(different) else limit
         return equal if self._in_four_bits else equal // PREFILL_ROWS * PREFILL_ROWS
 
     @in_inference_mode
-    def kept_text(self) -> KeptText | None:
+    def reusable_text(self) -> ReusableText | None:
         """Return the prefix that a later text can reuse, as views, or None: in int4, whose bits do not depend on the
         pass, prompt and answer; otherwise the prompt's full passes."""
         if self._cache is None or not self._tokens:
@@ -201,7 +201,7 @@ class TorchTarget:
         token_ids = np.concatenate(self._tokens)
         count = len(token_ids) if self._in_four_bits else len(token_ids) // PREFILL_ROWS * PREFILL_ROWS
         features = concat_texts(self._features)[:count] if self.taps else self._features[0]
-        return KeptText(token_ids[:count], self._cache.first_slots(count), features) if count else None
+        return ReusableText(token_ids[:count], self._cache.first_slots(count), features) if count else None
 
     @in_inference_mode
     def verify_batch(self, forks: Sequence[Self], packed: Sequence[PackedTree]) -> list[Verification]:
@@ -306,7 +306,7 @@ def must_verify_trees(target: TorchTarget) -> None:
     """Check that a model of an unknown architecture predicts in a small tree pass what it predicts in plain passes.
     RigError if not, for example because it ignores position ids or the attention mask."""
     kind = target.config.model_type
-    if kind in KNOWN and is_steady(target.config):
+    if kind in FUSED_ARCHITECTURES and is_steady(target.config):
         return
     starts = [0, length_of_switch(target.config) or 0]  # where the angles of long texts begin
     try:

@@ -45,9 +45,9 @@ def measure(server: Server, prompts: Sequence[str], stop: Event) -> Iterator[Con
             except CanopyError as error:
                 return str(error)
 
-        asked = islice(cycle(prompts), ROUNDS_OF_REQUESTS * concurrency)
+        requests = islice(cycle(prompts), ROUNDS_OF_REQUESTS * concurrency)
         with ThreadPoolExecutor(concurrency, thread_name_prefix="load") as threads:
-            outcomes = list(threads.map(ask, asked))
+            outcomes = list(threads.map(ask, requests))
         seconds = perf_counter() - began
         answered = [outcome for outcome in outcomes if isinstance(outcome, tuple)]
         failures = [outcome for outcome in outcomes if isinstance(outcome, str)]

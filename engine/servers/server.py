@@ -108,10 +108,10 @@ class Server:
         return answer.usage.completion_tokens, perf_counter() - began
 
 
-def open_server(client: Client, look: Callable[[], None] = lambda: None) -> Server:
+def open_server(client: Client, interrupt: Callable[[], None] = lambda: None) -> Server:
     """Ask a server for its kind, model and version, and send a short trial request. ServerError if it cannot be used.
 
-    ``look`` is called between the events of the answer; it raises to stop.
+    ``interrupt`` is called between the events of the answer; it raises to stop.
     """
     model = _choose(client, parse(_ListedModels, client.text(MODELS, kind=JSON)).data)
     kind = next((kind for kind in KINDS.values() if kind.owner == model.owned_by), UNKNOWN)
@@ -122,7 +122,7 @@ def open_server(client: Client, look: Callable[[], None] = lambda: None) -> Serv
     answer, written = Answer(kind, MAX_CHUNK_LENGTH), 0  # some write more than they are asked for
     with server.answer(PROBE_REQUEST, PROBE_SECONDS) as events:
         for tokens in answer.chunks(events):
-            look()
+            interrupt()
             written += len(tokens or ())
     report = answer.report
     # whether it reports the steps of this answer and no others

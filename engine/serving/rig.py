@@ -16,7 +16,7 @@ import torch
 
 from engine.budget.auto import UNMEASURED, AutoBudget, DraftHistory
 from engine.budget.cost import CostCurve
-from engine.checkpoints.memory import RunMemory, kept_bytes, memory_errors, run_bytes
+from engine.checkpoints.memory import RunMemory, memory_errors, reusable_bytes, run_bytes
 from engine.decoding.budget_policy import AUTO
 from engine.decoding.loop import DecodeRun
 from engine.decoding.methods import METHODS, method_named
@@ -30,7 +30,7 @@ from engine.requests.admission import Admission
 from engine.requests.prompts import Turn
 from engine.serving.card import RigCard
 from engine.serving.cost import FULL, QUICK, CostBook, Effort
-from engine.serving.kept import KeptTexts
+from engine.serving.reusable_texts import ReusableTexts
 from engine.serving.scheduler import RunRound, Scheduler, request_in_words
 from engine.texts.tokenizer import ChatTokenizer, TokenPieceCache
 from engine.trace import End, Entry, Header, Line, RunText, Trace, committed_ids, gather
@@ -105,7 +105,7 @@ class Rig:
         self.costs = CostBook(self.name, self.target, drafter)  # needs the rig to itself
         self.scheduler = Scheduler()
         self.memory = RunMemory(self.target)
-        self.kept_texts = KeptTexts(self.target, self.memory.kept_bytes)
+        self.reusable_texts = ReusableTexts(self.target, self.memory.reusable_bytes)
         # by method and names of drafters
         self.histories: dict[tuple[str, tuple[str, ...]], DraftHistory] = defaultdict(DraftHistory)
         self._reading = Lock()
@@ -216,7 +216,7 @@ class Rig:
         """Free the memory of finished runs. The weights go with the last reference to the rig. Call it while no run is
         in progress."""
         self.scheduler.wait_until_idle()
-        self.kept_texts.clear()
+        self.reusable_texts.clear()
         self.target.release()
 
     @torch.inference_mode()
@@ -261,10 +261,10 @@ class RigRun(DecodeRun):
         self.choose_policy()
         began = perf_counter()
         if self.cache_key is not None:
-            kept_texts, prompt_ids = self.rig.kept_texts, self.request.prompt_ids
-            keep = kept_bytes(self.rig.target, len(prompt_ids)) <= self.rig.memory.kept_bytes
-            self.target.begin_with(kept_texts.best(self.cache_key, prompt_ids), keep)
-            if not kept_texts.make_room(run_bytes(self.rig.target, self.request, len(self.drafters))):
+            reusable_texts, prompt_ids = self.rig.reusable_texts, self.request.prompt_ids
+            keep = reusable_bytes(self.rig.target, len(prompt_ids)) <= self.rig.memory.reusable_bytes
+            self.target.begin_with(reusable_texts.best(self.cache_key, prompt_ids), keep)
+            if not reusable_texts.make_room(run_bytes(self.rig.target, self.request, len(self.drafters))):
                 self.target.begin_with(keep=keep)  # the text that it would have begun with is freed, too
         super().open()
         self.prefill_seconds = perf_counter() - began
@@ -274,7 +274,7 @@ class RigRun(DecodeRun):
         try:
             if self.cache_key is not None and not self.closed and not failed:
                 with suppress(RuntimeError):  # what torch raises without memory, on a CPU too
-                    self.rig.kept_texts.add(self.cache_key, self.target.kept_text())
+                    self.rig.reusable_texts.add(self.cache_key, self.target.reusable_text())
         finally:
             super().close(failed)
 

@@ -122,10 +122,10 @@ class TraceTail:
     def replaced(self) -> bool:
         """Return whether the file was replaced by another one, or truncated."""
         try:
-            there = self.path.stat()
+            status = self.path.stat()
         except OSError:
             return False
-        return self._rows is not None and (there.st_ino != self._number or there.st_size < self._rows.read_bytes)
+        return self._rows is not None and (status.st_ino != self._number or status.st_size < self._rows.read_bytes)
 
     def close(self) -> None:
         if self._rows is not None:
@@ -237,10 +237,10 @@ def read_end(value: Mapping[str, Any]) -> End:
 
 def decode_round(value: Mapping[str, Any]) -> Round:
     """Read a round's line."""
-    kept = check_object(value["acceptance"], "acceptance")
-    acceptance = {"keep": packed_array(kept["keep"], "keep", INTEGERS), "bonus": kept["bonus"]}
-    if kept.get("trials") is not None:
-        acceptance["trials"] = _arrays(kept["trials"], TRIALS, "trials")
+    fields = check_object(value["acceptance"], "acceptance")
+    acceptance = {"keep": packed_array(fields["keep"], "keep", INTEGERS), "bonus": fields["bonus"]}
+    if fields.get("trials") is not None:
+        acceptance["trials"] = _arrays(fields["trials"], TRIALS, "trials")
     line = {
         "index": value["index"], "start": value["start"], "tree": _arrays(value["tree"], TREE, "tree"),
         "verification": _arrays(value.get("verification", {}), VERIFICATION, "verification"), "acceptance": acceptance,
@@ -249,7 +249,7 @@ def decode_round(value: Mapping[str, Any]) -> Round:
         "seconds": check_object(value.get("seconds", {}), "seconds")}
     check_round(line)
     trials = acceptance.get("trials")
-    accepted = Acceptance(acceptance["keep"], kept["bonus"], None if trials is None else Trials(**trials))
+    accepted = Acceptance(acceptance["keep"], fields["bonus"], None if trials is None else Trials(**trials))
     tree = _tree(line["tree"])
     unknown = {name: np.full(len(tree), np.nan, np.float32) for name in VERIFICATION if name != "choice"}
     verification = Verification(**{"choice": _followed_choices(tree, accepted), **unknown, **line["verification"]})

@@ -40,9 +40,9 @@ class PromptSets:
     """Prompts by the name of their set."""
 
     def __init__(self) -> None:
-        there = shipped_sets()
+        shipped = shipped_sets()
         self._shipped = {name: (TITLES.get(name, name), prompt_set(name))
-                         for name in (*TITLES, *there) if name in there}
+                         for name in (*TITLES, *shipped) if name in shipped}
         self.uploads = Uploads(MAX_UPLOAD)
         self._uploaded = Latest[str, tuple[str, tuple[Prompt, ...]]](MAX_UPLOADS)
 

@@ -69,8 +69,8 @@ class PhraseCounts:
         order = np.lexsort((self.tokens, self.keys))
         keys, tokens = self.keys[order], self.tokens[order]
         new = (keys[1:] != keys[:-1]) | (tokens[1:] != tokens[:-1])
-        fresh = np.flatnonzero(np.concatenate([[True], new]))
-        return PhraseCounts(keys[fresh], tokens[fresh], np.add.reduceat(self.weights[order], fresh))
+        firsts = np.flatnonzero(np.concatenate([[True], new]))
+        return PhraseCounts(keys[firsts], tokens[firsts], np.add.reduceat(self.weights[order], firsts))
 
     def totals(self) -> tuple[Keys, NDArray[Any], NDArray[Any]]:
         """Return the distinct contexts (m,), the index among them of each observation's context (n,), and the sum of
@@ -86,16 +86,16 @@ def observations(shard: FeatureShard, order: int, selector: Selector | None) -> 
             continue
         start, prompt, length = conversation.tolist()
         first = max(start + prompt - 1, start + order - 1)  # the last token of the first context
-        places = np.arange(first, start + length - 1)
+        positions = np.arange(first, start + length - 1)
         tokens = shard.tokens[start:start + length].astype(np.uint64)
-        keys = np.zeros(len(places), np.uint64)
+        keys = np.zeros(len(positions), np.uint64)
         for back in range(order):
-            keys |= tokens[places - start - back] << np.uint64(TOKEN_BITS * back)
-        shares = np.exp(shard.logprobs[places].astype(np.float64))
+            keys |= tokens[positions - start - back] << np.uint64(TOKEN_BITS * back)
+        shares = np.exp(shard.logprobs[positions].astype(np.float64))
         row, cell = np.nonzero(shares >= MIN_PROBABILITY)
         yield PhraseCounts(
             np.concatenate([keys, keys[row]]),
-            np.concatenate([tokens[places - start + 1], shard.likely[places][row, cell].astype(np.uint64)]),
+            np.concatenate([tokens[positions - start + 1], shard.likely[positions][row, cell].astype(np.uint64)]),
             np.concatenate([np.full(len(keys), WRITTEN), (1 - WRITTEN) * shares[row, cell]]))
 
 

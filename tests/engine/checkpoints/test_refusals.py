@@ -279,7 +279,7 @@ def test_other_architectures_draft_for_themselves_and_write_their_own_text(tmp_p
 
 
 def test_a_model_that_counts_rows_for_positions_is_found_out(sound: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(target_module, "KNOWN", frozenset())
+    monkeypatch.setattr(target_module, "FUSED_ARCHITECTURES", frozenset())
     rig = load_rig(f"{sound / 'target'}::ngram", "float32")
     assert target_module.largest_difference_nats(rig.target) < 1e-3
     monkeypatch.setattr(target_module, "pack", lambda tree, start: replace(

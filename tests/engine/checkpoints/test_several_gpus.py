@@ -9,7 +9,7 @@ import torch
 from transformers import AutoConfig, AutoModelForCausalLM
 
 from engine.checkpoints.loading import causal_config
-from engine.checkpoints.memory import DEFAULT_CONTEXT, balanced, device_map_of, spread
+from engine.checkpoints.memory import DEFAULT_CONTEXT, assign_gpus, device_map_of, spread
 from engine.errors import RigError
 from engine.models.device import gpus_of
 from engine.serving import rigs
@@ -30,7 +30,7 @@ CUDA = torch.device("cuda")
     ([60], 0, [50, 50], []),
 ])
 def test_layers_go_to_the_gpus_in_order(layers: list[int], rest: int, free: list[int], expected: list[int]) -> None:
-    assert balanced(layers, rest, free) == expected
+    assert assign_gpus(layers, rest, free) == expected
 
 
 @pytest.fixture(scope="module")

@@ -84,7 +84,7 @@ def test_a_target_with_a_weight_that_is_no_number_says_so(
     target = target_module.TorchTarget(target.model, ())
     with pytest.raises(RequestError, match="NaN"):
         text_of(Request(PROMPT, method="autoregressive", budget=0, max_tokens=4, sampling=sampling), target, [])
-    monkeypatch.setattr(target_module, "KNOWN", frozenset())
+    monkeypatch.setattr(target_module, "FUSED_ARCHITECTURES", frozenset())
     with pytest.raises(RigError, match="NaN"):
         target_module.must_verify_trees(target)
 
@@ -97,7 +97,7 @@ def test_a_trial_that_computes_no_number_is_not_passed(monkeypatch: pytest.Monke
         if not named["use_cache"]:  # the plain pass that the trial compares with
             output.logits *= float("nan")
         return output
-    monkeypatch.setattr(target_module, "KNOWN", frozenset())
+    monkeypatch.setattr(target_module, "FUSED_ARCHITECTURES", frozenset())
     monkeypatch.setattr(Qwen3ForCausalLM, "forward", spoilt)
     with pytest.raises(RigError, match="nan"):
         target_module.must_verify_trees(target)

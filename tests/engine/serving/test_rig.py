@@ -24,7 +24,7 @@ from engine.commands.program import main
 from engine.errors import RequestError, RigError, TraceError
 from engine.lab.against_plain import InterleavedTiming, turn_pairs
 from engine.lab.settings import SHIPPED
-from engine.models.cache import KeptText, TreeCache
+from engine.models.cache import ReusableText, TreeCache
 from engine.models.target import TorchTarget
 from engine.records import PromptRequest, Request, Sampling
 from engine.requests.prompts import read_prompts
@@ -106,9 +106,9 @@ def test_the_next_turn_reads_only_what_is_new_and_nobody_elses_text(
 @pytest.mark.parametrize("concurrent", [False, True])
 def test_a_text_that_there_is_no_memory_to_keep_ends_like_any_other(
         concurrent: bool, error: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(text: KeptText) -> KeptText:
+    def fail(text: ReusableText) -> ReusableText:
         raise error
-    monkeypatch.setattr(KeptText, "copied", fail)
+    monkeypatch.setattr(ReusableText, "copied", fail)
     monkeypatch.setattr("engine.models.target.PREFILL_ROWS", 8)
     live = demo_live(concurrent=concurrent)
     with live.admission.admitted():
@@ -126,13 +126,13 @@ def test_a_kept_text_is_not_used_by_a_run_that_has_no_memory_beside_it(monkeypat
         return gather(live.run(ask, cache_key="one")).end.cached
     assert [cached() > 0 for _ in range(2)] == [False, True]
     with monkeypatch.context() as full:
-        full.setattr("engine.serving.kept.unused_bytes", lambda device: 10)
+        full.setattr("engine.serving.reusable_texts.unused_bytes", lambda device: 10)
         assert cached() == 0
-    live.memory.kept_bytes = 100
-    live.kept_texts.clear()
+    live.memory.reusable_bytes = 100
+    live.reusable_texts.clear()
     run = live.prepare(ask, cache_key="one")
     run.open()
-    assert run.target.kept_text() is None, "it is too long to be kept"
+    assert run.target.reusable_text() is None, "it is too long to be kept"
     run.close()
 
 

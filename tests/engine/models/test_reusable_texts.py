@@ -8,11 +8,11 @@ import torch
 
 from engine.decoding.loop import DecodeRun
 from engine.models import target as target_module
-from engine.models.cache import NO_TEXT, KeptText
+from engine.models.cache import NO_TEXT, ReusableText
 from engine.models.target import TorchTarget
 from engine.records import Request, Sampling
-from engine.serving import kept as kept_module
-from engine.serving.kept import KeptTexts
+from engine.serving import reusable_texts
+from engine.serving.reusable_texts import ReusableTexts
 from tests.engine.material import text
 from tests.engine.models.shrunk import HalfKnowing, shrunk
 from tests.engine.models.test_packed_linear import target_of_four_bits
@@ -38,10 +38,10 @@ def target_of(kind: str) -> TorchTarget:
 
 
 class KeptRun(DecodeRun):
-    """A run whose text is kept."""
+    """A run whose text can be reused."""
 
     target: TorchTarget
-    kept: KeptText | None = None
+    kept: ReusableText | None = None
 
     def open(self) -> None:
         self.target.begin_with()
@@ -49,18 +49,18 @@ class KeptRun(DecodeRun):
 
     def close(self, failed: bool = False) -> None:
         if not self.closed:
-            self.kept = self.target.kept_text()
+            self.kept = self.target.reusable_text()
         super().close(failed)
 
 
-def first_turn(target: TorchTarget) -> tuple[list[int], KeptText]:
-    """The answer to the prompt, written with trees, and what is kept of both."""
+def first_turn(target: TorchTarget) -> tuple[list[int], ReusableText]:
+    """Answer the prompt with trees; return the text and its reusable part."""
     request = Request(PROMPT, method="ddtree", budget=6, max_tokens=12)
     run = KeptRun(request, target.fork(), [HalfKnowing(PROMPT, (3, 4, 5))])
     return text(run.rounds()), run.kept or NO_TEXT
 
 
-def read(target: TorchTarget, prompt: tuple[int, ...], kept: KeptText = NO_TEXT) -> tuple[Any, ...]:
+def read(target: TorchTarget, prompt: tuple[int, ...], kept: ReusableText = NO_TEXT) -> tuple[Any, ...]:
     """What a prompt leaves behind, and how much of it was not read."""
     fork = target.fork()
     fork.begin_with(kept)
@@ -94,7 +94,7 @@ def test_few_texts_are_kept_each_for_who_asked_and_none_if_memory_is_short(monke
     target = small_target()
     _, kept = first_turn(target)
     assert kept.token_ids.tolist() == list(PROMPT[:16])
-    texts = KeptTexts(target, 3 * kept.nbytes)
+    texts = ReusableTexts(target, 3 * kept.nbytes)
     variants = [kept._replace(token_ids=kept.token_ids + number) for number in range(5)]
     for variant in variants:
         texts.add("one", variant)
@@ -108,7 +108,7 @@ def test_few_texts_are_kept_each_for_who_asked_and_none_if_memory_is_short(monke
     longer = variants[4]._replace(token_ids=np.append(variants[4].token_ids, 7))
     texts.add("one", longer)
     assert known() == [2, 3, 4] and len(texts.best("one", longer.token_ids.tolist()).token_ids) == 17
-    monkeypatch.setattr(kept_module, "unused_bytes", lambda device: 10)
+    monkeypatch.setattr(reusable_texts, "unused_bytes", lambda device: 10)
     texts.make_room(5)
     assert known()
     texts.make_room(50)

@@ -1,31 +1,31 @@
-"""Keeps the texts of the last runs, so that the next turn of a conversation reads only its new tokens."""
+"""Keeps texts of recent runs, so that the next turn of a conversation reads only its new tokens."""
 
 from collections.abc import Sequence
 from threading import Lock
 
 from engine.checkpoints.memory import unused_bytes
-from engine.models.cache import NO_TEXT, KeptText
+from engine.models.cache import NO_TEXT, ReusableText
 from engine.models.target import TorchTarget
 
 MAX_TEXTS = 4
 
 
-class KeptTexts:
-    """The latest texts by their askers' keys, the oldest first. A text serves only its own key: a faster prefill would
-    reveal what others asked."""
+class ReusableTexts:
+    """The latest texts by cache key, the oldest first. A text serves only its own key, because a faster prefill would
+    reveal other people's prompts."""
 
     def __init__(self, target: TorchTarget, max_bytes: int) -> None:
         self._target, self._max_bytes = target, max_bytes
-        self._texts: list[tuple[str, KeptText]] = []
+        self._texts: list[tuple[str, ReusableText]] = []
         self._lock = Lock()
 
-    def best(self, cache_key: str, prompt_ids: Sequence[int]) -> KeptText:
+    def best(self, cache_key: str, prompt_ids: Sequence[int]) -> ReusableText:
         """Return the key's text with the longest reusable prefix of a prompt."""
         with self._lock:
             texts = [text for other, text in self._texts if other == cache_key]
         return max(texts, key=lambda text: self._target.reusable_tokens(text, prompt_ids), default=NO_TEXT)
 
-    def add(self, cache_key: str, text: KeptText | None) -> None:
+    def add(self, cache_key: str, text: ReusableText | None) -> None:
         """Store a copy of a text, replacing those that it continues, if there is room for it. Raises torch's
         RuntimeError if there is no memory."""
         if text is None or text.nbytes > self._max_bytes:
