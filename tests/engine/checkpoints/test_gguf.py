@@ -17,12 +17,11 @@ import numpy as np
 import pytest
 import torch
 from filelock import FileLock
-from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedModel
+from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedModel, PreTrainedTokenizerBase
 
 from engine.checkpoints import gguf as reading
 from engine.checkpoints import sources
 from engine.checkpoints.gguf import convert_gguf, origin_of
-from engine.checkpoints.gguf_header import GgufHeader
 from engine.checkpoints.loading import load_causal
 from engine.checkpoints.sources import Package, fetch_package
 from engine.errors import RigError
@@ -119,20 +118,16 @@ def served(kept: Path) -> list[str]:
 
 def test_an_interrupted_conversion_leaves_nothing_and_a_whole_one_is_the_last(
         file: Path, kept: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    convert = reading._convert
-
-    def interrupted(file: Path, folder: Path, header: GgufHeader) -> None:
-        convert(file, folder, header)
-        (folder / "half.safetensors").write_text("half")
+    def interrupted(_: object, folder: Path, **_options: object) -> None:  # after the weights were written
+        (folder / "half.json").write_text("half")
         raise KeyboardInterrupt
-    monkeypatch.setattr(reading, "_convert", interrupted)
-    with pytest.raises(KeyboardInterrupt):
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(PreTrainedTokenizerBase, "save_pretrained", interrupted)
         convert_gguf(str(file))
     assert served(kept) == []
-    monkeypatch.setattr(reading, "_convert", convert)
     folder = convert_gguf(str(file))
-    assert served(kept) == [folder.name] and not (folder / "half.safetensors").exists()
-    monkeypatch.setattr(reading, "_convert", lambda *given: pytest.fail("converted again"))
+    assert served(kept) == [folder.name] and not (folder / "half.json").exists()
+    monkeypatch.setattr(reading, "check_converted", lambda *_: pytest.fail("converted again"))
     assert convert_gguf(str(file)) == folder
 
 
@@ -247,13 +242,12 @@ def test_a_target_is_taken_from_its_package_once_and_anew_for_another_version(
 
 def test_who_waits_for_another_start_takes_what_that_one_made(
         file: Path, kept: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    conversions, real = [], reading._convert
+    conversions = []
 
-    def slow(*given: Any) -> None:
-        conversions.append(given)
+    def slow(*converted: Any) -> None:
+        conversions.append(converted)
         sleep(0.5)
-        real(*given)
-    monkeypatch.setattr(reading, "_convert", slow)
+    monkeypatch.setattr(reading, "check_converted", slow)
     with ThreadPoolExecutor(2) as starts:
         folders = set(starts.map(convert_gguf, [str(file)] * 2))
     assert len(folders) == len(conversions) == 1

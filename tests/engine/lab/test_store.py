@@ -11,14 +11,14 @@ from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
-from threading import Event
+from typing import Any
 
 import pytest
 
 from engine.errors import ResultsError
 from engine.lab.settings import CellResult, measuring_order
 from engine.lab.store import Results, Store
-from engine.lab.sweeping import LocalWorkers, measure, run_sweep
+from engine.lab.sweeping import measure
 from tests.engine.lab.scripted import ScriptedLaboratory, go_on, toy_plan
 
 PLAN = toy_plan()
@@ -59,18 +59,24 @@ def test_what_is_written_is_read_back_and_the_first_result_of_a_cell_stands(stor
         assert (results.measured(number), results.pending(number)) == ([FIRST, failed], CELLS[2:])
 
 
-def test_a_file_from_before_auto_and_concurrency_is_read_and_goes_on(store: Store) -> None:
+def ask_file(path: Path, question: str, *values: str) -> Any:
+    """Return the first value of SQLite's answer, if there is one."""
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        return next(connection.execute(question, values), [None])[0]
+
+
+def test_a_file_from_before_auto_and_concurrency_is_read_and_goes_on(store: Store, path: Path) -> None:
     number = begin(store, FIRST)
-    plan, reading = (json.loads(store._all(question)[0][0]) for question in (
-        "SELECT plan FROM sweep", "SELECT reading FROM cell WHERE reading NOT NULL"))
+    plan = json.loads(ask_file(path, "SELECT plan FROM sweep"))
+    reading = json.loads(ask_file(path, "SELECT reading FROM cell WHERE reading NOT NULL"))
     for setting in plan["settings"]:
         assert (setting.pop("pace"), setting.pop("concurrency")) == ("fixed", 1)
         setting["heads"] = setting.pop("drafters")
     for prompt in plan["prompts"]:
         prompt["domain"] = prompt.pop("category")
     assert reading.pop("committed") == []
-    store._all("UPDATE sweep SET plan = ?", json.dumps(plan))
-    store._all("UPDATE cell SET reading = ? WHERE reading NOT NULL", json.dumps(reading))
+    ask_file(path, "UPDATE sweep SET plan = ?", json.dumps(plan))
+    ask_file(path, "UPDATE cell SET reading = ? WHERE reading NOT NULL", json.dumps(reading))
     assert store.sweep(number).plan == PLAN and store.measured(number) == [FIRST]
     assert len(go_on(store, number)) == len(PLAN) - 1
 
@@ -152,21 +158,6 @@ def test_a_sweep_that_is_killed_again_and_again_measures_every_cell_once(path: P
         cell: LABORATORY.measure(PLAN.request(cell)).token_ids for cell in CELLS}
 
 
-def test_a_full_disk_is_one_sentence_and_loses_nothing(store: Store, path: Path) -> None:
-    number = begin(store)
-    pages = store._all("PRAGMA page_count")[0][0]
-    store._all(f"PRAGMA max_page_count = {pages + 2}")
-    done = 0
-    with pytest.raises(ResultsError, match="results.sqlite"):
-        for step in run_sweep(store, number, LocalWorkers(LABORATORY), Event()):
-            done = step.done
-    assert 0 < done < len(PLAN) and len(store.measured(number)) == done
-    store.close()
-    assert sound(path)
-    with Store(path) as again:
-        assert len(go_on(again, number)) == len(PLAN) - done
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("limit", [100, 60_000])
 def test_a_write_that_the_system_cuts_off_leaves_a_sound_file(path: Path, limit: int) -> None:
@@ -206,11 +197,11 @@ def test_a_place_where_no_file_can_be_is_one_sentence(tmp_path: Path) -> None:
             Store(path)
 
 
-def test_a_damaged_record_is_one_sentence(store: Store) -> None:
+def test_a_damaged_record_is_one_sentence(store: Store, path: Path) -> None:
     number = begin(store, FIRST)
-    store._all("UPDATE cell SET reading = '{\"token_ids\": 3}' WHERE reading IS NOT NULL")
+    ask_file(path, "UPDATE cell SET reading = '{\"token_ids\": 3}' WHERE reading IS NOT NULL")
     with pytest.raises(ResultsError, match="results.sqlite"):
         store.measured(number)
-    store._all("UPDATE sweep SET plan = '[[['")
+    ask_file(path, "UPDATE sweep SET plan = '[[['")
     with pytest.raises(ResultsError, match="results.sqlite"):
         store.sweeps()
