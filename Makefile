@@ -15,10 +15,10 @@ ARGS ?=
 # What was compiled once is read again, also where the machine's own setting is not to keep it.
 export PYTHONDONTWRITEBYTECODE :=
 
-# A process per core and one for the times when others wait for a browser, four at most: each holds torch and, for the
+# A process per core and two for the times when others wait for a browser, four at most: each holds torch and, for the
 # browser tests, a server and a Chromium of its own.
 CORES := $(shell getconf _NPROCESSORS_ONLN)
-PYTEST := $(BIN)/python -m pytest -n $(shell expr $(CORES) + 1) --maxprocesses 4 --dist worksteal --durations=10 --durations-min=0.1
+PYTEST := $(BIN)/python -m pytest -n $(shell expr $(CORES) + 2) --maxprocesses 4 --dist worksteal --durations=10 --durations-min=0.1
 QUICK := $(BIN)/python -m pytest -p no:xdist -p tests.without_torch --no-header -m "not long and not slow"
 
 VLLM := $(HOME)/.cache/canopy/venv-vllm

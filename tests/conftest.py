@@ -1,10 +1,11 @@
-"""How every test runs: threads wait without spinning, property-based examples are the same each time, and the last line
-counts the tests that were left out."""
+"""How every test runs: threads wait without spinning, property-based examples are the same each time, the cores are
+busy to the end, and the last line counts the tests that were left out."""
 
 from __future__ import annotations
 
 import gc
 import os
+from collections import defaultdict
 from collections.abc import Generator, Sequence
 from typing import Any
 
@@ -35,6 +36,27 @@ def pytest_collection() -> Generator[None, object, object]:
     finally:
         gc.freeze()
         gc.enable()
+
+
+@pytest.hookimpl(trylast=True)  # after ``-m`` has chosen
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Let all workers but one begin with tests in a browser, which wait half of the time, and one with the others."""
+    workers = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
+    if workers == 1:
+        return
+    modules = defaultdict(list)  # kept together, because they share servers and pages
+    for item in items:
+        if "browser" in item.path.parts:
+            modules[item.path].append(item)
+    others = [item for item in items if item.path not in modules]
+    share = len(items) // workers  # of one worker; who is done first takes from the ends of what others have left
+    items.clear()
+    for worker in range(workers - 1):
+        begun = [item for module in list(modules.values())[worker::workers - 1] for item in module]
+        rest = max(0, share - len(begun))
+        items += begun + others[:rest]
+        del others[:rest]
+    items += others
 
 
 def pytest_deselected(items: Sequence[pytest.Item]) -> None:
