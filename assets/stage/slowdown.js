@@ -132,7 +132,8 @@ export function canMeasureAgain(/** @type {Stage} */ stage) {
   return withheld ? Boolean(comparison?.speed.again) : Boolean(comparing) && !comparing.endsWith("…");
 }
 
-// Compares each live run with plain decoding when it has ended, if the queue is empty. A run that shared rounds is not compared.
+// Compares each live run with plain decoding when it has ended and been played, because drawing takes the processors that are
+// timed; only if the queue is empty. A run that shared rounds is not compared.
 export function compareRuns(/** @type {Stage} */ stage) {
   const comparedRuns = /** @type {Set<string>} */ (new Set());
   const report = (/** @type {string} */ run, /** @type {string} */ message) => {
@@ -144,22 +145,23 @@ export function compareRuns(/** @type {Stage} */ stage) {
     report(run, "being measured …");
     report(run, await runComparison(stage, run));
   };
-  stage.on("lines state", () => {
-    const { header, rounds, recorded, server, value: { run, state, followed } } = stage;
+  stage.on("lines state round", () => {
+    const { header, rounds, recorded, server, following, current, value: { run, state, followed } } = stage;
     const ended = ["done", "stopped"].includes(state) && rounds.length > 1;
-    if (!ended || recorded || followed || !header?.drafters.length || !server || comparedRuns.has(run)) return;
+    const played = !following || current === rounds.length - 1;
+    if (!ended || !played || recorded || followed || !header?.drafters.length || !server || comparedRuns.has(run)) return;
     comparedRuns.add(run);
     if (!stage.comparison && !stage.figures.shared) compare(run);
   });
   stage.on("remeasure", () => compare(stage.value.run));
 }
 
-/** Compares a run and shows the result as it grows. Returns "", or why there is none. @param {Stage} stage @param {string} run */
+/** Compares a run and shows the result once all was timed: drawing it slows what is timed. Returns "", or why there is none. @param {Stage} stage @param {string} run */
 async function runComparison(stage, run) {
   const { server } = stage;
   if (!server) return "";
   try {
-    const job = await jobEnd(server.compare({ run }), ({ job }) => server.compared({ job }), ({ result }) => result && stage.setComparison(run, result));
+    const job = await jobEnd(server.compare({ run }), ({ job }) => server.compared({ job }), ({ result }) => result && (result.state !== "measuring" || stage.withheld) && stage.setComparison(run, result));
     if ("error" in job) return job.error;
     if (job.state === "error") return job.message;
     return job.result ? "" : "Timing stopped because another run began.";

@@ -3,6 +3,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import { bestRound, scenesOf } from "../../assets/stage/film.js";
+import { compareRuns } from "../../assets/stage/slowdown.js";
 import { Stage } from "../../assets/stage/stage.js";
 import { header, line, round } from "./rounds.js";
 
@@ -144,6 +145,40 @@ test("one speed is printed: the server's if there is one, and none is drawn if t
   }
   stage.setComparison("a", { state: "measuring", speed: { withheld: "Too short.", speed: "97.1" } });
   assert.deepEqual([stage.speed.value, stage.withheld], [100, ""]);
+});
+
+test("a run that is played is timed beside plain decoding when its last round is shown", () => {
+  const stage = new Stage();
+  const timed = [];
+  stage.server = { compare: async ({ run }) => timed.push(run) && { error: "Forged." } };
+  compareRuns(stage);
+  stage.on("arrived", () => stage.go(0, { follow: true }));
+  globalThis.window = { matchMedia: () => ({ matches: false }) };
+  stage.mode = "story";
+  stage.read([state("running"), header({ recorded: "" }), ...rounds(0, 1, 2), END, state("done")]);
+  assert.deepEqual([stage.current, timed], [0, []]);
+  stage.go(2, { follow: true });
+  assert.deepEqual(timed, ["a"]);
+  stage.go(0);
+  stage.go(2);
+  assert.deepEqual(timed, ["a"]);
+});
+
+test("while a run is timed nothing is drawn", async () => {
+  const stage = shown(0, 1);
+  let polls = 0;
+  stage.server = { compare: async () => ({ job: "j" }), compared: async () => (polls++ < 2
+    ? { state: "running", result: { state: "measuring", speed: {} } }
+    : { state: "done", result: { state: "ended", speed: {} } }) };
+  compareRuns(stage);
+  const drawn = [];
+  const timed = new Promise((resolve) => {
+    stage.on("compared", () => drawn.push(stage.comparison?.state) && !stage.comparing && resolve());
+  });
+  stage.run.header.recorded = "";
+  stage.go(1);
+  await timed;
+  assert.deepEqual(drawn, [undefined, "ended", "ended"]);
 });
 
 test("of a text that repeats itself the rounds before are measured", () => {
