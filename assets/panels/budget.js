@@ -13,6 +13,7 @@ const MIN_TICK_DISTANCE = 27; // pixels
 const LAST_TICK_WIDTH = 86; // pixels: the last number has a unit
 const Z_80_PERCENT = 1.28; // standard deviations that hold 80 % of a normal distribution
 const FONT = "10.5px system-ui, sans-serif";
+const TRAIL_WIDTH = 14; // pixels, beside the marker: the figures after each round, up to the point
 const REFRESH_MS = 900; // between two forecasts of a run in progress
 // The two drawings, one above the other: a figure and its words.
 const PLOTS = /** @type {const} */ ([{ name: "tau", label: "τ, tokens per round" }, { name: "speed", label: "tokens/s" }]);
@@ -69,11 +70,10 @@ export function fastestOf(forecast) {
 export function comparableCurve({ measured }, budget, speed) {
   if (!measured || measured.prompts === 1 || !speed) return measured;
   const { budgets, speed: { low, high } } = measured;
-  const inside = interpolate(budgets, low, budget) <= speed && speed <= interpolate(budgets, high, budget);
-  return inside ? measured : null;
+  return interpolate(budgets, low, budget) <= speed && speed <= interpolate(budgets, high, budget) ? measured : null;
 }
 
-/** The minimum and maximum of a run's τ and speed over its rounds, and the 80 % interval of τ (`low`, `high`).
+/** A run's τ and speed after each of its rounds, and the 80 % interval of τ (`low`, `high`).
  *  @param {Round[]} rounds */
 function historyOf(rounds) {
   let [tokens, seconds] = [0, 0];
@@ -88,8 +88,7 @@ function historyOf(rounds) {
   const tau = tokens / Math.max(1, rounds.length);
   const spread = rounds.reduce((sum, { keep }) => sum + (keep.length - tau) ** 2, 0);
   const halfWidth = rounds.length > 1 ? Z_80_PERCENT * Math.sqrt(spread / rounds.length / (rounds.length - 1)) : 0;
-  const span = (/** @type {number[]} */ values) => (values.length ? [Math.min(...values), Math.max(...values)] : []);
-  return { tau: span(running.tau), speed: span(running.speed), low: Math.max(1, tau - halfWidth), high: tau + halfWidth };
+  return { ...running, low: Math.max(1, tau - halfWidth), high: tau + halfWidth };
 }
 
 // How the shown round changes at the budget that is tried out, in words.
@@ -145,6 +144,7 @@ class BudgetPanel extends DrawnPanel {
   height = 0;
   top = 0; // under the figures
   history = historyOf([]);
+  plain = { tau: 1, speed: 0 }; // plain decoding's; 0: unknown
   best = /** @type {ReturnType<typeof fastestOf>} */ (null); // what "Use" takes
   answer = /** @type {(BudgetForecast & { run: string, from: string }) | null} */ (null);
   forecast = /** @type {BudgetForecast | null} */ (null); // the answer, without what does not compare with the run
@@ -205,8 +205,7 @@ class BudgetPanel extends DrawnPanel {
   }
 
   async fetchForecast() {
-    const { stage } = this;
-    const { run } = stage.value;
+    const { stage, stage: { value: { run } } } = this;
     if (!stage.server || !this.hostSize || !stage.rounds.length || !stage.header?.drafters.length) return;
     const from = [run, stage.rounds.length, stage.live, stage.speedup?.plain_speed, stage.withheld].join(" ");
     if (this.answer?.from === from) return;
@@ -235,6 +234,7 @@ class BudgetPanel extends DrawnPanel {
     put(write(this.figuresLine, short), { title: words }); // first: the drawings begin below it
     this.drawFastest(own);
     this.history = historyOf(covered);
+    this.plain.speed = Number(stage.speedup?.plain_speed ?? this.forecast?.plain ?? 0);
     this.setSize(this.width, this.height);
     put(this.canvas, { "aria-valuenow": this.chosen, "aria-valuetext": words });
     const plots = PLOTS.map((plot, place) => this.plot(place && own.doubt ? { ...plot, label: `${plot.label}, grey: ${own.doubt}` } : plot, place, points));
@@ -282,10 +282,6 @@ class BudgetPanel extends DrawnPanel {
     put(write(this.fastestLine, words), { title });
   }
 
-  plainValue(/** @type {Plot["name"]} */ name) {
-    return name === "tau" ? 1 : Number(this.stage.speedup?.plain_speed ?? this.forecast?.plain ?? 0);
-  }
-
   x(/** @type {number} */ budget) {
     return EDGE.left + axisPosition(budget) * (this.width - EDGE.left - EDGE.right);
   }
@@ -293,10 +289,9 @@ class BudgetPanel extends DrawnPanel {
   /** One of the two drawings: what was predicted, plain decoding, and what was measured.
    *  @param {{ name: Plot["name"], label: string }} plot @param {number} place @param {(RunPoint & { pin?: string })[]} points @returns {Mark[]} */
   plot({ name, label }, place, points) {
-    const plain = this.plainValue(name);
+    const { forecast, plain: { [name]: plain } } = this;
     const tall = (this.height - this.top - EDGE.bottom - EDGE.between - EDGE.top) / 2;
     const low = this.top + EDGE.top + tall + place * (tall + EDGE.between);
-    const { forecast } = this;
     const { [name]: curve, budgets = [], measured } = forecast ?? {};
     const predicted = forecast && curve ? [...budgets.keys()].filter((at) => budgets[at] > measuredUpTo(forecast)) : [];
     const maximum = 1.06 * Math.max(...points.map((point) => valueOf(point, name)), plain, ...this.history[name], ...predicted.map((at) => curve?.mean[at] ?? 0), ...(measured?.[name].high ?? []));
@@ -305,8 +300,7 @@ class BudgetPanel extends DrawnPanel {
     const title = text("cp-budget-title is-end", isLab && place ? `${label}, dotted on the lab's prompts` : label, this.width - EDGE.right, low - tall - 4);
     if (!maximum) return [...axis, title, text("is-mid", this.whyEmpty(), (EDGE.left + this.width) / 2, low - tall / 2)];
     const y = (/** @type {number} */ value) => low - tall * Math.min(value / maximum, 1);
-    /** @param {string} look @param {number} height */
-    const across = (look, height) => path(look, `M${EDGE.left},${height}H${this.width - EDGE.right}`);
+    const across = (/** @type {string} */ look, /** @type {number} */ height) => path(look, `M${EDGE.left},${height}H${this.width - EDGE.right}`);
     const marks = [...axis];
     for (const tick of roundTicks(0, maximum, Math.max(1, Math.min(4, Math.floor(tall / 14))))) {
       marks.push(across(tick ? "cp-budget-grid" : "cp-budget-axis", y(tick)), text("is-end", tick.toLocaleString("en"), EDGE.left - 5, y(tick) + 3.5));
@@ -362,9 +356,10 @@ class BudgetPanel extends DrawnPanel {
     if (pin) marks.push(text("cp-budget-pin", pin, x + 6, down - 5));
     if (run !== this.stage.value.run) return marks;
     const { low, high, [name]: soFar } = this.history;
-    const upright = (/** @type {number[]} */ [from, to]) => `M${x.toFixed(1)},${y(from).toFixed(1)}V${y(to).toFixed(1)}`;
-    if (name === "tau") marks.unshift(path("cp-budget-range", upright([low, high]), { style }));
-    if (soFar.length) marks.unshift(path(`cp-budget-trail ${doubtful ? "is-doubtful" : ""}`, upright(soFar), { style }));
+    const left = Math.max(EDGE.left, x - TRAIL_WIDTH);
+    const trail = soFar.map((value, place) => `${(left + (x - left) * (place / soFar.length)).toFixed(1)},${y(value).toFixed(1)}`);
+    if (name === "tau") marks.unshift(path("cp-budget-range", `M${x.toFixed(1)},${y(low).toFixed(1)}V${y(high).toFixed(1)}`, { style }));
+    if (trail.length > 1) marks.unshift(path("cp-budget-trail", `M${trail.join("L")}L${x.toFixed(1)},${down.toFixed(1)}`));
     return marks;
   }
 
@@ -391,7 +386,7 @@ define({
   place: { row: "upper", share: 0.72 },
   caption: "Click or drag to try one.",
   legend: [
-    { glyph: "●○", label: "runs, so far", title: "Measured. Filled: the shown run, its τ with its 80 % interval; the thin line spans its minimum and maximum over the rounds. Hollow: your earlier runs, a mark and a colour for each method" },
+    { glyph: "●○", label: "runs, so far", title: "Measured. Filled: the shown run, its τ with its 80 % interval; the thin line leads there through its figures after each round. Hollow: your earlier runs, a mark and a colour for each method" },
     { glyph: "╌", label: "predicted", title: "What this run's drafts would have kept at each budget, with 80 % intervals; speed follows from what a pass costs here" },
     { glyph: "┿", label: "measured", title: "Measured at other budgets with 95 % intervals: with the recording for its prompt, or, dotted, by the lab on its own prompts, if this run's speed lies within" },
     { glyph: "─", label: "plain", title: "Plain decoding" },

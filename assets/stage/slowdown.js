@@ -132,8 +132,7 @@ export function canMeasureAgain(/** @type {Stage} */ stage) {
   return withheld ? Boolean(comparison?.speed.again) : Boolean(comparing) && !comparing.endsWith("…");
 }
 
-// Compares each live run with plain decoding when it has ended and been played, because drawing takes the processors that are
-// timed; only if the queue is empty. A run that shared rounds is not compared.
+// Compares each live run that shared no rounds with plain decoding, if the queue is empty: after it was played, since drawing slows it.
 export function compareRuns(/** @type {Stage} */ stage) {
   const comparedRuns = /** @type {Set<string>} */ (new Set());
   const report = (/** @type {string} */ run, /** @type {string} */ message) => {
@@ -147,9 +146,9 @@ export function compareRuns(/** @type {Stage} */ stage) {
   };
   stage.on("lines state round", () => {
     const { header, rounds, recorded, server, following, current, value: { run, state, followed } } = stage;
-    const ended = ["done", "stopped"].includes(state) && rounds.length > 1;
     const played = !following || current === rounds.length - 1;
-    if (!ended || !played || recorded || followed || !header?.drafters.length || !server || comparedRuns.has(run)) return;
+    const ended = played && ["done", "stopped"].includes(state) && rounds.length > 1;
+    if (!ended || recorded || followed || !header?.drafters.length || !server || comparedRuns.has(run)) return;
     comparedRuns.add(run);
     if (!stage.comparison && !stage.figures.shared) compare(run);
   });
