@@ -39,30 +39,30 @@ class OwnAnswers:
         return pack_rows(self._pools[place], self.shape)
 
     def _answered(self, group: int) -> list[list[Conversation]]:
-        pools = [draw_conversations(self.shares, self.tokenizer, self.shape, f"{self.seed}-{group}-{place}")
-                 for place in range(TOGETHER)]
-        answers = iter(answer_greedily(self.target, self.tokenizer, [talk for pool in pools for talk in pool],
-                                self.shape.length))
-        return [[talk for talk in (next(answers) for _ in pool) if talk] for pool in pools]
+        pools = [draw_conversations(self.shares, self.tokenizer, self.shape, f"{self.seed}-{group}-{number}")
+                 for number in range(TOGETHER)]
+        conversations = [conversation for pool in pools for conversation in pool]
+        answers = iter(answer_greedily(self.target, self.tokenizer, conversations, self.shape.length))
+        return [[answer for answer in (next(answers) for _ in pool) if answer] for pool in pools]
 
 
 @torch.no_grad()
-def answer_greedily(target: Any, tokenizer: PreTrainedTokenizerBase, talks: Sequence[Conversation],
-             longest: int) -> list[Conversation | None]:
+def answer_greedily(target: Any, tokenizer: PreTrainedTokenizerBase, conversations: Sequence[Conversation],
+                    longest: int) -> list[Conversation | None]:
     """Return each conversation with the target's greedy answer; None if it does not end within ``longest`` tokens."""
-    width = max(len(talk.prompt) for talk in talks)
-    prompts = torch.zeros(len(talks), width, dtype=torch.long)
+    width = max(len(conversation.prompt) for conversation in conversations)
+    prompts = torch.zeros(len(conversations), width, dtype=torch.long)
     seen = torch.zeros_like(prompts)
-    for row, talk in enumerate(talks):
-        prompts[row, width - len(talk.prompt):] = torch.tensor(talk.prompt)
-        seen[row, width - len(talk.prompt):] = 1
+    for row, conversation in enumerate(conversations):
+        prompts[row, width - len(conversation.prompt):] = torch.tensor(conversation.prompt)
+        seen[row, width - len(conversation.prompt):] = 1
     written = target.generate(
         input_ids=prompts.to(target.device), attention_mask=seen.to(target.device), do_sample=False,
-        max_new_tokens=longest - min(len(talk.prompt) for talk in talks))[:, width:].tolist()
+        max_new_tokens=longest - min(len(conversation.prompt) for conversation in conversations))[:, width:].tolist()
     after = tuple(tokenizer.encode("\n", add_special_tokens=False))  # the template's, after the end of a turn
     answers: list[Conversation | None] = []
-    for talk, tokens in zip(talks, written, strict=True):
+    for conversation, tokens in zip(conversations, written, strict=True):
         end = tokens.index(tokenizer.eos_token_id) + 1 if tokenizer.eos_token_id in tokens else longest
-        whole = Conversation(talk.prompt, (*tokens[:end], *after))
-        answers.append(whole if len(whole) <= longest else None)
+        answered = Conversation(conversation.prompt, (*tokens[:end], *after))
+        answers.append(answered if len(answered) <= longest else None)
     return answers

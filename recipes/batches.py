@@ -49,7 +49,7 @@ class Conversation:
         return len(self.prompt) + len(self.response)
 
 
-def conversation(item: Item, tokenizer: PreTrainedTokenizerBase) -> Conversation:
+def tokenise_item(item: Item, tokenizer: PreTrainedTokenizerBase) -> Conversation:
     """Return the item in the chat template."""
     prompt = f"<|im_start|>user\n{item.prompt}<|im_end|>\n<|im_start|>assistant\n"
     response = f"{item.response}<|im_end|>\n"
@@ -69,10 +69,10 @@ def draw_conversations(shares: Shares, tokenizer: PreTrainedTokenizerBase, shape
     wanted, drawn = shape.rows * shape.length, 0
     pool: list[Conversation] = []
     for item in training_items(shares, seed):
-        talk = conversation(item, tokenizer)
-        if len(talk) <= shape.length:
-            pool.append(talk)
-            drawn += len(talk)
+        conversation = tokenise_item(item, tokenizer)
+        if len(conversation) <= shape.length:
+            pool.append(conversation)
+            drawn += len(conversation)
         if drawn >= wanted:
             break
     return pool
@@ -84,12 +84,12 @@ def pack_rows(pool: Sequence[Conversation], shape: RowShape) -> Batch:
     weights = np.zeros((shape.rows, shape.length), np.float32)
     answer = np.zeros((shape.rows, shape.length), np.bool_)
     filled = [0] * shape.rows
-    for talk in sorted(pool, key=len, reverse=True):
-        row = next((row for row in range(shape.rows) if filled[row] + len(talk) <= shape.length), None)
+    for conversation in sorted(pool, key=len, reverse=True):
+        row = next((row for row in range(shape.rows) if filled[row] + len(conversation) <= shape.length), None)
         if row is None:
             continue
-        begin, middle, end = filled[row], filled[row] + len(talk.prompt), filled[row] + len(talk)
-        tokens[row, begin:end] = talk.prompt + talk.response
+        begin, middle, end = filled[row], filled[row] + len(conversation.prompt), filled[row] + len(conversation)
+        tokens[row, begin:end] = conversation.prompt + conversation.response
         weights[row, begin + 1:middle] = PROMPT_WEIGHT
         weights[row, middle:end] = 1.0
         answer[row, middle:end] = True

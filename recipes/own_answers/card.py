@@ -79,7 +79,7 @@ def score_rows(rig: str, folder: Path) -> list[str]:
         if not rows:
             groups |= {name: np.flatnonzero(np.array(domains) == name) for name in dict.fromkeys(domains)}
         for name, places in tqdm(groups.items(), desc=drafter):
-            by_nodes = [scores(counted, shard, shard.talks[places], nodes, end_of(rig)) for nodes in NODES]
+            by_nodes = [scores(counted, shard, shard.conversations[places], nodes, end_of(rig)) for nodes in NODES]
             rows.append(score_row(drafter, f"{name} ({len(places)})", by_nodes))
     return rows
 

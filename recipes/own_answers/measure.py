@@ -46,17 +46,18 @@ def proposals(drafter: PhraseDrafter, prompt: Integers, text: Integers, nodes: i
     return lattices
 
 
-def scores(drafter: PhraseDrafter, shard: FeatureShard, talks: NDArray[np.int64], nodes: int, end_id: int) -> Scores:
+def scores(drafter: PhraseDrafter, shard: FeatureShard, conversations: NDArray[np.int64], nodes: int,
+           end_id: int) -> Scores:
     """Measure over some conversations of a shard; an ``end_id`` that ends one is not part of the text."""
     kept: dict[str, list[int]] = {CHAIN: [], TREE: []}
-    for start, prompt, whole in talks.tolist():
-        tokens = shard.tokens[start:start + whole]
-        text = tokens[prompt:whole - int(tokens[-1] == end_id)]
+    for start, prompt, length in conversations.tolist():
+        tokens = shard.tokens[start:start + length]
+        text = tokens[prompt:length - int(tokens[-1] == end_id)]
         lattices = proposals(drafter, tokens[:prompt], text, nodes)
-        limit = whole + nodes  # room for every proposal
-        known = KnownText(text, prompt, limit, {"phrases": dict(enumerate(lattices))}, nodes)
+        limit = length + nodes  # room for every proposal
+        known_text = KnownText(text, prompt, limit, {"phrases": dict(enumerate(lattices))}, nodes)
         for method in (CHAIN, TREE):
-            steps = Replay(Setting(method, drafters=("phrases",)), known).steps(nodes)
+            steps = Replay(Setting(method, drafters=("phrases",)), known_text).steps(nodes)
             kept[method] += [len(step.keep) for step in steps]
     return Scores(float(np.mean(kept[CHAIN])), float(np.mean(kept[TREE])), len(kept[TREE]))
 
@@ -83,7 +84,7 @@ def main() -> None:
     drafter, end_id = phrase_drafter(args.drafter), end_of(args.rig)
     shard = open_shard(work_folder(args.rig) / HELD_OUT)
     for nodes in args.nodes:
-        score = scores(drafter, shard, shard.talks[:args.limit], nodes, end_id)
+        score = scores(drafter, shard, shard.conversations[:args.limit], nodes, end_id)
         print(f"chain {score.chain:.3f}, tree of {nodes} {score.tree:.3f}, ratio {score.tree / score.chain:.2f}, "
               f"{score.rounds} rounds", flush=True)
 

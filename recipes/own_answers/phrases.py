@@ -81,7 +81,7 @@ class PhraseCounts:
 
 def observations(shard: FeatureShard, order: int, selector: Selector | None) -> Iterator[PhraseCounts]:
     """Yield the observations of contexts of ``order`` tokens in each selected conversation of a shard."""
-    for conversation in shard.talks:
+    for conversation in shard.conversations:
         if selector is not None and not selector(shard, conversation):
             continue
         start, prompt, length = conversation.tolist()
@@ -161,7 +161,7 @@ def orders_of(shards: Sequence[FeatureShard], selector: Selector | None = None) 
 
 def answer_tokens(shards: Sequence[FeatureShard], selector: Selector | None = None) -> int:
     """Count the tokens of the selected answers."""
-    return sum(int(conversation[2] - conversation[1]) for shard in shards for conversation in shard.talks
+    return sum(int(conversation[2] - conversation[1]) for shard in shards for conversation in shard.conversations
                if selector is None or selector(shard, conversation))
 
 

@@ -98,14 +98,15 @@ def words(text: str) -> frozenset[str]:
     return frozenset(re.findall(r"\w+", text.lower()))
 
 
-def write_prompts(path: Path, talks: Sequence[Sequence[Message]]) -> None:
+def write_prompts(path: Path, conversations: Sequence[Sequence[Message]]) -> None:
     """Write a prompt file, complete or not at all."""
     partial = path.with_suffix(".part")
-    partial.write_text("".join(json.dumps({"messages": talk}) + "\n" for talk in talks), encoding="utf8")
+    lines = [json.dumps({"messages": messages}) + "\n" for messages in conversations]
+    partial.write_text("".join(lines), encoding="utf8")
     partial.replace(path)
 
 
-def read_talks(path: Path) -> list[list[Message]]:
+def read_conversations(path: Path) -> list[list[Message]]:
     """Return the conversations of a prompt file, each ending with a user's turn."""
     return [json.loads(line)["messages"] for line in path.read_text(encoding="utf8").splitlines()]
 
@@ -122,19 +123,19 @@ def write_prompts_itself(decoder: BatchDecoder, tokenizer: Any, number: int,
     mark = "@@"
     before = tokenizer.apply_chat_template(one_turn(mark), tokenize=False).split(mark)[0]
     prompt = tokenizer.encode(before, add_special_tokens=False)
-    talks: list[list[Message]] = []
+    conversations: list[list[Message]] = []
     tries = barren = 0
-    while len(talks) < PROMPTS_A_FILE and barren < MAX_BARREN:
+    while len(conversations) < PROMPTS_A_FILE and barren < MAX_BARREN:
         choice = AnswerSampling(WARM, TOP_P, seed=1000 * number + tries)
-        tries, barren, before_it = tries + 1, barren + 1, len(talks)
+        tries, barren, before_it = tries + 1, barren + 1, len(conversations)
         for turn in write_answers(decoder, [prompt] * ROWS, MAX_TURN_LENGTH, tokenizer.eos_token_id, choice):
             text = tokenizer.decode(turn.tokens[:-1])
             if turn.ended and not is_repetitive(turn.tokens) and is_plain(text) and text not in known:
                 known.add(text)
-                talks.append(one_turn(text))
-        if len(talks) > before_it:
+                conversations.append(one_turn(text))
+        if len(conversations) > before_it:
             barren = 0
-    return talks[:PROMPTS_A_FILE]
+    return conversations[:PROMPTS_A_FILE]
 
 
 def is_plain(text: str) -> bool:
@@ -144,24 +145,24 @@ def is_plain(text: str) -> bool:
             and "<|" not in text and text.replace("\n", " ").isprintable())
 
 
-def draw_seeded(number: int, known: set[str], before: Sequence[Path], talk_of: Callable[[AnswerRow], list[Message]],
-           kinds: tuple[str, ...]) -> list[list[Message]]:
+def draw_seeded(number: int, known: set[str], before: Sequence[Path],
+                last_exchange: Callable[[AnswerRow], list[Message]], kinds: tuple[str, ...]) -> list[list[Message]]:
     """Draw seed prompts of these kinds, some of them after a conversation from one of the answered shards
     ``before``."""
     draw = random.Random(f"{number} {' '.join(kinds)}")
-    earlier = [row for row in read_shard(draw.choice(before)) if row.ended and len(row.talk) < MAX_BEFORE_LENGTH
+    earlier = [row for row in read_shard(draw.choice(before)) if row.ended and len(row.conversation) < MAX_BEFORE_LENGTH
                ] if before else []
-    talks: list[list[Message]] = []
+    conversations: list[list[Message]] = []
     for _ in range(TRIES * PROMPTS_A_FILE):
-        if len(talks) == PROMPTS_A_FILE:
+        if len(conversations) == PROMPTS_A_FILE:
             break
         if earlier and draw.random() < FOLLOW_UPS:
-            talk = [*talk_of(draw.choice(earlier)), *one_turn(follow_up(draw))]
-            if talk not in talks and sum(len(row) > 1 for row in talks) < MAX_FOLLOW_UPS:
-                talks.append(talk)
+            conversation = [*last_exchange(draw.choice(earlier)), *one_turn(follow_up(draw))]
+            if conversation not in conversations and sum(len(row) > 1 for row in conversations) < MAX_FOLLOW_UPS:
+                conversations.append(conversation)
             continue
         text = seed_prompt(draw, kinds)
         if text not in known:
             known.add(text)
-            talks.append(one_turn(text))
-    return talks
+            conversations.append(one_turn(text))
+    return conversations

@@ -28,27 +28,28 @@ from engine.requests.rig_names import RIGS_FOLDER
 from recipes.batches import Conversation
 
 SMALL_IDS = 2**16  # vocabularies up to this size are stored in two bytes per token
-VARIED = 0.5  # the least share of distinct four-token sequences in an answer; below it, the answer repeats itself
+MIN_DISTINCT_FRACTION = 0.5  # of four-token sequences; an answer with fewer distinct ones repeats itself
 
 
 @dataclass(frozen=True)
 class AnswerRow:
     """One conversation, whether its answer ended, and its line in the prompt file."""
 
-    talk: Conversation
+    conversation: Conversation
     ended: bool
     row: int
 
 
 def write_shard(path: Path, answers: Sequence[AnswerRow]) -> None:
     """Write the answers as a shard; a run that is killed meanwhile leaves none."""
-    tokens = np.array([token for answer in answers for token in answer.talk.prompt + answer.talk.response], np.int32)
+    conversations = [answer.conversation for answer in answers]
+    tokens = np.array([token for each in conversations for token in each.prompt + each.response], np.int32)
     partial = path.with_suffix(".part")
     with partial.open("wb") as file:
         np.savez_compressed(
             file, tokens=tokens.astype(np.uint16 if tokens.max(initial=0) < SMALL_IDS else np.int32),
-            prompt=np.array([len(answer.talk.prompt) for answer in answers], np.int32),
-            answer=np.array([len(answer.talk.response) for answer in answers], np.int32),
+            prompt=np.array([len(each.prompt) for each in conversations], np.int32),
+            answer=np.array([len(each.response) for each in conversations], np.int32),
             ended=np.array([answer.ended for answer in answers], np.bool_),
             row=np.array([answer.row for answer in answers], np.int32))
     partial.replace(path)
@@ -57,20 +58,20 @@ def write_shard(path: Path, answers: Sequence[AnswerRow]) -> None:
 def read_shard(path: Path) -> Iterator[AnswerRow]:
     """Yield the answers of a shard."""
     with np.load(path, allow_pickle=False) as shard:
-        kept = {name: shard[name] for name in ("tokens", "prompt", "answer", "ended", "row")}
-    ends = np.cumsum(kept["prompt"] + kept["answer"])
-    for place, end in enumerate(ends):
-        middle = end - kept["answer"][place]
-        first = middle - kept["prompt"][place]
+        arrays = {name: shard[name] for name in ("tokens", "prompt", "answer", "ended", "row")}
+    ends = np.cumsum(arrays["prompt"] + arrays["answer"])
+    for row, end in enumerate(ends):
+        middle = end - arrays["answer"][row]
+        first = middle - arrays["prompt"][row]
         yield AnswerRow(
-            Conversation(tuple(kept["tokens"][first:middle].tolist()), tuple(kept["tokens"][middle:end].tolist())),
-            bool(kept["ended"][place]), int(kept["row"][place]))
+            Conversation(tuple(arrays["tokens"][first:middle].tolist()), tuple(arrays["tokens"][middle:end].tolist())),
+            bool(arrays["ended"][row]), int(arrays["row"][row]))
 
 
 def is_repetitive(tokens: Sequence[int]) -> bool:
     """Return whether an answer repeats itself over and over."""
-    runs = [tuple(tokens[place:place + 4]) for place in range(len(tokens) - 3)]
-    return len(set(runs)) < VARIED * len(runs)
+    sequences = [tuple(tokens[start:start + 4]) for start in range(len(tokens) - 3)]
+    return len(set(sequences)) < MIN_DISTINCT_FRACTION * len(sequences)
 
 
 LIKELY = 24  # next tokens whose probabilities are kept: in a greedy answer they have nearly all the mass
@@ -85,7 +86,7 @@ class FeatureShard:
     tokens: NDArray[np.int32]
     likely: NDArray[np.int32]
     logprobs: NDArray[np.float16]
-    talks: NDArray[np.int64]
+    conversations: NDArray[np.int64]
 
 
 def open_shard(folder: Path) -> FeatureShard:
@@ -94,38 +95,39 @@ def open_shard(folder: Path) -> FeatureShard:
 
 
 @torch.no_grad()
-def write_features(target: Any, talks: Sequence[Conversation], folder: Path) -> None:
+def write_features(target: Any, conversations: Sequence[Conversation], folder: Path) -> None:
     """Read the conversations once with the target, and keep its likeliest tokens."""
-    lengths = np.array([len(talk) for talk in talks])
+    lengths = np.array([len(conversation) for conversation in conversations])
     starts = np.cumsum(lengths) - lengths
     partial = folder.with_suffix(".part")
     partial.mkdir(parents=True, exist_ok=True)
     count = int(lengths.sum())
     shapes: dict[str, tuple[tuple[int, ...], Any]] = {
         "tokens": ((count,), np.int32), "likely": ((count, LIKELY), np.int32),
-        "logprobs": ((count, LIKELY), np.float16), "talks": ((len(talks), 3), np.int64)}
+        "logprobs": ((count, LIKELY), np.float16), "talks": ((len(conversations), 3), np.int64)}
     files = {name: np.lib.format.open_memmap(partial / f"{name}.npy", "w+", dtype, shape)
              for name, (shape, dtype) in shapes.items()}
-    files["talks"][:] = np.stack([starts, [len(talk.prompt) for talk in talks], lengths], 1)
+    files["talks"][:] = np.stack([starts, [len(conversation.prompt) for conversation in conversations], lengths], 1)
     order = np.argsort(lengths, kind="stable")
     while len(order):
         many = max(1, TOKENS_A_PASS // int(lengths[order[min(len(order), 256) - 1]]))
         chosen, order = order[:many], order[many:]
-        _write_pass(target, [talks[place] for place in chosen], starts[chosen], files)
+        _write_pass(target, [conversations[index] for index in chosen], starts[chosen], files)
     for file in files.values():
         file.flush()
     partial.replace(folder)
 
 
-def _write_pass(target: Any, talks: Sequence[Conversation], starts: NDArray[np.int64], files: dict[str, Any]) -> None:
+def _write_pass(target: Any, conversations: Sequence[Conversation], starts: NDArray[np.int64],
+                files: dict[str, Any]) -> None:
     """Write in one pass over conversations of about one length."""
-    rows = [torch.tensor(talk.prompt + talk.response) for talk in talks]
+    rows = [torch.tensor(conversation.prompt + conversation.response) for conversation in conversations]
     tokens = torch.nn.utils.rnn.pad_sequence(rows, batch_first=True)
     read = target.model(input_ids=tokens, use_cache=False)
-    for row, (start, talk) in enumerate(zip(starts, talks, strict=True)):
-        end, first = start + len(talk), len(talk.prompt) - 1
+    for row, (start, conversation) in enumerate(zip(starts, conversations, strict=True)):
+        end, first = start + len(conversation), len(conversation.prompt) - 1
         files["tokens"][start:end] = rows[row].numpy()
-        logprobs = target.lm_head(read.last_hidden_state[row, first:len(talk)]).float().log_softmax(-1)
+        logprobs = target.lm_head(read.last_hidden_state[row, first:len(conversation)]).float().log_softmax(-1)
         likely = logprobs.topk(LIKELY, -1)
         files["likely"][start + first:end] = likely.indices.numpy()
         files["logprobs"][start + first:end] = likely.values.numpy()

@@ -30,7 +30,7 @@ from recipes.own_answers.prompts import (
     HeldOut,
     Message,
     draw_seeded,
-    read_talks,
+    read_conversations,
     write_prompts,
     write_prompts_itself,
 )
@@ -81,7 +81,7 @@ class Writer:
         waiting = [path for path in sorted(self.prompts.glob("*.jsonl"), key=lambda path: path.stem.split("-")[::-1])
                    if not self.shard(path.stem).exists()]
         path = waiting[0] if waiting else self.more_prompts()
-        write_shard(self.shard(path.stem), self.answered(read_talks(path)))
+        write_shard(self.shard(path.stem), self.answered(read_conversations(path)))
         self.read_again(path.stem)
         return path.stem
 
@@ -96,34 +96,36 @@ class Writer:
         known = {self.turns_of(row)[0] for shard in shards for row in read_shard(shard)}
         counts = {kind: sum(shard.stem.startswith(kind) for shard in shards) for kind in KINDS}
         for kind in sorted(self.left, key=lambda kind: counts[kind] / KINDS[kind]):
-            talks = [talk for talk in self.new_talks(kind, counts[kind], known, shards)
-                     if not self.held_out.near(talk[-1]["content"])]
-            if sum(len(talk) == 1 for talk in talks) >= MIN_NEW_PROMPTS:  # after other talks anything fits
+            conversations = [messages for messages in self.new_conversations(kind, counts[kind], known, shards)
+                             if not self.held_out.near(messages[-1]["content"])]
+            # follow-ups do not count: any of them fits after other conversations
+            if sum(len(messages) == 1 for messages in conversations) >= MIN_NEW_PROMPTS:
                 path = self.prompts / f"{kind}-{counts[kind]:05d}.jsonl"
-                write_prompts(path, talks)
+                write_prompts(path, conversations)
                 return path
             self.left.remove(kind)
         raise RequestError(USED_UP)
 
-    def new_talks(self, kind: str, number: int, known: set[str], shards: Sequence[Path]) -> list[list[Message]]:
+    def new_conversations(self, kind: str, number: int, known: set[str], shards: Sequence[Path]) -> list[list[Message]]:
         """Return conversations of a kind that nobody has begun yet, if there are any."""
         if kind == "self":
             return write_prompts_itself(self.decoder, self.tokenizer, number, known)
-        return draw_seeded(number, known, shards, self.talk_of, CODE if kind == "code" else tuple(SEEDS))
+        return draw_seeded(number, known, shards, self.last_exchange, CODE if kind == "code" else tuple(SEEDS))
 
-    def talk_of(self, answered: AnswerRow) -> list[Message]:
+    def last_exchange(self, answered: AnswerRow) -> list[Message]:
         """Return the last exchange of an answered conversation, as messages."""
-        answer = self.tokenizer.decode(answered.talk.response[:-1])
+        answer = self.tokenizer.decode(answered.conversation.response[:-1])
         return [{"role": "user", "content": self.turns_of(answered)[-1]}, {"role": "assistant", "content": answer}]
 
     def turns_of(self, answered: AnswerRow) -> list[str]:
         """Return the user's turns of an answered conversation."""
-        parts = self.tokenizer.decode(answered.talk.prompt).split("<|im_start|>user\n")[1:]
+        parts = self.tokenizer.decode(answered.conversation.prompt).split("<|im_start|>user\n")[1:]
         return [part.split("<|im_end|>")[0] for part in parts]
 
-    def answered(self, talks: Sequence[Sequence[Message]]) -> list[AnswerRow]:
+    def answered(self, conversations: Sequence[Sequence[Message]]) -> list[AnswerRow]:
         """Return the target's greedy answers, cut where they loop; prompts of similar length are answered together."""
-        prompts = [self.tokenizer.apply_chat_template(talk, add_generation_prompt=True)["input_ids"] for talk in talks]
+        prompts = [self.tokenizer.apply_chat_template(messages, add_generation_prompt=True)["input_ids"]
+                   for messages in conversations]
         order = np.argsort([len(prompt) for prompt in prompts], kind="stable").tolist()
         rows_kept: list[AnswerRow] = []
         for first in range(0, len(order), ROWS):
@@ -144,18 +146,19 @@ class Writer:
             [{"role": "user", "content": prompt.text}], add_generation_prompt=True)["input_ids"]
             for prompt in read_prompts(held_out_files()[0])]
         texts = write_answers(self.decoder, prompts, MAX_HELD_OUT_LENGTH, self.tokenizer.eos_token_id)
-        talks = [Conversation(tuple(prompt), text.tokens) for prompt, text in zip(prompts, texts, strict=True)]
-        write_features(self.model, talks, folder)
+        conversations = [Conversation(tuple(prompt), text.tokens) for prompt, text in zip(prompts, texts, strict=True)]
+        write_features(self.model, conversations, folder)
 
     def read_again(self, name: str) -> None:
         """Keep the target's features of a shard."""
-        talks = [] if (self.features / name).exists() else [row.talk for row in read_shard(self.shard(name))]
-        if talks:
-            write_features(self.model, talks, self.features / name)
+        if (self.features / name).exists():
+            return
+        if conversations := [row.conversation for row in read_shard(self.shard(name))]:
+            write_features(self.model, conversations, self.features / name)
 
     def tokens(self) -> int:
         """Count the tokens of all answers so far."""
-        return sum(len(row.talk.response) for path in self.answers.glob("*.npz") for row in read_shard(path))
+        return sum(len(row.conversation.response) for path in self.answers.glob("*.npz") for row in read_shard(path))
 
 
 def main() -> None:
@@ -181,7 +184,7 @@ def write(writer: Writer, tokens: int) -> None:
     while have < tokens:
         began = time.perf_counter()
         name = writer.round()
-        more = sum(len(row.talk.response) for row in read_shard(writer.shard(name)))
+        more = sum(len(row.conversation.response) for row in read_shard(writer.shard(name)))
         have, barren = have + more, 0 if more else barren + 1
         if barren == MAX_BARREN:
             raise RequestError(f"None of the answers to the last {barren} files of prompts could be kept: they are "

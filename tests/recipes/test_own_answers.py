@@ -40,7 +40,7 @@ def model(folder: Path) -> Any:
 
 
 @pytest.fixture(scope="module")
-def talks(model: Any) -> list[Conversation]:
+def conversations(model: Any) -> list[Conversation]:
     """Prompts of several lengths with the target's greedy answers, some past the first room of the cache."""
     draw = random.Random(1)
     prompts = [tuple(draw.randrange(5, 1500) for _ in range(length)) for length in (3, 40, 11, 60, 7, 25)]
@@ -49,19 +49,19 @@ def talks(model: Any) -> list[Conversation]:
 
 
 @pytest.fixture(scope="module")
-def features(model: Any, talks: list[Conversation], tmp_path_factory: pytest.TempPathFactory) -> Path:
+def features(model: Any, conversations: list[Conversation], tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("features")
-    write_features(model, talks, folder / "one")
+    write_features(model, conversations, folder / "one")
     return folder
 
 
-def test_answers_are_those_of_the_model_itself(model: Any, talks: list[Conversation]) -> None:
-    for talk in talks:
-        prompt = torch.tensor([talk.prompt])
+def test_answers_are_those_of_the_model_itself(model: Any, conversations: list[Conversation]) -> None:
+    for conversation in conversations:
+        prompt = torch.tensor([conversation.prompt])
         plain = model.generate(prompt, max_new_tokens=40, do_sample=False, attention_mask=torch.ones_like(prompt))
-        alike = plain[0, len(talk.prompt):].tolist()
-        assert list(talk.response) == alike[:len(talk.response)]
-        assert len(talk.response) == len(alike) or loop_length(alike[:24 * (len(alike) // 24)])
+        alike = plain[0, len(conversation.prompt):].tolist()
+        assert list(conversation.response) == alike[:len(conversation.response)]
+        assert len(conversation.response) == len(alike) or loop_length(alike[:24 * (len(alike) // 24)])
 
 
 def test_sampling_follows_its_seed_and_its_tail_is_cut(model: Any) -> None:
@@ -72,36 +72,36 @@ def test_sampling_follows_its_seed_and_its_tail_is_cut(model: Any) -> None:
     assert write_answers(decoder, prompts, 8, END, AnswerSampling(1.0, 1e-6)) == greedy
 
 
-def test_a_shard_gives_back_what_was_written(tmp_path: Path, talks: list[Conversation]) -> None:
-    answers = [AnswerRow(talk, number % 2 == 0, 10 + number) for number, talk in enumerate(talks)]
+def test_a_shard_gives_back_what_was_written(tmp_path: Path, conversations: list[Conversation]) -> None:
+    answers = [AnswerRow(each, number % 2 == 0, 10 + number) for number, each in enumerate(conversations)]
     write_shard(tmp_path / "a.npz", answers)
     assert list(read_shard(tmp_path / "a.npz")) == answers
 
 
-def test_features_are_the_targets_own(model: Any, talks: list[Conversation], features: Path) -> None:
+def test_features_are_the_targets_own(model: Any, conversations: list[Conversation], features: Path) -> None:
     shard = open_shard(features / "one")
-    for talk, (start, prompt, whole) in zip(talks, shard.talks, strict=True):
-        assert (prompt, whole) == (len(talk.prompt), len(talk))
-        tokens = torch.tensor([talk.prompt + talk.response])
+    for conversation, (start, prompt, whole) in zip(conversations, shard.conversations, strict=True):
+        assert (prompt, whole) == (len(conversation.prompt), len(conversation))
+        tokens = torch.tensor([conversation.prompt + conversation.response])
         with torch.no_grad():
             read = model(tokens)
         logprobs = read.logits[0, prompt - 1:].log_softmax(-1)
         np.testing.assert_allclose(shard.logprobs[start + prompt - 1:start + whole, 0], logprobs.amax(-1), atol=2e-3)
         likeliest = shard.likely[start + prompt - 1:start + whole - 1, 0]
-        assert np.mean(likeliest == np.array(talk.response)) == 1  # greedy: the likeliest is what was said
+        assert np.mean(likeliest == np.array(conversation.response)) == 1  # greedy: the likeliest is what was said
 
 
 def test_phrases_of_the_answers_and_what_is_measured_is_what_the_engine_does(
-        folder: Path, features: Path, talks: list[Conversation], tmp_path: Path) -> None:
+        folder: Path, features: Path, conversations: list[Conversation], tmp_path: Path) -> None:
     shard = open_shard(features / "one")
-    assert answer_tokens([shard]) == sum(len(talk.response) for talk in talks)
+    assert answer_tokens([shard]) == sum(len(conversation.response) for conversation in conversations)
     export(orders_of([shard]), tmp_path, 1536, {})
     rig = load_rig(f"{folder}::{tmp_path}", "float32")
-    measured = scores(phrase_drafter(tmp_path), shard, shard.talks, 6, END)
+    measured = scores(phrase_drafter(tmp_path), shard, shard.conversations, 6, END)
     assert measured.tree > 1.5, "it has read these answers"
     for method, length in (("dflash", measured.chain), ("ddtree", measured.tree), ("expand", measured.tree)):
-        rounds = [round_ for talk in talks for round_ in decode(
-            Request(talk.prompt, method=method, budget=6, max_tokens=len(talk.response),
+        rounds = [round_ for conversation in conversations for round_ in decode(
+            Request(conversation.prompt, method=method, budget=6, max_tokens=len(conversation.response),
                     stop_ids=frozenset({END})), rig.target,
             list(rig.drafters_for(method).values()))]
         assert tau(rounds) == pytest.approx(length, abs=0.01), method
@@ -119,5 +119,5 @@ def test_seeded_prompts_go_on_with_conversations(tmp_path: Path) -> None:
     write_shard(tmp_path / "a.npz", [AnswerRow(Conversation((1, 2), (3, 2)), True, 0)])
     drawn = draw_seeded(0, set(), [tmp_path / "a.npz"], lambda answered: [
         {"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hello."}], ("questions", "code_tasks"))
-    lengths = {len(talk) for talk in drawn}
-    assert lengths == {1, 3} and all(talk[-1]["role"] == "user" for talk in drawn)
+    lengths = {len(conversation) for conversation in drawn}
+    assert lengths == {1, 3} and all(conversation[-1]["role"] == "user" for conversation in drawn)

@@ -22,7 +22,7 @@ from engine.records import PromptRequest
 from engine.serving.rigs import load_rig
 from engine.trace import committed_ids
 from recipes.answers import answer_greedily
-from recipes.batches import BlockShape, RowShape, block_mask, conversation, lay_blocks, make_batch
+from recipes.batches import BlockShape, RowShape, block_mask, lay_blocks, make_batch, tokenise_item
 from recipes.corpus.items import is_test
 from recipes.corpus.mixture import DRAFTER_SHARES, MAKERS, TARGET_SHARES, training_items, unseen_items
 from recipes.drafter import LAYOUTS, DrafterRecipe, Teacher, drafter_config, export_drafter, guess_loss, losses
@@ -156,12 +156,14 @@ def test_a_block_sees_the_features_before_its_anchor_and_itself() -> None:
 
 def test_answers_are_what_plain_decoding_writes() -> None:
     items = list(islice(training_items(DRAFTER_SHARES["all"], "own"), 2))
-    talks = [conversation(item, TOKENIZER) for item in items]
-    assert len({len(talk.prompt) for talk in talks}) > 1, "prompts of one length prove nothing of the padding"
+    conversations = [tokenise_item(item, TOKENIZER) for item in items]
+    lengths = {len(conversation.prompt) for conversation in conversations}
+    assert len(lengths) > 1, "prompts of one length prove nothing of the padding"
     rig = load_rig("demo", "float32")
-    for item, talk, answered in zip(items, talks, answer_greedily(TARGET, TOKENIZER, talks, 256), strict=True):
+    answers = answer_greedily(TARGET, TOKENIZER, conversations, 256)
+    for item, conversation, answered in zip(items, conversations, answers, strict=True):
         ask = PromptRequest(item.prompt, method="autoregressive", budget=0, max_tokens=200)
         with rig.interleaved([ask]) as (rounds,):
             written = committed_ids(rounds)
-        assert answered is not None and answered.prompt == talk.prompt
+        assert answered is not None and answered.prompt == conversation.prompt
         assert TOKENIZER.decode(answered.response) == TOKENIZER.decode(written) + "<|im_end|>\n"

@@ -21,22 +21,22 @@ FILES = {"self": 2, "seed": 1, "code": 3}  # of new prompts that there are of ea
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Where a rig's answers are written, without a model: each file of prompts has twenty while there are new ones."""
-    def new_talks(_: Writer, kind: str, number: int, *__: Any) -> list[list[Message]]:
+    def new_conversations(_: Writer, kind: str, number: int, *__: Any) -> list[list[Message]]:
         count = 20 if number < FILES[kind] else MIN_NEW_PROMPTS - 1
-        return [one_turn(f"What is {kind} {number} {talk}?") for talk in range(count)]
+        return [one_turn(f"What is {kind} {number} {conversation}?") for conversation in range(count)]
 
-    def answered(_: Writer, talks: Sequence[Sequence[Message]]) -> list[AnswerRow]:
-        return [AnswerRow(Conversation((1, 2), ANSWER), True, row) for row in range(len(talks))]
+    def answered(_: Writer, conversations: Sequence[Sequence[Message]]) -> list[AnswerRow]:
+        return [AnswerRow(Conversation((1, 2), ANSWER), True, row) for row in range(len(conversations))]
 
     places = {"target_folder": "", "answers_folder": "answers", "work_folder": "work", "completion_marker": "enough"}
     for name, path in places.items():
         monkeypatch.setattr(writing, name, lambda rig, path=path: tmp_path / path)
     for name in ("load_causal", "load_tokenizer", "BatchDecoder"):
         monkeypatch.setattr(writing, name, lambda *_: None)
-    monkeypatch.setattr(writing, "write_features", lambda model, talks, folder: folder.mkdir(parents=True))
+    monkeypatch.setattr(writing, "write_features", lambda model, conversations, folder: folder.mkdir(parents=True))
     monkeypatch.setattr(Writer, "turns_of", lambda *_: ["one"])
     monkeypatch.setattr(Writer, "hold_out", lambda *_: None)
-    monkeypatch.setattr(Writer, "new_talks", new_talks)
+    monkeypatch.setattr(Writer, "new_conversations", new_conversations)
     monkeypatch.setattr(Writer, "answered", answered)
     return tmp_path
 

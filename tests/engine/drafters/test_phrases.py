@@ -155,6 +155,6 @@ def test_half_of_a_look_is_what_the_target_thought() -> None:
     unsure = shard([1, 2, 3], 1)
     unsure = replace(unsure, likely=np.array([[2, 4]] * 3, np.int32), logprobs=np.log(
         np.array([[0.6, 0.4]] * 3, np.float32)).astype(np.float16))
-    one = orders_of([replace(unsure, talks=np.array([[0, 1, 2]], np.int64))])[0]
+    one = orders_of([replace(unsure, conversations=np.array([[0, 1, 2]], np.int64))])[0]
     cells = dict(one.row(1) or ())
     assert cells[2] == pytest.approx((0.5 + 0.3) / 17, rel=0.04) and cells[4] == pytest.approx(0.2 / 17, rel=0.04)
