@@ -209,19 +209,20 @@ export const controls = {
   },
 };
 
-/** Says what Run would use, if that is not the setting of the run that is shown. @param {Stage} stage @param {Rigs} rigs */
+/** Says what Run would use, and in the workbench what is shown, if they differ. @param {Stage} stage @param {Rigs} rigs */
 export function nextSetting(stage, rigs) {
   const box = html("p", { class: "cs-next", role: "status" });
   const draw = () => {
-    const { settings: { method = "", budget = 0 }, header, busy, scene } = stage;
+    const { settings: { method = "", budget = 0 }, header, busy, scene, mode } = stage;
     const next = METHODS[method]?.drafts ? `${method}, ${counted(budget, "node")}` : method;
     const usual = rigs.state?.usual;
     const fastest = usual?.method === method && usual.budget === budget;
-    if (!box.isConnected) document.getElementById("canopy-ask")?.append(box); // once: what is put in again is read out again
+    const place = document.getElementById(mode === "story" ? "canopy-ask" : "canopy-steps");
+    if (box.parentElement !== place) place?.append(box); // once: what is put in again is read out again
     box.hidden = busy || !["", "card"].includes(scene) || !header || !METHODS[method] || next === settingOf(header) || Boolean(rigs.state?.coming);
-    write(box, `Run uses ${next}${fastest ? ", the fastest measured" : ""}`);
+    write(box, mode === "story" ? `Run uses ${next}${fastest ? ", the fastest on the lab's prompts" : ""}` : `shown: ${header ? settingOf(header) : ""}`);
   };
-  stage.on("options state run rigs scene", draw);
+  stage.on("options state run rigs scene mode", draw);
 }
 
 // The way out if a proxy serves the page below a path and the page's calls go past it; empty if they do not.

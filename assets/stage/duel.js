@@ -65,7 +65,7 @@ export class Duel {
     for (const span of this.plain.spans.slice(before)) span.classList.add("is-beat");
     this.startTracks([this.plain], milliseconds);
     const slowed = Math.round((milliseconds / beats / 1000) * Number(speedup?.plain_speed));
-    write(this.clock, slowed > 1 ? `slowed ${slowed} times` : "");
+    write(this.clock, slowed > 1 ? `in slow motion (1/${slowed})` : "");
   }
 
   // Both texts, at the times of the comparison.
@@ -108,7 +108,7 @@ export class Duel {
       write(this.clock, "by passes, as their time is not known");
     } else if (running.length > 1) {
       const factor = milliseconds / 1000 / end;
-      const pace = factor >= 1.5 ? `, slowed ${Math.round(factor)} times` : factor <= 0.67 ? `, ${(1 / factor).toFixed(1)} times as fast` : "";
+      const pace = factor >= 1.5 ? `, in slow motion (1/${Math.round(factor)})` : factor <= 0.67 ? `, ${(1 / factor).toFixed(1)} times as fast` : "";
       write(this.clock, `${at.toFixed(2)} s of ${end.toFixed(2)} s${pace}`);
     }
     for (const track of running) this.advanceTrack(track, at);

@@ -3,7 +3,7 @@
 // frame, which stays. A scene only sets what text, tree, race and story show. Under reduced motion the reader steps through.
 
 import { action, button, html, write } from "../shared/ink.js";
-import { figuresOf } from "../shared/round.js";
+import { counted, figuresOf } from "../shared/round.js";
 
 const BEATS = 3; // passes of plain decoding that are shown
 const BEAT_MS = 700;
@@ -27,9 +27,6 @@ export function bestRound(/** @type {Round[]} */ rounds) {
   });
   return worth.indexOf(Math.max(...worth));
 }
-
-// Whether a run's node budget is too small for a tree worth the name.
-export const hasLittleRoom = (/** @type {Header | null} */ header) => Boolean(header?.drafters.length) && !header?.chunked && (header?.budget ?? TREE_BUDGET) < TREE_BUDGET;
 
 // The scenes that a run has. "plain" shows the run's own words, so it needs plain decoding to have written the same text.
 export function scenesOf(/** @type {Pick<Stage, "comparison" | "roundsBeforeRepetition">} */ { comparison, roundsBeforeRepetition }) {
@@ -62,7 +59,8 @@ export class Film {
     }, "cs-film-next");
     this.budgetButton = action(bar, "Tune its budget", "To the workbench: try node budgets out on this run", () => stage.setMode("workbench", { push: true }), "cs-film-next");
     this.raceButton = action(bar, "▶ Watch both", "What each wrote, typed on one clock: one token a pass, and with the draft tree", () => this.go("race"));
-    this.treeButton = action(bar, "", "How this round's tree would look at another node budget; predicted", () => stage.tryBudget(stage.budgetPreview.budget === null ? TREE_BUDGET : null));
+    this.treeWords = html("span", "", story.querySelector(".cs-more"));
+    this.treeButton = action(this.treeWords.parentElement ?? bar, "", "How this round's tree would look at another node budget; predicted", () => stage.tryBudget(stage.budgetPreview.budget === null ? TREE_BUDGET : null));
     this.replayButton = action(bar, "↻ Replay", "All of it again, from the first word", () => this.go(this.scenes[0]));
     this.endBars = html("div", { class: "cs-ends", role: "img" }, story);
     this.draw();
@@ -160,7 +158,7 @@ export class Film {
 
   draw() {
     const { stage, playsLiveRun, scenes } = this;
-    const { scene, rounds, current } = stage;
+    const { scene, rounds, current, recorded, speedup, server } = stage;
     const still = Boolean(scene) && stage.reducedMotion;
     write(this.clock, playsLiveRun ? `${figuresOf(rounds.slice(0, current + 1)).seconds.toFixed(2)} s` : "");
     for (const part of [this.backButton, this.sceneNumber, this.nextButton]) part.hidden = !still;
@@ -171,7 +169,6 @@ export class Film {
     this.raceButton.hidden = !scenes.includes("race") || !(scene === "card" || (!scene && stage.atEnd));
     this.replayButton.hidden = this.raceButton.hidden || still;
     // What to do next, once all was seen.
-    const { recorded, speedup, server } = stage;
     const tunes = !recorded && speedup && Boolean(server);
     this.promptButton.hidden = scene !== "card" || Boolean(tunes) || !(server || document.querySelector(FIELD));
     this.budgetButton.hidden = scene !== "card" || !tunes || speedup.outcome === "slower"; // what is slower offers its way out
@@ -180,10 +177,14 @@ export class Film {
     this.drawEndBars();
   }
 
+  // A node budget may be too small for a tree worth the name.
   drawTreeButton() {
     const { scene, recorded, server, header, budgetPreview } = this.stage;
-    this.treeButton.hidden = scene !== "card" || recorded || !server || !hasLittleRoom(header);
-    write(this.treeButton, `Tree of ${budgetPreview.budget === null ? TREE_BUDGET : header?.budget} nodes`);
+    const hasRoom = !header?.drafters.length || header.chunked || (header.budget ?? TREE_BUDGET) >= TREE_BUDGET;
+    const nodes = counted(header?.budget ?? 0, "node");
+    this.treeButton.hidden = this.treeWords.hidden = scene !== "card" || recorded || !server || hasRoom;
+    write(this.treeWords, ` With ${nodes} the tree is small; with ${TREE_BUDGET} it would look like this: `);
+    write(this.treeButton, `Tree of ${budgetPreview.budget === null ? counted(TREE_BUDGET, "node") : nodes}`);
   }
 
   // Two bars, plain and with trees: seconds, or passes if the speed-up is withheld.

@@ -6,6 +6,7 @@ import { html, write } from "../shared/ink.js";
 import { jobEnd, knownRun, newRun, stopRun } from "../shared/lines.js";
 
 const STORE = "canopy-timed"; // by prompt: the run that was timed, and when
+const MAX_TRIES = 5; // per prompt
 
 /** @param {Parts} parts @param {string} opening @param {(rig: string) => VettedPrompt[]} vetted @param {(asked: VettedPrompt) => void} ask */
 export async function present(parts, opening, vetted, ask) {
@@ -21,15 +22,16 @@ export async function present(parts, opening, vetted, ask) {
     document.documentElement.requestFullscreen().catch(() => undefined); // refused if the browser wants a click first
     const prompt = prompts()[place];
     if (!prompt) return;
-    timing.abort();
     parts.help.box.append(hints); // from now on they are found on "?"
     write(date, "");
     asked = prompt.prompt;
     ask(prompt);
   };
+  stage.on("requested", () => timing.abort());
   stage.on("state compared", async () => {
     const busy = stage.pending?.state === "queued" || (!stage.busy && stage.withheld && stage.comparison?.speed.again);
     const before = timed[asked];
+    if (busy && asked && !before) write(date, "The machine is busy, and this prompt was not timed before the talk.");
     if (!busy || !before) return;
     asked = "";
     if (stage.busy) document.querySelector("#canopy-stop").click();
@@ -46,31 +48,30 @@ export async function present(parts, opening, vetted, ask) {
     });
   }
   await new Promise((loaded) => { stage.on("rigs", () => rigs?.state && !rigs.state.coming && loaded(null)); });
-  hints.append(...prompts().map(({ label }, place) => {
-    const hint = html("li");
-    html("kbd", "", hint, String(place + 1));
-    hint.append(` ${label}`);
-    return hint;
-  }));
-  for (const prompt of prompts()) {
-    if (timing.signal.aborted) break;
-    const run = timed[prompt.prompt] ? "" : await time(stage, prompt, timing.signal);
-    if (run) timed[prompt.prompt] = { run, date: new Date().toLocaleString("en", { dateStyle: "medium", timeStyle: "short" }) };
+  for (const { label } of prompts()) html("kbd", "", html("li", "", hints), String(hints.childElementCount)).after(` ${label}`);
+  if (stage.server) await timeAll(stage.server, prompts(), timed, timing.signal, () => {
+    write(date, `${Object.keys(timed).length} of ${prompts().length} prompts are timed.`);
     sessionStorage.setItem(STORE, JSON.stringify(timed));
-  }
+  });
 }
 
-// Runs a prompt and times it beside plain decoding. Returns the run, "" if the speed is withheld or the talk has begun.
-/** @param {Stage} stage @param {VettedPrompt} prompt @param {AbortSignal} signal */
-export async function time({ server }, { label, ...options }, signal) {
-  if (!server) return "";
-  let run = "";
-  try {
-    for await (const lines of newRun({ ...options })(signal)) for (const line of lines) if ("state" in line) run = line.run;
-    const job = await jobEnd(server.compare({ run }), ({ job }) => server.compared({ job }), () => undefined, signal);
-    if (!("error" in job) && job.state !== "error" && !signal.aborted && job.result && !job.result.speed.withheld) return run;
-  } catch {
-    if (run) stopRun(run).catch(() => undefined);
+/** Runs each prompt and times it beside plain decoding, until the talk begins; again if the speed is withheld. @param {Server} server
+ *  @param {VettedPrompt[]} prompts @param {Record<string, { run: string, date: string }>} timed @param {AbortSignal} signal @param {() => void} report */
+export async function timeAll(server, prompts, timed, signal, report) {
+  for (const asked of Array(MAX_TRIES).fill(prompts).flat()) {
+    report();
+    if (timed[asked.prompt]) continue;
+    let run = "";
+    try {
+      for await (const lines of newRun({ ...asked, label: undefined })(signal)) for (const line of lines) if ("state" in line) run = line.run;
+      const job = await jobEnd(server.compare({ run }), ({ job }) => server.compared({ job }), () => undefined, signal);
+      if (signal.aborted) return;
+      const date = new Date().toLocaleString("en", { dateStyle: "medium", timeStyle: "short" });
+      if (!("error" in job) && job.state !== "error" && job.result && !job.result.speed.withheld) timed[asked.prompt] = { run, date };
+    } catch {
+      if (run) stopRun(run).catch(() => undefined);
+      if (signal.aborted) return;
+    }
   }
-  return "";
+  report();
 }

@@ -11,9 +11,9 @@ const SNAP_DISTANCE = 0.025; // plain passes: this close to a known cost the sli
 const RARELY_DRAFTING = 0.25; // fraction of rounds up to which a run counts as decoding plainly
 
 // Returns why the run was slower than plain decoding, or why no speed-up is shown; "" if it was faster.
-export function slowdownReason(/** @type {Pick<Stage, "speedup" | "comparison" | "mode" | "rounds" | "figures" | "withheld">} */ stage) {
-  const { speedup, comparison, mode, rounds, figures, withheld } = stage;
-  if (!speedup) return mode === "story" ? "" : withheld;
+export function slowdownReason(/** @type {Pick<Stage, "speedup" | "comparison" | "rounds" | "figures" | "withheld">} */ stage) {
+  const { speedup, comparison, rounds, figures, withheld } = stage;
+  if (!speedup) return withheld;
   if (speedup.outcome === "faster") return "";
   if (speedup.outcome === "similar") return `No clear difference from plain decoding here: ${speedup.plain_speed} against ${speedup.speed} tokens/s, ${speedup.times}.`;
   const rows = Math.round(rounds.reduce((sum, { n }) => sum + n, 0) / rounds.length);
@@ -45,9 +45,9 @@ export function slowdownNote(/** @type {Stage} */ stage, /** @type {HTMLElement}
     else if (stage.header && stage.repetition) stage.emit("fillBar", { ...stage.header.options, max_tokens: stage.repetition.token });
   }, "cs-use");
   const draw = () => {
-    const { rounds, header, live, repetition, recorded, server } = stage;
-    const note = [repetition?.words, slowdownReason(stage), autoUsage(header, rounds, live)].filter(Boolean).join(" ");
-    again.hidden = !canMeasureAgain(stage);
+    const { rounds, header, live, repetition, recorded, server, playsBehind } = stage;
+    const note = [repetition?.words, playsBehind ? "" : slowdownReason(stage), autoUsage(header, rounds, live)].filter(Boolean).join(" ");
+    again.hidden = playsBehind || !canMeasureAgain(stage);
     end.hidden = !repetition || recorded || !server;
     box.hidden = (stage.playsBehind && !live) || (!note && again.hidden); // of the whole run nothing is said before its end is shown
     write(words, note || "No speed-up is reported for this run.");

@@ -3,7 +3,6 @@
 
 import { html, write } from "../shared/ink.js";
 import { counted, DRAFTER_KINDS, figuresOf } from "../shared/round.js";
-import { hasLittleRoom } from "./film.js";
 import { reportedSums } from "./metrics.js";
 import { cutOf, waitingWords } from "./text.js";
 
@@ -105,18 +104,16 @@ function outcome(/** @type {Stage} */ stage) {
     return { headline: total, more: "Nothing was guessed ahead: this is plain decoding, the baseline of every speed-up." };
   }
   /** @type {Sentence} */
-  const verdict = speedup ? VERDICTS[speedup.outcome](speedup) : [[`; plain decoding takes ${run.tokens}.`]];
-  const unknown = stage.withheld || (stage.comparing ? `How much faster that is: ${stage.comparing}` : "How much faster that is was not measured.");
-  const why = speedup ? speedup.outcome !== "slower" && speedup.words : unknown; // what is slower says so below
-  const isLine = hasLittleRoom(stage.header) && stage.rounds.every(({ children }) => children.every(({ length }) => length < 2));
-  const line = isLine && `Every guess of this run was a single line: with ${counted(stage.header.budget ?? 0, "node")} there is little room for a tree.`;
-  return { headline: [...total, ...verdict], more: [line, cut && !cut.lead && cut.words, stage.budgetPreview.error, why, comparison?.text.words].filter(Boolean).join(" "), title: comparison?.text.rule };
+  const verdict = speedup ? VERDICTS[speedup.outcome](speedup) : [["."]];
+  const unknown = stage.comparing ? `How much faster that is: ${stage.comparing}` : "How much faster that is was not measured.";
+  const why = speedup ? speedup.outcome !== "slower" && speedup.words : !stage.withheld && unknown; // what is slower or withheld says so below
+  return { headline: [...total, ...verdict], more: [stage.budgetPreview.error, why, comparison?.text.words].filter(Boolean).join(" "), title: comparison?.text.rule };
 }
 
 export function story(/** @type {Stage} */ stage, /** @type {Element} */ parent) {
   const box = html("div", "cs-story", parent);
   const headline = html("p", "cs-headline", box);
-  const words = html("p", "cs-more", box);
+  const words = html("span", "", html("p", "cs-more", box));
   const draw = () => {
     const said = wordsOf(stage);
     headline.replaceChildren(...said.headline.map(([text, look]) => html("span", look || "", null, text)));

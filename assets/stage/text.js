@@ -22,8 +22,8 @@ const CUTS = {
   stopped: { lead: "Stopped after ", words: () => "■ Stopped here." },
   lost: { lead: "Broken off after ", words: () => "▲ Broken off here: the server stopped answering." },
   error: { lead: "Broken off after ", words: () => "▲ Broken off here by an error." },
-  length: { lead: "", words: ({ max_tokens }) => `✂ Cut off: Max tokens is ${max_tokens} (workbench, More).` },
-  context: { lead: "", words: ({ context_limit }) => `✂ Cut off: the context of ${context_limit} positions is full.` },
+  length: { lead: "Cut off after ", words: ({ max_tokens }) => `✂ Cut off at ${max_tokens} tokens; raise Max tokens in the workbench, under More.` },
+  context: { lead: "Cut off after ", words: ({ context_limit }) => `✂ Cut off: the context of ${context_limit} positions is full.` },
 };
 
 // The message for a text that was cut off; null if it ended by itself or is still being written.

@@ -138,6 +138,8 @@ def test_the_last_frame_of_a_small_budget_offers_a_tree(watched: Watched, addres
     press(page)
     finish(page)
     page.wait_for_function(f"{SCENE} === 'card' && {STAGE}.header.budget === 2")
+    assert "the tree is small" in page.locator(".cs-more").inner_text()
+    assert page.locator(".cs-frame-budget").is_visible(), "the budget strip stays"
     page.get_by_role("button", name="Tree of 8 nodes").click()
     page.wait_for_function(f"{STAGE}.budgetPreview.round?.budget === 8")
     page.get_by_role("button", name="Tree of 2 nodes").click()
@@ -166,4 +168,7 @@ def test_without_a_speed_the_race_and_the_last_frame_count_passes(watched: Watch
     assert "Other programs" in page.locator(".cs-more").inner_text()
     page.evaluate("Canopy.parts.film.go('card')")
     assert page.locator(".cs-ends b").all_inner_texts() == [f"{tokens} passes", f"{passes} passes"]
-    assert "Other programs" in (words := page.locator(".cs-story").inner_text()) and "×" not in words
+    assert "×" not in page.locator(".cs-story").inner_text()
+    assert "Other programs" in (why := page.locator(".cs-plainly")).inner_text()
+    page.evaluate(f"{STAGE}.go(0, {{ follow: true }})")
+    assert why.is_hidden(), "it waits until the text has been played"

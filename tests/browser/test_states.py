@@ -84,6 +84,8 @@ def test_what_run_would_use_is_said_beside_a_run_of_another_setting(watched: Wat
     assert said.is_hidden(), "the film is shown"
     page.evaluate("Canopy.parts.film.go('card')")
     assert said.is_visible()
+    page.evaluate("Canopy.parts.stage.setMode('workbench')")
+    assert "joint, 64 nodes" in said.inner_text(), "its controls have the next run's setting"
     page.evaluate(COMING, [MINE, ""])
     assert said.is_hidden(), "it runs"
 
@@ -110,7 +112,7 @@ def test_a_text_that_max_tokens_cut_off_says_so(watched: Watched, address: str) 
     finish(page)
     page.wait_for_function(f"""() => {{  // a run that has just ended may still move to its best round
         Canopy.parts.player.go({STAGE}.rounds.length - 1, {{}});
-        return document.querySelector("{CUT}")?.textContent.includes("Max tokens is 20");
+        return document.querySelector("{CUT}")?.textContent.includes("at 20 tokens");
     }}""", polling=500)
 
 

@@ -29,7 +29,8 @@ def test_it_ends_on_figures_that_divide_and_says_of_the_text_only_what_was_compa
         "state": "ended", "tracks": {}, "others": [], "speed": {"withheld": "Forged."},
         "text": {"words": "The text first differs from plain decoding's at word 7."}}})
     page.keyboard.press("End")
-    assert more.inner_text().strip() == "Forged. The text first differs from plain decoding's at word 7."
+    assert more.inner_text().strip() == "The text first differs from plain decoding's at word 7."
+    assert "Forged." in page.locator(".cs-plainly").inner_text()
     gain = page.locator(".cs-metric-gain")
     assert gain.is_hidden()
     assert page.get_by_role("button", name="Watch both").is_hidden()
@@ -139,13 +140,16 @@ def test_a_text_that_repeats_itself_is_shaded_and_can_be_ended(onlooker: Watched
     assert page.locator(".cs-token.is-repeated").count() == 0
     first = page.evaluate(f"{STAGE}.rounds[0].keep.length + {STAGE}.rounds[1].keep.length + 1")
     show_as(page, "looping", {"recorded": ""}, {"comparison": None, "repetition": {
-        "token": first, "round": 2, "words": "From here on it repeats itself."}})
+        "token": first, "round": 2, "words": "From here on it repeats itself. " * 20}})
     tokens, token, measured = page.evaluate(
         f"[{STAGE}.figures.tokens, {STAGE}.repetition.token, {STAGE}.figuresBeforeRepetition]")
     assert page.locator(".cs-token.is-repeated").count() == tokens - token > 0
     assert "repeats itself" in page.locator(".cs-plainly").inner_text()
     assert f"{measured['tau']:.2f}" in page.locator(".cs-metric-tau").inner_text()
+    end = page.get_by_role("button", name="End at token").bounding_box()
+    assert end and end["x"] + end["width"] < page.viewport_size["width"], "long words leave the way out in sight"
     page.evaluate(f"{STAGE}.setMode('story')")
+    assert page.locator(".cs-metric-gain").is_hidden(), "no figure stands without a number"
     page.keyboard.press("End")
     assert f"{measured['tokens']} tokens in 2 passes" in page.locator(".cs-headline").inner_text()
     page.evaluate(f"{STAGE}.setState('running', '')")

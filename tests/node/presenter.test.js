@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { time } from "../../assets/stage/presenter.js";
+import { timeAll } from "../../assets/stage/presenter.js";
 
 test("timing ends when the talk begins, also while the run is compared", { timeout: 5000 }, async () => {
   const talk = new AbortController();
@@ -13,6 +13,19 @@ test("timing ends when the talk begins, also while the run is compared", { timeo
   };
   globalThis.window = { location: { href: "http://localhost/" } };
   globalThis.fetch = async () => new Response('{"state": "done", "run": "a", "message": ""}\n');
-  assert.equal(await time({ server: { compare: async () => ({ job: "j" }), compared } }, { label: "", prompt: "Why?" }, talk.signal), "");
-  assert.equal(asked, 1);
+  const timed = {};
+  await timeAll({ compare: async () => ({ job: "j" }), compared }, [{ label: "", prompt: "Why?" }], timed, talk.signal, () => undefined);
+  assert.deepEqual([timed, asked], [{}, 1]);
+});
+
+test("a prompt is timed again until a speed may be said of it", { timeout: 5000 }, async () => {
+  const busy = { withheld: "Busy." };
+  const speeds = [busy, busy, {}, busy, busy, busy, busy]; // two tries of the first prompt, five of the second
+  const compared = async () => ({ state: "done", result: { speed: speeds.shift() } });
+  const server = { compare: async () => ({ job: "j" }), compared };
+  const timed = {};
+  const counts = [];
+  const prompts = [{ label: "", prompt: "Why?" }, { label: "", prompt: "Busy, always." }];
+  await timeAll(server, prompts, timed, new AbortController().signal, () => counts.push(Object.keys(timed).length));
+  assert.deepEqual([Object.keys(timed), speeds.length, counts[0], counts.at(-1)], [["Why?"], 0, 0, 1]);
 });
