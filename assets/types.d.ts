@@ -631,7 +631,6 @@ export interface PlainComparison {
   text: ComparedText;
   tracks: Tracks;
   speed: PrintedSpeed;
-  gpu: GpuCost | null;
   others: OtherSetting[];
 }
 
@@ -686,14 +685,6 @@ export interface PrintedSpeed {
   tau: string;
   cost: string;
   words: string;
-}
-
-/** The predicted cost of a round, draft included, in plain steps on the GPU of published results: in the published ``loop``, and at least (``floor``, by bandwidth and operations). */
-export interface GpuCost {
-  name: string;
-  loop: number;
-  floor: number;
-  caution: string;
 }
 
 /** A setting that was timed because the run was slower. */

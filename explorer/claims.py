@@ -6,7 +6,6 @@ from codecs import getincrementaldecoder
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import pairwise, zip_longest
-from statistics import fmean
 from typing import Literal
 
 from engine.lab.against_plain import (
@@ -24,7 +23,6 @@ from engine.lab.against_plain import (
     speed_beside_plain,
     turn_pairs,
 )
-from engine.lab.machines import FLOOR, LOOP, PUBLISHED_DEVICE, PUBLISHED_MODEL, caution, machine_curve
 from engine.lab.reading import WrittenText, text_of
 from engine.lab.repetition import repetition_in, rounds_within
 from engine.lab.speed import SpeedRecord, ratio_text, seconds_text
@@ -77,17 +75,6 @@ class PrintedSpeed(SpeedRecord):
 
 
 @dataclass(frozen=True)
-class GpuCost:
-    """The predicted cost of a round, draft included, in plain steps on the GPU of published results: in the published
-    ``loop``, and at least (``floor``, by bandwidth and operations). ``caution``: how good such predictions were."""
-
-    name: str
-    loop: float
-    floor: float
-    caution: str
-
-
-@dataclass(frozen=True)
 class OtherSetting:
     """A setting that was timed because the run was slower. ``dtype``: empty for the run's own; ``drafted``: how many
     rounds verified a draft."""
@@ -110,7 +97,6 @@ class PlainComparison:
     text: ComparedText
     tracks: Tracks
     speed: PrintedSpeed
-    gpu: GpuCost | None
     others: tuple[OtherSetting, ...] = ()
 
 
@@ -140,8 +126,7 @@ class RunComparison:
         return PlainComparison(
             self.state, self._compared_text(comparison, text, plain), timed._tracks(comparison, record),
             printed_speed(record, tau(timed.trace.rounds), self.interleaved, precision,
-                          covers_whole_text=timed is self),
-            gpu_cost(fmean(len(round_.tree) for round_ in run_rounds)) if run_rounds else None)
+                          covers_whole_text=timed is self))
 
     def _before_repetition(self) -> RunComparison:
         """Return this comparison cut where the text begins to loop."""
@@ -251,14 +236,6 @@ def printed_speed(record: SpeedRecord, tau_: float, interleaved: bool, precision
     words = (f"{subject} lies between {record.range.replace(' to ', ' and ')}: {how}."
              f"{_faster_dtype_note(record.ratio, precision)}")
     return PrintedSpeed(**asdict(record), how=how, tau=tau_text, cost=cost, words=words)
-
-
-def gpu_cost(rows: float) -> GpuCost:
-    """Predict the cost of a round over ``rows`` rows on the GPU of the published results."""
-    curves = {line: machine_curve(PUBLISHED_MODEL, PUBLISHED_DEVICE, line) for line in (LOOP, FLOOR)}
-    costs = {line: curve.round_ms(round(rows), round(rows) - 1, 1) / curve.plain_ms for line, curve in curves.items()}
-    return GpuCost(f"{PUBLISHED_MODEL} on an {PUBLISHED_DEVICE}", round(costs[LOOP], 2), round(costs[FLOOR], 2),
-                   caution())
 
 
 def _faster_dtype_note(ratio: float, precision: Precision) -> str:

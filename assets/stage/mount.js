@@ -22,7 +22,7 @@ import { present } from "./presenter.js";
 import { RunList } from "./runs.js";
 import { Save } from "./save.js";
 import { Search } from "./search.js";
-import { cheaper, compareRuns, slowdownNote } from "./slowdown.js";
+import { fasterButtons, compareRuns, slowdownNote } from "./slowdown.js";
 import { Stage } from "./stage.js";
 import { story } from "./story.js";
 import { TextPanel } from "./text.js";
@@ -63,7 +63,7 @@ function build(stage, header, host, { recordings: listed, shares }) {
   const film = new Film(stage, root, storyBox, new Duel(stage, frames.area, () => film.leave()), player);
   const timeline = new Timeline(stage, player, root);
   const recordings = new Recordings(stage, player, notices, listed);
-  cheaper(stage, plainly, recordings);
+  fasterButtons(stage, plainly, recordings);
   const parts = /** @type {Parts} */ ({
     stage, player, frames, timeline, recordings, notices, lost, film, ready: false,
     search: new Search(stage, player, timeline.search),

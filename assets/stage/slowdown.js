@@ -1,13 +1,11 @@
-// The note under the figures: why the run was slower than plain decoding, and how much of its budget auto used. Under a run that
-// was slower also what its τ would give if a pass costs less, from what was measured here down to what is predicted of a GPU; the
-// setting to use instead; and a recording that won. Here is the comparison with plain decoding, too, which is made after a run.
+// The note under the figures: why the run was slower than plain decoding, how much of its budget auto used, which setting to use
+// instead, and a recording that won. Here is the comparison with plain decoding, too, which is made after a run.
 
 import { action, html, write } from "../shared/ink.js";
 import { jobEnd } from "../shared/lines.js";
 import { counted, usedOf } from "../shared/round.js";
 
 const ALWAYS_DRAFTING = 0.75; // fraction of rounds with a draft above which a run counts as always drafting
-const SNAP_DISTANCE = 0.025; // plain passes: this close to a known cost the slider snaps to it
 const RARELY_DRAFTING = 0.25; // fraction of rounds up to which a run counts as decoding plainly
 
 // Returns why the run was slower than plain decoding, or why no speed-up is shown; "" if it was faster.
@@ -74,32 +72,15 @@ export function fasterSetting({ speedup, comparison }) {
   return { title, label: `Use ${named(usable)}: ${usable.times}`, setting: { method, budget, pace } };
 }
 
-/** @param {Stage} stage @param {Element} parent @param {Parts["recordings"]} recordings */
-export function cheaper(stage, parent, recordings) {
+/** Under a run that was slower: the setting to use instead, and a recording that won.
+ *  @param {Stage} stage @param {Element} parent @param {Parts["recordings"]} recordings */
+export function fasterButtons(stage, parent, recordings) {
   let from = /** @type {PlainComparison | null} */ (null); // that it was drawn from
   let setting = /** @type {Setting} */ ({}); // to use instead
   let winner = /** @type {Recording | undefined} */ (undefined);
-  const box = html("span", { class: "cs-what-if", hidden: true }, parent);
-  const label = html("label", "", box, "What if a pass cost less? ");
-  const slider = html("input", { type: "range", step: 0.01 }, label);
-  const prediction = html("output", "", box);
+  const box = html("span", { class: "cs-faster", hidden: true }, parent);
   const useButton = action(box, "", "", () => stage.header && stage.emit("fillBar", { ...stage.header.options, ...setting }), "cs-use");
   const winnerButton = action(box, "", "", () => winner && recordings.open(winner.name, { push: true }), "cs-use");
-
-  // The speed-up of this run's τ if a pass costs what the slider says.
-  const drawPrediction = () => {
-    const { speedup, comparison } = stage;
-    const gpu = comparison?.gpu;
-    if (!speedup || !gpu) return;
-    const { tau, cost } = speedup;
-    const at = Number(slider.value);
-    const passCost = [gpu.loop, gpu.floor, Number(cost)].find((known) => Math.abs(known - at) < SNAP_DISTANCE) || at;
-    const whose = passCost === gpu.loop ? `, as the published loop takes for ${gpu.name}`
-      : passCost === gpu.floor ? `, the least that bandwidth allows ${gpu.name}` : "";
-    const times = (Number(tau) / passCost).toFixed(2);
-    write(prediction, passCost === Number(cost) ? `${cost} plain ones, as measured here` : `${passCost.toFixed(2)} plain ones${whose}: τ ${tau} gives ${times}×, predicted`);
-    prediction.classList.toggle("is-fast", Number(times) > 1);
-  };
 
   const draw = () => {
     const { speedup, comparison, server, header, value: { run } } = stage;
@@ -115,12 +96,7 @@ export function cheaper(stage, parent, recordings) {
     winnerButton.hidden = !winner || !server;
     write(winnerButton, `See one that won: ${winner?.title}, ${winner?.won}`);
     winnerButton.title = `A recording with ${header.rig}, faster than plain decoding on ${winner?.hardware === header.hardware ? "such a machine" : winner?.hardware}`;
-    const { gpu } = comparison;
-    label.hidden = prediction.hidden = !gpu || Number(speedup.cost) <= gpu.floor + SNAP_DISTANCE; // no GPU's passes are cheaper
-    if (gpu) Object.assign(slider, { min: gpu.floor, max: speedup.cost, value: speedup.cost, title: gpu.caution });
-    drawPrediction();
   };
-  slider.addEventListener("input", drawPrediction);
   stage.on("lines round run compared mode", draw);
   draw();
 }

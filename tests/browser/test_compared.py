@@ -13,14 +13,13 @@ RECORD = """{ withheld: "", again: false, outcome: "faster", ratio: 2.05, times:
     tau: "4.00", cost: "2.0", speed: "123", plain_speed: "60.0", words: "", how: "" }"""
 SLOWER = f'{{ ...{RECORD}, outcome: "slower", ratio: 0.5, times: "0.50×", tau: "2.00", cost: "4.0" }}'
 BUSY = '{ withheld: "It was busy.", again: true, speed: "97.1", plain_speed: "", times: "", ratio: 0 }'
-GPU = '{ name: "qwen3-8b on an H200", loop: 1.43, floor: 1.21, caution: "Predicted, not measured." }'
 OTHERS = """[{ method: "ddtree", budget: 64, pace: "auto", ratio: 1.3, times: "1.30×", rounds: 9, drafted: 9 }]"""
 ANSWER = """() => {{
     const {{ server }} = Canopy.parts.stage;
     window.found = {speed};
     server.compare = async () => ({{ job: "made up" }});
     server.compared = async () => ({{ state: "done", result: {{ state: "ended", text: {{ words: "" }}, tracks: {{}},
-        others: {others}, gpu: {gpu}, speed: window.found }} }});
+        others: {others}, speed: window.found }} }});
 }}"""
 
 
@@ -33,9 +32,9 @@ def page(onlooker: Watched) -> Iterator[Any]:
     page.evaluate(f"Object.assign({STAGE}.server, window.answers)")
 
 
-def run_with(page: Any, speed: str, others: str = "[]", gpu: str = "null") -> None:
+def run_with(page: Any, speed: str, others: str = "[]") -> None:
     """Run in the workbench; the run's comparison finds this."""
-    page.evaluate(ANSWER.format(speed=speed, others=others, gpu=gpu))
+    page.evaluate(ANSWER.format(speed=speed, others=others))
     ask(page, "A question that nobody asked before")
     run(page, "ddtree")
 
@@ -56,14 +55,10 @@ def test_a_typed_run_gets_its_measured_speed_up_and_keeps_it(page: Any) -> None:
 
 def test_a_slower_run_says_so_and_what_would_help(watched: Watched, address: str) -> None:
     page = watched.open(f"{address}#mode=workbench")
-    run_with(page, SLOWER, OTHERS, GPU)
+    run_with(page, SLOWER, OTHERS)
     use = page.get_by_role("button", name="Use auto up to 64 nodes: 1.30×")
     use.wait_for(state="visible")
     assert page.locator(".cs-metric-gain.is-slower").count() == 1
-    plainly = page.locator(".cs-plainly")
-    for at, gain in (("1.21", "1.65×"), ("1.42", "1.40×"), ("3", "0.67×")):  # what if a pass cost less: τ over the cost
-        plainly.get_by_role("slider").fill(at)
-        assert gain in plainly.inner_text()
     use.click()
     page.wait_for_function("document.querySelector('#canopy-pace input').value.startsWith('auto')")
 
