@@ -257,7 +257,7 @@ type LabSetup = import("./types.d.ts").LabSetup;
 type LabCurves = import("./types.d.ts").LabCurves;
 type LabConcurrency = import("./types.d.ts").LabConcurrency;
 type AcceptanceView = import("./types.d.ts").AcceptanceView;
-type ElsewhereView = import("./types.d.ts").ElsewhereView;
+type MachinePrediction = import("./types.d.ts").MachinePrediction;
 type CountersView = import("./types.d.ts").CountersView;
 type RaceView = import("./types.d.ts").RaceView;
 type SweepProgress = import("./types.d.ts").SweepProgress;
@@ -280,7 +280,7 @@ interface LabAnswers {
   lab_prompts: LabPrompts;
   lab_upload: { upload: string };
   lab_acceptance: AcceptanceView;
-  lab_predict_on_machine: ElsewhereView;
+  lab_predict_on_machine: MachinePrediction;
   lab_report: SavedFile;
   lab_job: import("./types.d.ts").JobView;
   lab_server_counters: CountersView;

@@ -144,7 +144,7 @@ export interface LabConcurrency {
   rows: CellRow[];
   heat: Figure | null;
   recorded: RecordedOn | null;
-  asked: SweepAsked | null;
+  form_values: FormValues | null;
 }
 
 /** The chosen sweep, null if there is none, and the list of all. */
@@ -159,7 +159,7 @@ export interface SweepProgress {
   seconds_left: number | null;
   recorded: RecordedOn | null;
   other_rig: string;
-  busy_elsewhere: boolean;
+  other_sweep_running: boolean;
   command: string;
 }
 
@@ -175,7 +175,7 @@ export interface AcceptanceView {
 }
 
 /** A run predicted on another machine. */
-export interface ElsewhereView {
+export interface MachinePrediction {
   elsewhere: Figure | null;
   too_large: string;
   flags: Flags[];
@@ -389,8 +389,8 @@ export interface RecordedOn {
   dtype: string;
 }
 
-/** What a sweep measured its settings with, as in the lab's form. */
-export interface SweepAsked {
+/** The prompts and options of a sweep, as the lab's form holds them. */
+export interface FormValues {
   set: string;
   prompts: number;
   repeats: number;

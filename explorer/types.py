@@ -20,7 +20,7 @@ from explorer.jobs import JobView
 from explorer.lab.acceptance import AcceptanceView
 from explorer.lab.attached_server import CountersView, ServerSpeed
 from explorer.lab.lab import LabConcurrency, LabCurves, LabSetup, PredictionResult
-from explorer.lab.prediction import ElsewhereView
+from explorer.lab.prediction import MachinePrediction
 from explorer.lab.race import RaceView
 from explorer.lab.style import style_of
 from explorer.lab.sweeps import SweepProgress
@@ -37,7 +37,7 @@ Options.__doc__ = "The options of a run, as a program names them; what is left o
 UNIONS: Mapping[str, Any] = {"StreamLine": StreamLine}
 RECORDS: Sequence[Any] = (  # and all that these and the unions are made of
     Options, RigState, JobView, VettedPrompt, RecordingSummary, BudgetForecast, TwoRuns, LabSetup, LabCurves,
-    LabConcurrency, SweepProgress, AcceptanceView, ElsewhereView, PredictionResult, RaceView, DoctorFinding,
+    LabConcurrency, SweepProgress, AcceptanceView, MachinePrediction, PredictionResult, RaceView, DoctorFinding,
     CountersView, ServerSpeed)
 BASIC: Mapping[Any, str] = {
     str: "string", int: "number", float: "number", bool: "boolean", NoneType: "null", Any: "unknown"}

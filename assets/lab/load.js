@@ -40,10 +40,10 @@ export class Load extends Tool {
 
   measureAgain() {
     if (!this.view) return;
-    const { line, columns, rows, asked } = this.view;
+    const { line, columns, rows, form_values: formValues } = this.view;
     const { sweep, results: { table } } = this.lab;
     const method = table?.rows.find((row) => row.line === line)?.method ?? line;
-    if (asked) sweep.fill(asked);
+    if (formValues) sweep.fill(formValues);
     sweep.measure(method, columns, rows.map(({ concurrency }) => concurrency));
   }
 

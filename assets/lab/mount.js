@@ -130,7 +130,7 @@ const FORMER_TABS = { // the tabs of older addresses, and those that replaced th
   curves: "speed", table: "speed", cost: "speed", shapes: "acceptance", anatomy: "acceptance", concurrency: "load", server: "load", race: "compare", doctor: "check",
 };
 /** @type {SweepProgress} */
-const NOTHING = { sweep: null, busy_elsewhere: false, state: "none", message: "", done: 0, total: 0, failed: 0, seconds_left: null, recorded: null, other_rig: "", sweeps: [], command: "" };
+const NOTHING = { sweep: null, other_sweep_running: false, state: "none", message: "", done: 0, total: 0, failed: 0, seconds_left: null, recorded: null, other_rig: "", sweeps: [], command: "" };
 /** @type {Omit<LabCurves, "curves"> & { curves: LabCurves["curves"] | null }} */
 const NO_RESULTS = { curves: null, table: null, kinds: {}, cost: null, counts: [1], concurrency: 1, categories: [], category: "", command: "", seconds_per_run: null };
 

@@ -102,7 +102,7 @@ class OtherMachine extends Tool {
     if (!("error" in answer)) this.show(answer);
   }
 
-  show(/** @type {ElsewhereView} */ { elsewhere, too_large: tooLarge, flags, cost_on: costOn, read_in: readIn, models, devices, model, device }) {
+  show(/** @type {MachinePrediction} */ { elsewhere, too_large: tooLarge, flags, cost_on: costOn, read_in: readIn, models, devices, model, device }) {
     drawAll(this.plots, { elsewhere }, () => ["Nothing to predict", tooLarge || "Nothing was drafted."]);
     fillSelect(this.model, models, this.model.value || model); // what was chosen while this was asked for stays
     fillSelect(this.device, devices, this.device.value || device);

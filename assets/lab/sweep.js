@@ -145,7 +145,7 @@ export class Sweep {
   }
 
   /** Fills the form as a sweep was measured; a set that the server no longer has stays what it is.
-   *  @param {import("../types.d.ts").SweepAsked} asked */
+   *  @param {import("../types.d.ts").FormValues} values */
   fill({ set, prompts, repeats, temperature, max_tokens: tokens }) {
     if (this.sets.some(({ name }) => name === set)) this.set.value = set;
     this.promptCount.value = String(prompts);
@@ -193,7 +193,7 @@ export class Sweep {
     const { busy, progress, reason } = this.lab;
     const { state, done, total, seconds_left: left, message, failed, recorded } = progress;
     const open = busy || state === "paused";
-    const closed = Boolean(reason) || progress.busy_elsewhere;
+    const closed = Boolean(reason) || progress.other_sweep_running;
     this.box.dataset.state = state;
     this.start.hidden = open;
     this.start.disabled = closed;

@@ -97,12 +97,12 @@ def curves_figure(swept: Sequence[CurvePoint], predicted: Sequence[CurvePoint], 
         ticks[AUTO] = 2 * max(ticks.values(), default=1.0)
     across = [zero, max(ticks.values(), default=1.0)]
     drafting = sorted({point.setting.line for point in points if point.setting.drafts})
-    shifts = {line: 2 ** (SPREAD_OCTAVES * (place - (len(drafting) - 1) / 2)) for place, line in enumerate(drafting)}
+    shifts = {line: 2 ** (SPREAD_OCTAVES * (index - (len(drafting) - 1) / 2)) for index, line in enumerate(drafting)}
 
-    def place(point: CurvePoint) -> float:
+    def x_of(point: CurvePoint) -> float:
         return ticks[point.setting.nodes] * shifts.get(point.setting.line, 1.0)
 
-    traces = [trace for members in (*_lines(swept), *_lines(predicted)) for trace in _traces(members, place, across)]
+    traces = [trace for members in (*_lines(swept), *_lines(predicted)) for trace in _traces(members, x_of, across)]
     named: set[str] = set()
     for trace in traces:  # the legend names a method once
         trace["showlegend"] = trace["legendgroup"] not in named
@@ -113,7 +113,7 @@ def curves_figure(swept: Sequence[CurvePoint], predicted: Sequence[CurvePoint], 
     traces += [_running(plot) for plot in PLOTS]
     notes = []
     if best is not None and best.speed is not None:
-        x, y = place(best), best.speed.median
+        x, y = x_of(best), best.speed.median
         traces.append(curve("", [x], [y], "", {}, mode="markers", meta="best", showlegend=False, hoverinfo="skip",
                             marker={"symbol": "circle-open", "size": 19, "color": ACCENT, "line": {"width": 2.5}},
                             **PLOTS["speed"]))
@@ -134,7 +134,7 @@ def _lines(points: Iterable[CurvePoint]) -> list[list[CurvePoint]]:
     return [list(members) for _, members in groupby(ordered, key=line)]
 
 
-def _traces(points: list[CurvePoint], place: Callable[[CurvePoint], float], across: list[float]) -> list[Part]:
+def _traces(points: list[CurvePoint], x_of: Callable[[CurvePoint], float], across: list[float]) -> list[Part]:
     """Draw a curve in both plots. Plain decoding is a horizontal line, since no budget changes it, ``auto`` a thin
     one."""
     traces, first = [], points[0]
@@ -144,7 +144,7 @@ def _traces(points: list[CurvePoint], place: Callable[[CurvePoint], float], acro
         if not drawn:
             continue
         bars = error_bars([getattr(point, plot) for point in drawn], style_of(first.setting.method).color)
-        traces.append(_trace(plot, drawn, list(map(place, drawn)), **({} if first.predicted else {"error_y": bars})))
+        traces.append(_trace(plot, drawn, list(map(x_of, drawn)), **({} if first.predicted else {"error_y": bars})))
         if paced or not first.setting.drafts:
             line = _trace(plot, [first, first], across, mode="lines", opacity=FAINT if paced else 1)
             line["line"]["width"] *= THIN if paced else 1
@@ -154,11 +154,11 @@ def _traces(points: list[CurvePoint], place: Callable[[CurvePoint], float], acro
 
 def _trace(plot: str, points: Sequence[CurvePoint], x: Sequence[float], **more: Any) -> Part:
     first = points[0]
-    look, predicted = style_of(first.setting.method), first.predicted
-    line = {"color": look.color, "dash": "dot" if predicted else look.dash, "width": 1.4 if predicted else 2.6}
+    style, predicted = style_of(first.setting.method), first.predicted
+    line = {"color": style.color, "dash": "dot" if predicted else style.dash, "width": 1.4 if predicted else 2.6}
     return curve(
         first.setting.line, x, [getattr(point, plot).median for point in points], "%{customdata[2]}", line,
-        marker={"symbol": look.symbol, "size": MARKER, "color": look.color}, legendgroup=first.setting.line,
+        marker={"symbol": style.symbol, "size": MARKER, "color": style.color}, legendgroup=first.setting.line,
         meta="predicted" if predicted else "swept", customdata=[
             [point.setting.budget, point.setting.method, point.words(plot), point.setting.pace] for point in points],
         **{"mode": "lines" if predicted else "lines+markers", **PLOTS[plot], **more})

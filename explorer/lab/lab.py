@@ -32,7 +32,7 @@ from explorer.lab.curves import CurvesView, curves_view, live_figure
 from explorer.lab.recorded import is_recorded
 from explorer.lab.report import saved
 from explorer.lab.style import Figure
-from explorer.lab.sweeps import NOTHING, RecordedOn, SweepAsked, SweepProgress, Sweeps, seconds_per_run
+from explorer.lab.sweeps import NOTHING, FormValues, RecordedOn, SweepProgress, Sweeps, seconds_per_run
 from explorer.lab.table import TableRow, TableView, row_view, table_view
 from explorer.latest import Latest
 from explorer.recordings import LAB_RECORDING
@@ -86,7 +86,7 @@ class LabConcurrency(ConcurrencyView):
     """The figures, for a shipped sweep when and where it was recorded, and with what prompts they were measured."""
 
     recorded: RecordedOn | None
-    asked: SweepAsked | None
+    form_values: FormValues | None
 
 
 class PredictionResult(TypedDict):
@@ -226,7 +226,7 @@ class Lab:
         figures = concurrency_view(
             view.summary, view.stored.plan.settings if view.stored else (), line=str(query.get("line")),
             concurrency=concurrency if isinstance(concurrency, int) else 1)
-        return {**figures, "recorded": view.recorded, "asked": view.asked}
+        return {**figures, "recorded": view.recorded, "form_values": view.form_values}
 
     def acceptance(self, query: Mapping[str, Any]) -> AcceptanceView:
         """Return figures of the rounds of {"run"}, or of {"sweep", "nodes", "line": a curve}."""
@@ -237,10 +237,10 @@ class Lab:
             raise RequestError(NOTHING)
         return acceptance_view(rounds_at(view.measured, str(query.get("nodes")), str(query.get("line"))))
 
-    def predict_on_machine(self, query: Mapping[str, Any]) -> prediction.ElsewhereView:
+    def predict_on_machine(self, query: Mapping[str, Any]) -> prediction.MachinePrediction:
         """Predict {"run"} on another machine, {"model", "device"}; return figures and flags to paste."""
         forecast = self.forecast(query.get("run"))
-        return prediction.elsewhere_view(self._trace_of(str(query.get("run"))), forecast.cost if forecast else None,
+        return prediction.machine_prediction(self._trace_of(str(query.get("run"))), forecast.cost if forecast else None,
                                          str(query.get("model")), str(query.get("device")))
 
     def report(self, query: Mapping[str, Any]) -> bytes:

@@ -182,7 +182,7 @@ def _gain_curve(nodes: Reals, values: Reals, name: str, line: Part, **more: Any)
                  customdata=[[value] for value in values.tolist()], **more)
 
 
-class ElsewhereView(TypedDict):
+class MachinePrediction(TypedDict):
     """A run predicted on another machine.
 
     ``elsewhere``: its speed-up by budget; None if the model is ``too_large`` for the device, with the reason.
@@ -202,7 +202,7 @@ class ElsewhereView(TypedDict):
     device: str
 
 
-def elsewhere_view(trace: Trace, cost: CostCurve | None, model: str, device: str) -> ElsewhereView:
+def machine_prediction(trace: Trace, cost: CostCurve | None, model: str, device: str) -> MachinePrediction:
     """Predict a run on another machine. ``cost`` is the loaded rig's; if it was not measured or is out of order, the
     flags rest on the other machine's."""
     parts = anatomy([trace])
@@ -212,13 +212,13 @@ def elsewhere_view(trace: Trace, cost: CostCurve | None, model: str, device: str
     curves = {} if reason else {line: machine_curve(model, device, line) for line in LINES}
     cost = cost if cost and not cost.disorder else curves.get(LOOP)
     return {
-        "elsewhere": elsewhere_figure(parts, curves), "too_large": reason, "caution": caution(),
+        "elsewhere": machine_figure(parts, curves), "too_large": reason, "caution": caution(),
         "flags": flags_of_run(parts, cost) if cost else [],
         "cost_on": cost.hardware if cost else "", "read_in": READ_IN, "models": list(models()),
         "devices": list(devices()), "model": model, "device": device}
 
 
-def elsewhere_figure(parts: Anatomy, curves: Mapping[str, CostCurve]) -> Figure | None:
+def machine_figure(parts: Anatomy, curves: Mapping[str, CostCurve]) -> Figure | None:
     """Plot the run's trees on another machine: measured τ over the predicted cost of a round, by node budget."""
     accepted = {size: mean.value for size, mean in parts.first_nodes.items()}
     if not accepted or not curves:

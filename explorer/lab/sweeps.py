@@ -54,8 +54,8 @@ class SweepLine(TypedDict):
     state: str
 
 
-class SweepAsked(TypedDict):
-    """What a sweep measured its settings with, as in the lab's form."""
+class FormValues(TypedDict):
+    """The prompts and options of a sweep, as the lab's form holds them."""
 
     set: str
     prompts: int
@@ -66,7 +66,8 @@ class SweepAsked(TypedDict):
 
 class SweepProgress(TypedDict):
     """The chosen sweep, null if there is none, and the list of all. ``other_rig`` names the rig that it was measured
-    on, if another one answers now; ``busy_elsewhere``: another sweep is being measured."""
+    on, if another one answers now; ``other_sweep_running``: whether another sweep is
+    being measured."""
 
     sweep: int | None
     sweeps: list[SweepLine]
@@ -78,7 +79,7 @@ class SweepProgress(TypedDict):
     seconds_left: float | None
     recorded: RecordedOn | None
     other_rig: str
-    busy_elsewhere: bool
+    other_sweep_running: bool
     command: str
 
 
@@ -102,7 +103,7 @@ class SweepView:
                 "dtype": conditions.dtype}
 
     @property
-    def asked(self) -> SweepAsked | None:
+    def form_values(self) -> FormValues | None:
         if self.stored is None:
             return None
         plan = self.stored.plan
@@ -264,7 +265,8 @@ class Sweeps:
         listed = [self._line(sweep) for sweep in sweeps]
         if stored is None:
             return {"sweep": None, "sweeps": listed, "state": "none", "message": "", "done": 0, "total": 0, "failed": 0,
-                    "seconds_left": None, "recorded": None, "other_rig": "", "busy_elsewhere": False, "command": ""}
+                    "seconds_left": None, "recorded": None, "other_rig": "", "other_sweep_running": False,
+                    "command": ""}
         job, line = self._jobs.get(stored.number), self._line(stored)
         return {
             "state": line["state"], "done": line["done"], "total": line["total"], "sweep": stored.number,
@@ -273,7 +275,7 @@ class Sweeps:
             "recorded": SweepView(stored).recorded,
             "message": job.message if job else "", "seconds_left": job.seconds_left if job else None,
             "failed": sum(result.reading is None for result in list(job.result)) if job else 0,
-            "busy_elsewhere": self.active not in (None, stored.number)}
+            "other_sweep_running": self.active not in (None, stored.number)}
 
     def _line(self, stored: StoredSweep) -> SweepLine:
         job = self._jobs.get(stored.number)

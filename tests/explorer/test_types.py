@@ -61,6 +61,6 @@ def test_the_answers_of_the_lab_have_their_types(tmp_path: Path) -> None:
     answers = [("LabSetup", lab.setup()), ("LabCurves", lab.curves({"what_if": "r"})),
                ("LabConcurrency", lab.concurrency({})), ("SweepProgress", lab.progress({})),
                ("AcceptanceView", lab.acceptance({"run": "r"})),
-               ("ElsewhereView", lab.predict_on_machine({"run": "r"})),
+               ("MachinePrediction", lab.predict_on_machine({"run": "r"})),
                ("RaceView", race), ("PredictionResult", replayed), ("JobView", ended(lab, lab.doctor({})))]
     assert problems(answers, tmp_path) == ""

@@ -37,7 +37,7 @@ def test_curves_table_and_recommendation_follow_the_number_of_requests(lab: Any)
 
 def test_every_cell_is_there_with_words_and_in_the_report(lab: Any) -> None:
     view = lab.concurrency({"concurrency": 4})
-    assert {name: str(value) for name, value in view["asked"].items()} == {
+    assert {name: str(value) for name, value in view["form_values"].items()} == {
         "set": "math", "prompts": "2", "repeats": str(CROWD["repeats"]), "temperature": "0.0",
         "max_tokens": str(CROWD["max_tokens"])}
     assert (view["lines"], view["line"]) == (["ddtree"], "ddtree")

@@ -18,7 +18,7 @@ from engine.lab.summary import Row, Summary
 from engine.trace import load
 from explorer.lab.acceptance import run_view
 from explorer.lab.curves import CurvePoint, curves_figure, curves_view, live_figure
-from explorer.lab.prediction import elsewhere_view
+from explorer.lab.prediction import machine_prediction
 from explorer.lab.recorded import NUMBER
 from explorer.lab.report import figures
 from explorer.lab.style import LOOKS, SPARE, log_axis
@@ -70,7 +70,7 @@ def test_plotly_takes_every_figure_as_it_is() -> None:
     trace = load(Path("assets/traces/arithmetic.jsonl.gz"))
     every = all_figures([
         live_figure(), figures(recorded.stored, recorded.measured, recorded.summary), run_view(trace),
-        elsewhere_view(trace, None, "", ""), lab.acceptance({"run": "r"}), lab.curves({"what_if": "r"}),
+        machine_prediction(trace, None, "", ""), lab.acceptance({"run": "r"}), lab.curves({"what_if": "r"}),
         lab.concurrency({"sweep": NUMBER})])
     assert len(every) == 1 + 5 + 6 + 1 + 6 + 3 + 1
     for figure in every:

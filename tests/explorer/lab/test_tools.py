@@ -23,7 +23,7 @@ from explorer.jobs import Job, Jobs
 from explorer.lab.acceptance import run_view
 from explorer.lab.forms import race_plan_from
 from explorer.lab.lab import Lab
-from explorer.lab.prediction import elsewhere_view, gain_figure, node_costs, predicted_curves
+from explorer.lab.prediction import gain_figure, machine_prediction, node_costs, predicted_curves
 from explorer.lab.race import parts
 from explorer.recordings import NoInstruments
 from explorer.rig import CurrentRig
@@ -243,7 +243,7 @@ def test_every_figure_of_a_run_has_its_intervals_and_sentences(trace: Trace) -> 
 
 
 def test_predicted_speeds_stand_alone_and_say_what_they_are(trace: Trace) -> None:
-    view = elsewhere_view(trace, None, "qwen3-8b", "B200")
+    view = machine_prediction(trace, None, "qwen3-8b", "B200")
     elsewhere = view["elsewhere"]
     assert elsewhere and all("predicted" in series["name"] for series in elsewhere["data"])
     assert "predicted" in elsewhere["layout"]["yaxis"]["title"]["text"]
@@ -255,13 +255,13 @@ def test_predicted_speeds_stand_alone_and_say_what_they_are(trace: Trace) -> Non
 
 def test_what_was_measured_here_comes_first(trace: Trace) -> None:
     here = replace(machine_curve("qwen3-4b", "L4", FLOOR), hardware="this processor")
-    view = elsewhere_view(trace, here, "qwen3-coder-30b-a3b", "L4")
+    view = machine_prediction(trace, here, "qwen3-coder-30b-a3b", "L4")
     assert view["cost_on"] == "this processor" and view["elsewhere"] is None and "24 GB" in view["too_large"]
     assert [row.engine for row in view["flags"]] == ["vLLM", "SGLang", "llama.cpp", "Canopy"]
     passes = (here.verify_ms[0], 9 * here.verify_ms[-1], *here.verify_ms[2:])
     disordered = replace(here, verify_ms=passes, verify_low_ms=passes, verify_high_ms=passes)
     assert disordered.disorder
-    assert elsewhere_view(trace, disordered, "qwen3-8b", "H200")["cost_on"] != "this processor"
+    assert machine_prediction(trace, disordered, "qwen3-8b", "H200")["cost_on"] != "this processor"
 
 
 def test_a_run_that_drafts_nothing_shows_a_sentence() -> None:
@@ -269,4 +269,4 @@ def test_a_run_that_drafts_nothing_shows_a_sentence() -> None:
     view = run_view(plain)
     assert (view["rows"], view["nodes"], view["trees"]) == (None, None, None) and "lengths" not in view
     assert view["words"]["omissions"] == ["No round drafted anything, so there is nothing to take apart."]
-    assert elsewhere_view(plain, None, "", "")["flags"] == []
+    assert machine_prediction(plain, None, "", "")["flags"] == []
