@@ -26,8 +26,7 @@ from engine.models.rows import PassPart, PassRows
 
 log = logging.getLogger("canopy.passes")
 Result = TypeVar("Result")
-# Pre-norm, rotary, gated SiLU, and nothing else.
-FUSED_ARCHITECTURES = frozenset({"llama", "mistral", "qwen2", "qwen3", "qwen3_moe"})
+FUSED_ARCHITECTURES = frozenset({"llama", "mistral", "qwen2", "qwen3", "qwen3_moe"})  # only pre-norm, rotary, SiLU
 # A tree's pass reads a multiple of this many slots: fused attention on a CPU compiles a kernel for each new number.
 SLOT_MULTIPLE = 32
 MAX_COMPILED_ROWS = 16  # of a pass; with more, torch on several threads is as fast as compiled norms and gates on one

@@ -183,12 +183,9 @@ def _gain_curve(nodes: Reals, values: Reals, name: str, line: Part, **more: Any)
 
 
 class MachinePrediction(TypedDict):
-    """A run predicted on another machine.
-
-    ``elsewhere``: its speed-up by budget; None if the model is ``too_large`` for the device, with the reason.
-    ``flags``: to paste, from the cost curve of ``cost_on``, for the versions ``read_in``.
-    ``caution``: how far such predictions were off.
-    ``models``, ``devices``: the choices."""
+    """A run predicted on another machine. ``elsewhere``: its speed-up by budget; None if ``too_large`` has a reason.
+    ``flags``: to paste, from the cost curve of ``cost_on``, for the versions ``read_in``. ``caution``: how far such
+    predictions were off. ``models``, ``devices``: the choices."""
 
     elsewhere: Figure | None
     too_large: str

@@ -66,8 +66,7 @@ class FormValues(TypedDict):
 
 class SweepProgress(TypedDict):
     """The chosen sweep, null if there is none, and the list of all. ``other_rig`` names the rig that it was measured
-    on, if another one answers now; ``other_sweep_running``: whether another sweep is
-    being measured."""
+    on, if another one answers now; ``other_sweep_running``: whether another is being measured."""
 
     sweep: int | None
     sweeps: list[SweepLine]
