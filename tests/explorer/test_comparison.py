@@ -213,7 +213,6 @@ def test_a_slow_run_gets_other_settings_and_the_other_precision() -> None:
     instruments.other.laboratory.conditions = replace(instruments.laboratory.conditions, dtype="a new one")
     result = Compared(instruments).ended()
     assert result["speed"]["outcome"] == "slower"
-    assert 1 < result["gpu"]["floor"] < result["gpu"]["loop"] < float(result["speed"]["cost"]), "a GPU's cost less"
     assert {(other["budget"], other["pace"], other["dtype"]) for other in result["others"]} == {
         (64, "auto", ""), (16, "fixed", ""), (4, "fixed", ""), (64, "fixed", "a new one")}
     ratios = [other["ratio"] for other in result["others"]]
