@@ -50,7 +50,7 @@ export async function present(parts, opening, vetted, ask) {
   await new Promise((loaded) => { stage.on("rigs", () => rigs?.state && !rigs.state.coming && loaded(null)); });
   for (const { label } of prompts()) html("kbd", "", html("li", "", hints), String(hints.childElementCount)).after(` ${label}`);
   if (stage.server) await timeAll(stage.server, prompts(), timed, timing.signal, () => {
-    write(date, `${Object.keys(timed).length} of ${prompts().length} prompts are timed.`);
+    write(date, `${Object.keys(timed).length} of ${prompts().length} timed`);
     sessionStorage.setItem(STORE, JSON.stringify(timed));
   });
 }

@@ -59,6 +59,8 @@ def test_its_scenes_wait_for_a_key_if_motion_is_reduced_and_show_the_recordings_
     assert answer.evaluate("(text) => parseFloat(getComputedStyle(text).fontSize)") <= 15, "as the rest of the page"
     assert page.evaluate("(({ scrollHeight, clientHeight }) => scrollHeight <= clientHeight + 1)"
                          "(document.querySelector('.cs-text'))"), "the answer is whole"
+    page.evaluate("document.querySelector('.cs-text').append('A long answer. '.repeat(400))")
+    assert page.evaluate("document.documentElement.scrollHeight") <= 2000, "a longer one scrolls in its panel"
     page.set_viewport_size({"width": 1280, "height": 720})
     assert len({bar.bounding_box()["x"] for bar in page.locator(".cs-ends i").all()}) == 1, "lengths can be compared"
     page.get_by_role("button", name="Your turn").click()
