@@ -43,7 +43,7 @@ const TEXT = {
 /** What the server gives the page: prompts that each rig answers right, the recording to open with, and whether a file is
  *  followed. @typedef {{ recordings: Recording[], opening: string, followed: boolean, shares: boolean,
  *    vetted: Record<string, VettedPrompt[]> }} Props */
-/** What the page says to Gradio's components. @typedef {{ adopt: (setting: Setting) => void, rig: () => void }} Tell */
+/** Triggers events of the Gradio components in the bar. @typedef {{ adopt: (setting: Setting) => void, rig: () => void }} BarTriggers */
 
 /** @param {Stage} stage @param {HTMLElement} header @param {HTMLElement} host @param {Pick<Props, "recordings" | "shares">} given */
 function build(stage, header, host, { recordings: listed, shares }) {
@@ -97,7 +97,7 @@ async function begin(parts, opening, name) {
   const { stage, address, notices, film } = parts;
   const opened = Address.opened;
   const { run: lostRun, resumeAction } = controls.handover;
-  stage.on("state", () => stage.pending && uncover(stage)); // at the latest when there is something to say
+  stage.on("state", () => stage.pending && uncover(stage)); // at the latest when a run is requested
   stage.settings = { method: opened.method ?? undefined, budget: opened.budget ?? undefined, ...stage.settings }; // the bar may have been first
   stage.setMode(opened.mode);
   if (lostRun) stage.read(lostRun);
@@ -145,7 +145,7 @@ function embed(/** @type {Parts} */ { stage, frames }) {
   return shown.length > 0 || query.has("bare") || query.has("round");
 }
 
-/** @param {HTMLElement} element @param {Props} props @param {Server} server @param {Tell} triggers */
+/** @param {HTMLElement} element @param {Props} props @param {Server} server @param {BarTriggers} triggers */
 function open(element, props, server, triggers) {
   if (element.querySelector(".cs-stage")) return;
   const stage = new Stage();
@@ -185,12 +185,12 @@ function open(element, props, server, triggers) {
     nextSetting(stage, rigs);
   }
   const vetted = (/** @type {string} */ rig) => Array.from(props.vetted[rig] || props.vetted.any);
-  const ask = (/** @type {VettedPrompt} */ { label, ...options }) => {
+  const runVetted = (/** @type {VettedPrompt} */ { label, ...options }) => {
     conversation?.setTurns([]);
     triggers.adopt({ ...options, prompt: stage.mode === "story" ? "" : options.prompt, drafters: [] }); // there the next prompt is the next turn
     controls.start(options);
   };
-  modelLine(stage, parts.frames.area.querySelector(".cs-frame-text"), rigs, vetted("demo"), ask);
+  modelLine(stage, parts.frames.area.querySelector(".cs-frame-text"), rigs, vetted("demo"), runVetted);
   const { resumeAction, prompt, left } = controls.handover;
   stage.on("openRun", (point) => runs?.open(point));
   stage.on("offerRerun", (setting) => controls.offerRerun(setting, triggers.adopt));
@@ -201,7 +201,7 @@ function open(element, props, server, triggers) {
     await rigs?.known; // somebody may have changed the rig since the server began with `props.opening`
     const ofRig = props.opening && recordings.firstOf(rigs?.state?.rig ?? "");
     const opening = recordings.opening = controls.handover.opening || ofRig || props.opening;
-    if (document.body.classList.contains("cs-presenting")) present(parts, opening, vetted, ask);
+    if (document.body.classList.contains("cs-presenting")) present(parts, opening, vetted, runVetted);
     await begin(parts, knownRun(opening), opening);
     const isOtherRig = opening !== props.opening && stage.value.run === opening;
     if (isOtherRig && !touched && typeof controls.handover.prompt !== "string") typeInto(promptField(), stage.header?.prompt ?? "");
