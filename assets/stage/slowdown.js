@@ -19,12 +19,10 @@ export function slowdownReason(/** @type {Pick<Stage, "speedup" | "comparison" |
     ...(comparison?.others ?? []).filter(decodedPlainly).slice(0, 1).map(() => "The budget auto would have decoded plainly.")].join(" ");
 }
 
-export function decodedPlainly(/** @type {import("../types.d.ts").OtherSetting} */ { pace, rounds, drafted }) {
-  return pace === "auto" && rounds > 0 && drafted <= RARELY_DRAFTING * rounds;
-}
+/** @param {import("../types.d.ts").OtherSetting} setting */
+export const decodedPlainly = ({ pace, rounds, drafted }) => pace === "auto" && rounds > 0 && drafted <= RARELY_DRAFTING * rounds;
 
-// Returns how much of its budget an auto run used, and how often it drafted.
-/** @param {Header | null} header @param {Round[]} rounds @param {boolean} busy */
+/** Returns how much of its budget an auto run used, and how often it drafted. @param {Header | null} header @param {Round[]} rounds @param {boolean} busy */
 export function autoUsage(header, rounds, busy) {
   if (!header || header.pace !== "auto" || !header.drafters.length || !rounds.length) return "";
   const draftedRounds = rounds.filter((round) => round.n > 1).length;
