@@ -71,12 +71,6 @@ class Side {
     onLoad();
   }
 
-  /** Writes the run's title, with its machine unless that is the same for all. @param {boolean} sameMachine */
-  writeTitle(sameMachine) {
-    const { header } = this.stage;
-    if (header) this.title.title = write(this.title, [header.title || header.prompt, sameMachine ? "" : machineOf(header)].filter(Boolean).join(" · ")).textContent ?? "";
-  }
-
   /** The figures; of a text that repeats itself, τ and speed are those of the part before. Plain decoding has the speed that was
    *  measured when another run was compared with it. @param {Side[]} sides @returns {ComparedFigure[]} */
   figuresBeside(sides) {
@@ -146,7 +140,9 @@ export class Compare {
     const { prompt, machine } = common(shown.map(({ stage }) => stage));
     const figures = shown.map((side) => side.figuresBeside(shown));
     shown.forEach((side, place) => side.drawFigures(figures[place], prompt && machine ? figures.filter((other) => other !== figures[place]) : []));
-    for (const side of shown) side.writeTitle(Boolean(machine));
+    for (const { title, stage: { header } } of shown) {
+      if (header) title.title = write(title, [header.title || header.prompt, machine ? "" : machineOf(header)].filter(Boolean).join(" · ")).textContent ?? "";
+    }
     write(this.common, [machine, prompt].filter(Boolean).join(" · ")).title = prompt;
     this.grid.classList.toggle("lab-one-prompt", Boolean(prompt));
     this.slider.max = String(Math.max(0, ...shown.map(({ ends }) => (ends?.at(-1) ?? 1) - 1)));
@@ -212,11 +208,10 @@ export class Compare {
   comparability(/** @type {Side[]} */ shown) {
     const stages = shown.map((side) => side.stage);
     const repetitions = stages.map(({ repetition }, place) => (repetition ? `The ${SIDES[place]} text repeats itself from token ${repetition.token + 1} on; its τ and speed are those of the part before.` : ""));
-    return [this.comparableSpeeds(shown), ...repetitions].filter(Boolean).join(" ");
+    return [this.comparableSpeeds(stages), ...repetitions].filter(Boolean).join(" ");
   }
 
-  comparableSpeeds(/** @type {Side[]} */ shown) {
-    const stages = shown.map((side) => side.stage);
+  comparableSpeeds(/** @type {Stage[]} */ stages) {
     const { prompt, machine } = common(stages);
     const measured = stages.every((run) => Boolean(run.speedup) || stages.some((other) => isPlainOf(run, other)));
     if (prompt && machine && measured) return "The same prompt on the same machine: speeds can be compared.";

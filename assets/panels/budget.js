@@ -1,6 +1,6 @@
 // The node budget, tuned by eye: τ and tokens per second against it, and the tree of the shown round at any of it.
 
-import { button, group, html, oneAtATime, methodStyle, path, put, render, roundTicks, throttled, text, textWidth, write } from "../shared/ink.js";
+import { button, group, html, oneAtATime, methodStyle, path, put, render, roundTicks, throttled, text, write } from "../shared/ink.js";
 import { entryBudget } from "./facts.js";
 import { DrawnPanel, placeIn } from "./panel.js";
 import { counted, figuresOf, letterOf, machineOf, rateText, speedText, usedOf } from "../shared/round.js";
@@ -12,7 +12,6 @@ const TICKS = [0, 1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024];
 const MIN_TICK_DISTANCE = 27; // pixels
 const LAST_TICK_WIDTH = 86; // pixels: the last number has a unit
 const Z_80_PERCENT = 1.28; // standard deviations that hold 80 % of a normal distribution
-const FONT = "10.5px system-ui, sans-serif";
 const TRAIL_WIDTH = 14; // pixels, beside the marker: the figures after each round, up to the point
 const REFRESH_MS = 900; // between two forecasts of a run in progress
 // The two drawings, one above the other: a figure and its words.
@@ -34,7 +33,7 @@ export function budgetAtPosition(/** @type {number} */ share) {
  *  @param {number[]} budgets @param {number[]} values @param {number} budget */
 export function interpolate(budgets, values, budget) {
   const after = budgets.findIndex((one) => one >= budget);
-  if (after <= 0) return values[after < 0 ? values.length - 1 : 0];
+  if (after <= 0 || budgets[after] === budget) return values[after < 0 ? values.length - 1 : after];
   const [low, high] = [axisPosition(budgets[after - 1]), axisPosition(budgets[after])];
   const share = (axisPosition(budget) - low) / (high - low);
   return values[after - 1] + share * (values[after] - values[after - 1]);
@@ -44,11 +43,21 @@ export function interpolate(budgets, values, budget) {
  *  @template {BudgetForecast} Forecast @param {Forecast} forecast @param {Pick<RunPoint, "budget" | "tau" | "speed" | "printed">} own @returns {Forecast} */
 export function throughOwnPoint(forecast, own) {
   const scaled = (/** @type {BudgetForecast["tau"]} */ band, /** @type {number} */ value) => {
-    const factor = band && value ? value / interpolate(forecast.budgets, band.mean, own.budget) : 1;
+    const factor = band && value ? value / (interpolate(forecast.budgets, band.mean, own.budget) || value) : 1;
     const by = (/** @type {number[]} */ values) => values.map((one) => one * factor);
     return band && { mean: by(band.mean), low: by(band.low), high: by(band.high) };
   };
   return { ...forecast, tau: scaled(forecast.tau, own.tau), speed: scaled(forecast.speed, drawnSpeed(own)) };
+}
+
+// Predicted speeds by what a round took when the lab was recorded, as far as it was; for a run without a known cost of passes.
+export function recordedSpeed(/** @type {Pick<BudgetForecast, "budgets" | "tau" | "measured">} */ { budgets, tau, measured }) {
+  if (!tau || !measured || measured.prompts === 1) return null;
+  const recorded = (/** @type {"speed" | "tau"} */ name, /** @type {number} */ budget) => interpolate(measured.budgets, measured[name].mean, budget);
+  const [least, most] = [Math.min(...measured.budgets), Math.max(...measured.budgets)];
+  const perRound = budgets.map((budget) => (budget < least || budget > most ? NaN : recorded("speed", budget) / recorded("tau", budget)));
+  const by = (/** @type {number[]} */ kept) => kept.map((tokens, place) => tokens * perRound[place]);
+  return { mean: by(tau.mean), low: by(tau.low), high: by(tau.high) };
 }
 
 /** A run's speed as it is drawn, also if its speed-up is withheld. @param {Pick<RunPoint, "speed" | "printed">} point */
@@ -224,7 +233,7 @@ class BudgetPanel extends DrawnPanel {
     if (this.answer?.run !== stage.value.run) this.answer = null;
     if (!this.answer || !stage.live) this.refreshForecast(); // what it was made from may have changed while nobody saw it
     const { answer } = this;
-    this.forecast = answer && throughOwnPoint({ ...answer, measured: comparableCurve(answer, own.budget, drawnSpeed(own)) }, own);
+    this.forecast = answer && throughOwnPoint({ ...answer, speed: answer.speed ?? recordedSpeed(answer), measured: comparableCurve(answer, own.budget, drawnSpeed(own)) }, own);
     const ticked = stage.overlaidRuns.map((point, place) => ({ ...point, pin: letterOf(place) }));
     const others = stage.ownRuns.filter(({ run, machine }) => machine === own.machine && run !== own.run && !ticked.some((one) => one.run === run));
     const points = [...others, own, ...ticked];
@@ -237,7 +246,8 @@ class BudgetPanel extends DrawnPanel {
     this.plain.speed = Number(stage.speedup?.plain_speed ?? this.forecast?.plain ?? 0);
     this.setSize(this.width, this.height);
     put(this.canvas, { "aria-valuenow": this.chosen, "aria-valuetext": words });
-    const plots = PLOTS.map((plot, place) => this.plot(place && own.doubt ? { ...plot, label: `${plot.label}, grey: ${own.doubt}` } : plot, place, points));
+    const notes = [own.doubt, this.forecast?.speed && !answer?.speed && "recorded cost"].filter(Boolean);
+    const plots = PLOTS.map(({ name, label }, place) => this.plot({ name, label: [label, ...(place ? notes : [])].join(", ") }, place, points));
     render(this.drawing, [...plots.map((marks) => group(marks)), group(this.marker())]);
   }
 
@@ -293,12 +303,12 @@ class BudgetPanel extends DrawnPanel {
     const tall = (this.height - this.top - EDGE.bottom - EDGE.between - EDGE.top) / 2;
     const low = this.top + EDGE.top + tall + place * (tall + EDGE.between);
     const { [name]: curve, budgets = [], measured } = forecast ?? {};
-    const predicted = forecast && curve ? [...budgets.keys()].filter((at) => budgets[at] > measuredUpTo(forecast)) : [];
+    const predicted = forecast && curve ? [...budgets.keys()].filter((at) => budgets[at] > measuredUpTo(forecast) && curve.mean[at] > 0) : [];
     const maximum = 1.06 * Math.max(...points.map((point) => valueOf(point, name)), plain, ...this.history[name], ...predicted.map((at) => curve?.mean[at] ?? 0), ...(measured?.[name].high ?? []));
     const axis = this.budgetAxis(low, place === 1);
     const isLab = measured && measured.prompts > 1;
     const title = text("cp-budget-title is-end", isLab && place ? `${label}, dotted on the lab's prompts` : label, this.width - EDGE.right, low - tall - 4);
-    if (!maximum) return [...axis, title, text("is-mid", this.whyEmpty(), (EDGE.left + this.width) / 2, low - tall / 2)];
+    if (!maximum) return [...axis, title, text("is-mid", "not known yet", (EDGE.left + this.width) / 2, low - tall / 2)];
     const y = (/** @type {number} */ value) => low - tall * Math.min(value / maximum, 1);
     const across = (/** @type {string} */ look, /** @type {number} */ height) => path(look, `M${EDGE.left},${height}H${this.width - EDGE.right}`);
     const marks = [...axis];
@@ -320,12 +330,6 @@ class BudgetPanel extends DrawnPanel {
         path(look, from.map((value, place) => `M${at[place]},${y(value).toFixed(1)}V${y(to[place]).toFixed(1)}`).join(""), { style }));
     }
     return [...marks, ...points.flatMap((point) => (valueOf(point, name) ? this.pointMarks(point, name, y) : [])), title];
-  }
-
-  whyEmpty() {
-    const { withheld } = this.stage;
-    if (!withheld) return "not known yet";
-    return textWidth(withheld, FONT) < this.width - EDGE.left - EDGE.right ? withheld : "withheld";
   }
 
   /** @param {number} y @param {boolean} numbered @returns {Mark[]} */
@@ -387,7 +391,7 @@ define({
   caption: "Click or drag to try one.",
   legend: [
     { glyph: "●○", label: "runs, so far", title: "Measured. Filled: the shown run, its τ with its 80 % interval; the thin line leads there through its figures after each round. Hollow: your earlier runs, a mark and a colour for each method" },
-    { glyph: "╌", label: "predicted", title: "What this run's drafts would have kept at each budget, with 80 % intervals; speed follows from what a pass costs here" },
+    { glyph: "╌", label: "predicted", title: "What this run's drafts would have kept at each budget, with 80 % intervals; speed follows from what a pass costs here or, as said above it, from what a round cost when the lab was recorded" },
     { glyph: "┿", label: "measured", title: "Measured at other budgets with 95 % intervals: with the recording for its prompt, or, dotted, by the lab on its own prompts, if this run's speed lies within" },
     { glyph: "─", label: "plain", title: "Plain decoding" },
   ],

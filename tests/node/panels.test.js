@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { budgetAtPosition, comparableCurve, fastestOf, fastestWords, interpolate, axisPosition, throughOwnPoint, wordsAt } from "../../assets/panels/budget.js";
+import { budgetAtPosition, comparableCurve, fastestOf, fastestWords, interpolate, axisPosition, recordedSpeed, throughOwnPoint, wordsAt } from "../../assets/panels/budget.js";
 import { entryBudget } from "../../assets/panels/facts.js";
 import { edgesOf } from "../../assets/panels/cache.js";
 import { probability } from "../../assets/shared/ink.js";
@@ -135,6 +135,19 @@ test("the prediction goes through what the run measured, also if its speed-up is
   const own = { budget: 2, tau: 1.6, speed: null, printed: "90" };
   near(throughOwnPoint(forecast, own).tau.mean[1], 2.4);
   assert.deepEqual(throughOwnPoint(forecast, own).speed.mean, [90, 75]);
+});
+
+test("without a known cost of passes, speeds follow from the lab's rounds at the budgets that it measured", () => {
+  const band = (...mean) => ({ mean, low: mean, high: mean });
+  const measured = { budgets: [4, 16], tau: band(4, 8), speed: band(400, 400), plain: 100, prompts: 12 };
+  const budgets = [2, 4, 16, 64];
+  const speed = recordedSpeed({ budgets, tau: band(2, 3, 4, 5), measured });
+  assert.deepEqual(speed.mean, [NaN, 300, 200, NaN]);
+  assert.equal(recordedSpeed({ budgets, tau: band(2, 3, 4, 5), measured: { ...measured, prompts: 1 } }), null);
+  for (const [budget, factor] of [[4, 0.5], [64, 1]]) {
+    const own = { budget, tau: 3, speed: null, printed: "150" };
+    assert.equal(throughOwnPoint({ budgets, tau: band(2, 3, 4, 5), speed }, own).speed.mean[2], 200 * factor);
+  }
 });
 
 test("a flag is never slower than the run at its budget, and of other prompts only the ratio is said", () => {
