@@ -19,8 +19,7 @@ export function slowdownReason(/** @type {Pick<Stage, "speedup" | "comparison" |
     ...(comparison?.others ?? []).filter(decodedPlainly).slice(0, 1).map(() => "The budget auto would have decoded plainly.")].join(" ");
 }
 
-/** @param {import("../types.d.ts").OtherSetting} setting */
-export const decodedPlainly = ({ pace, rounds, drafted }) => pace === "auto" && rounds > 0 && drafted <= RARELY_DRAFTING * rounds;
+export const decodedPlainly = (/** @type {import("../types.d.ts").OtherSetting} */ { pace, rounds, drafted }) => pace === "auto" && rounds > 0 && drafted <= RARELY_DRAFTING * rounds;
 
 /** Returns how much of its budget an auto run used, and how often it drafted. @param {Header | null} header @param {Round[]} rounds @param {boolean} busy */
 export function autoUsage(header, rounds, busy) {
