@@ -97,6 +97,12 @@ def test_the_figures_of_a_run_stand_on_one_line(onlooker: Watched, size: tuple[i
     bottoms = words.evaluate_all("(all) => all.map((each) => Math.round(each.getBoundingClientRect().bottom))")
     assert len(set(bottoms)) == 1
     assert words.evaluate_all(CUT) == []
+    page.evaluate("Canopy.parts.runs.toggle(true)")
+    ends = """Array.from(document.querySelectorAll(".cs-metrics, .cs-metric"), (one) => one.getBoundingClientRect())"""
+    page.wait_for_function(f"{ends}[0].left > 200")
+    row, *figures = page.evaluate(ends)
+    page.evaluate("Canopy.parts.runs.toggle(false)")
+    assert max(each["right"] for each in figures if each["top"] < row["bottom"]) <= row["right"] + 1, "none is cut"
 
 
 @pytest.mark.parametrize(("size", "mode"), [(DESKTOP, "story"), (LAPTOP, "workbench"), (PHONE, "story")])
