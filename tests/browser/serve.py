@@ -78,9 +78,9 @@ def main() -> None:
         recordings = Library([] if args.follow else shipped(Path(folder)))
 
         def build() -> Starlette:
+            from explorer import page
             while args.until and not args.until.exists():
                 time.sleep(0.1)
-            from explorer import page
             instruments = ScriptedInstruments(args.seconds / 10)
             instruments.reason = "" if args.results else "Nothing is measured here."
             source = Timed(args.seconds, log=args.log)
