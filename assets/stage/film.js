@@ -3,7 +3,7 @@
 // frame, which stays. A scene only sets what text, tree, race and story show. Under reduced motion the reader steps through.
 
 import { action, button, html, write } from "../shared/ink.js";
-import { counted, figuresOf } from "../shared/round.js";
+import { figuresOf } from "../shared/round.js";
 
 const BEATS = 3; // passes of plain decoding that are shown
 const BEAT_MS = 700;
@@ -12,7 +12,6 @@ const RACE_MS = 4000; // how long the slower text takes on the screen
 const SCENE_MS = { plain: BEATS * BEAT_MS + 700, guess: 2800, verify: 4400, race: RACE_MS + 500, same: 2000 }; // under 17 s in all, and the page opens within 2
 const WORD = /^( \p{L}{2}|\p{Lu}\p{Ll}|\p{Lo}| ?\d)/u; // a token that begins a word or number
 const REST_OF_WORD = /^[\p{Ll}'’]/u; // one that goes on with a word
-const TREE_BUDGET = 8; // nodes that have room for a tree
 const MAX_FORKS = 4; // of the path: more make a round no better to show
 const FIELD = "#canopy-prompt textarea, .cs-opening textarea";
 
@@ -59,8 +58,6 @@ export class Film {
     }, "cs-film-next");
     this.budgetButton = action(bar, "Tune its budget", "To the workbench: try node budgets out on this run", () => stage.setMode("workbench", { push: true }), "cs-film-next");
     this.raceButton = action(bar, "▶ Watch both", "What each wrote, typed on one clock: one token a pass, and with the draft tree", () => this.go("race"));
-    this.treeWords = html("span", "", story.querySelector(".cs-more"));
-    this.treeButton = action(this.treeWords.parentElement ?? bar, "", "How this round's tree would look at another node budget; predicted", () => stage.tryBudget(stage.budgetPreview.budget === null ? TREE_BUDGET : null));
     this.replayButton = action(bar, "↻ Replay", "All of it again, from the first word", () => this.go(this.scenes[0]));
     this.endBars = html("div", { class: "cs-ends", role: "img" }, story);
     this.draw();
@@ -173,18 +170,7 @@ export class Film {
     this.promptButton.hidden = scene !== "card" || Boolean(tunes) || !(server || document.querySelector(FIELD));
     this.budgetButton.hidden = scene !== "card" || !tunes || speedup.outcome === "slower"; // what is slower offers its way out
     document.body.classList.toggle("cs-your-turn", !this.promptButton.hidden);
-    this.drawTreeButton();
     this.drawEndBars();
-  }
-
-  // A node budget may be too small for a tree worth the name.
-  drawTreeButton() {
-    const { scene, recorded, server, header, budgetPreview } = this.stage;
-    const hasRoom = !header?.drafters.length || header.chunked || (header.budget ?? TREE_BUDGET) >= TREE_BUDGET;
-    const nodes = counted(header?.budget ?? 0, "node");
-    this.treeButton.hidden = this.treeWords.hidden = scene !== "card" || recorded || !server || hasRoom;
-    write(this.treeWords, ` With ${nodes} the tree is small; with ${TREE_BUDGET} it would look like this: `);
-    write(this.treeButton, `Tree of ${budgetPreview.budget === null ? counted(TREE_BUDGET, "node") : nodes}`);
   }
 
   // Two bars, plain and with trees: seconds, or passes if the speed-up is withheld.

@@ -113,7 +113,7 @@ function outcome(/** @type {Stage} */ stage) {
 export function story(/** @type {Stage} */ stage, /** @type {Element} */ parent) {
   const box = html("div", "cs-story", parent);
   const headline = html("p", "cs-headline", box);
-  const words = html("span", "", html("p", "cs-more", box));
+  const words = html("p", "cs-more", box);
   const draw = () => {
     const said = wordsOf(stage);
     headline.replaceChildren(...said.headline.map(([text, look]) => html("span", look || "", null, text)));
