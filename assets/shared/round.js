@@ -109,7 +109,7 @@ export function readRound({ round, elapsed_seconds: elapsed, shared: others }, h
     drafterNames: Array.from(header.drafters),
     path(node) {
       const steps = [node];
-      while (steps[0] !== 0) steps.unshift(drafted.parents[steps[0]]);
+      while (steps[0] > 0) steps.unshift(drafted.parents[steps[0]]);
       return steps;
     },
     text: (id) => text(named.get(id), id),

@@ -142,9 +142,9 @@ export class Frames {
     }
   }
 
-  select(/** @type {NodeSelection} */ selection) {
+  select(/** @type {NodeSelection} */ selection) { // of a newer round: once the panels draw that one
     for (const entry of this.entries.values()) {
-      if (!entry.stale && this.isShown(entry)) this.guard(entry.frame, () => entry.panel.select(selection));
+      if (!this.roundWaits && !entry.stale && this.isShown(entry)) this.guard(entry.frame, () => entry.panel.select(selection));
     }
   }
 
