@@ -158,6 +158,26 @@ def test_a_sweep_that_is_killed_again_and_again_measures_every_cell_once(path: P
         cell: LABORATORY.measure(PLAN.request(cell)).token_ids for cell in CELLS}
 
 
+def test_a_full_disk_is_one_sentence_and_loses_nothing(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with Store(path) as store:
+        number = begin(store)
+    connect = sqlite3.connect
+
+    def connect_to_full_disk(*given: Any, **options: Any) -> sqlite3.Connection:
+        connection: sqlite3.Connection = connect(*given, **options)
+        pages = connection.execute("PRAGMA page_count").fetchone()[0]
+        connection.execute(f"PRAGMA max_page_count = {pages + 2}")
+        return connection
+
+    with monkeypatch.context() as patched:
+        patched.setattr(sqlite3, "connect", connect_to_full_disk)
+        with Store(path) as store, pytest.raises(ResultsError, match="results.sqlite"):
+            go_on(store, number)
+    with Store(path) as store:
+        done = len(store.measured(number))
+        assert sound(path) and 0 < done < len(PLAN) and len(go_on(store, number)) == len(PLAN) - done
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("limit", [100, 60_000])
 def test_a_write_that_the_system_cuts_off_leaves_a_sound_file(path: Path, limit: int) -> None:
