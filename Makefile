@@ -12,7 +12,7 @@ BIN := $(VENV)/bin
 RIG ?=
 ARGS ?=
 
-# What was compiled once is read again, also where the machine's own setting is not to keep it.
+# Keep compiled files even if the environment says not to.
 export PYTHONDONTWRITEBYTECODE :=
 
 # A process per core and two for the times when others wait for a browser, four at most: each holds torch and, for the

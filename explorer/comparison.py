@@ -44,13 +44,13 @@ class Comparison:
 
     def compare(self, query: Mapping[str, Any]) -> dict[str, Any]:
         """Start a job that compares {"run"} with plain decoding; return {"job"}. Its result, a ``PlainComparison``,
-        grows. Raises RequestError if another run waits, or if this one was made on another rig or machine."""
+        grows. Raises RequestError if the run cannot be compared, or if another one waits."""
         run = str(query.get("run"))
-        self._refuse(run, self._trace_of(run))
+        self._check_comparable(run, self._trace_of(run))
         # read anew once the machine is free: a stopped run may add a round until then
         return {"job": self._jobs.start(lambda job: self._measure(run, self._trace_of(run), job))}
 
-    def _refuse(self, run: str, trace: Trace) -> None:
+    def _check_comparable(self, run: str, trace: Trace) -> None:
         source, header, shared = self._rig.source, trace.header, shared_rounds(trace)
         if shared:
             raise RequestError(f"The run shared {shared} of its {len(trace.entries)} rounds with other runs, so its "

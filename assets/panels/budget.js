@@ -7,7 +7,7 @@ import { counted, figuresOf, letterOf, machineOf, rateText, speedText, usedOf } 
 import { define } from "../shared/define.js";
 
 const MAX_AXIS_NODES = 1024; // at the right end of the axis
-const EDGE = { left: 38, right: 14, top: 14, bottom: 20, between: 17 };
+const MARGIN = { left: 38, right: 14, top: 14, bottom: 20, between: 17 };
 const TICKS = [0, 1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024];
 const MIN_TICK_DISTANCE = 27; // pixels
 const LAST_TICK_WIDTH = 86; // pixels: the last number has a unit
@@ -185,7 +185,7 @@ class BudgetPanel extends DrawnPanel {
     const drag = (/** @type {PointerEvent} */ event) => {
       if (!this.canvas.hasPointerCapture(event.pointerId)) return;
       const [x] = placeIn(this.canvas, event);
-      this.tryOut(budgetAtPosition((x - EDGE.left) / (this.width - EDGE.left - EDGE.right)));
+      this.tryOut(budgetAtPosition((x - MARGIN.left) / (this.width - MARGIN.left - MARGIN.right)));
     };
     this.on("pointerdown", (event) => {
       this.canvas.setPointerCapture(event.pointerId);
@@ -257,8 +257,8 @@ class BudgetPanel extends DrawnPanel {
     if (entry === null || !this.hostSize) return [];
     const x = this.x(entry);
     const [side, look] = x > this.width / 2 ? [x - 4, "is-end"] : [x + 4, ""];
-    return [path("cp-budget-entry", `M${x},${this.top}V${this.height - EDGE.bottom}`),
-      text(`cp-budget-title ${look}`, `in the tree from ${counted(entry, "node")} on`, side, (this.top + this.height - EDGE.bottom) / 2 + 8)];
+    return [path("cp-budget-entry", `M${x},${this.top}V${this.height - MARGIN.bottom}`),
+      text(`cp-budget-title ${look}`, `in the tree from ${counted(entry, "node")} on`, side, (this.top + this.height - MARGIN.bottom) / 2 + 8)];
   }
 
   /** The shown run as a point; while it is played, of the rounds that are `covered`. @param {Header} header @param {Round[]} covered @returns {RunPoint} */
@@ -270,8 +270,8 @@ class BudgetPanel extends DrawnPanel {
       doubt: speed.doubt, outcome: playsBehind ? undefined : speedup?.outcome };
   }
 
-  // What the flag goes by: a forecast of this run; or what the lab measured on its prompts if the run's speed is withheld, or if
-  // plain decoding is only predicted to be faster.
+  // The forecast that the line "Fastest" uses: this run's; the lab's if this run's speed is withheld, or if plain decoding is only
+  // predicted to be faster.
   get advice() {
     const { forecast, answer } = this;
     const best = forecast?.speed && !forecast.withheld ? fastestOf(forecast) : null;
@@ -293,27 +293,27 @@ class BudgetPanel extends DrawnPanel {
   }
 
   x(/** @type {number} */ budget) {
-    return EDGE.left + axisPosition(budget) * (this.width - EDGE.left - EDGE.right);
+    return MARGIN.left + axisPosition(budget) * (this.width - MARGIN.left - MARGIN.right);
   }
 
   /** One of the two drawings: what was predicted, plain decoding, and what was measured.
    *  @param {{ name: Plot["name"], label: string }} plot @param {number} place @param {(RunPoint & { pin?: string })[]} points @returns {Mark[]} */
   plot({ name, label }, place, points) {
     const { forecast, plain: { [name]: plain } } = this;
-    const tall = (this.height - this.top - EDGE.bottom - EDGE.between - EDGE.top) / 2;
-    const low = this.top + EDGE.top + tall + place * (tall + EDGE.between);
+    const tall = (this.height - this.top - MARGIN.bottom - MARGIN.between - MARGIN.top) / 2;
+    const low = this.top + MARGIN.top + tall + place * (tall + MARGIN.between);
     const { [name]: curve, budgets = [], measured } = forecast ?? {};
     const predicted = forecast && curve ? [...budgets.keys()].filter((at) => budgets[at] > measuredUpTo(forecast) && curve.mean[at] > 0) : [];
     const maximum = 1.06 * Math.max(...points.map((point) => valueOf(point, name)), plain, ...this.history[name], ...predicted.map((at) => curve?.mean[at] ?? 0), ...(measured?.[name].high ?? []));
     const axis = this.budgetAxis(low, place === 1);
     const isLab = measured && measured.prompts > 1;
-    const title = text("cp-budget-title is-end", isLab && place ? `${label}, dotted on the lab's prompts` : label, this.width - EDGE.right, low - tall - 4);
-    if (!maximum) return [...axis, title, text("is-mid", "not known yet", (EDGE.left + this.width) / 2, low - tall / 2)];
+    const title = text("cp-budget-title is-end", isLab && place ? `${label}, dotted on the lab's prompts` : label, this.width - MARGIN.right, low - tall - 4);
+    if (!maximum) return [...axis, title, text("is-mid", "not known yet", (MARGIN.left + this.width) / 2, low - tall / 2)];
     const y = (/** @type {number} */ value) => low - tall * Math.min(value / maximum, 1);
-    const across = (/** @type {string} */ look, /** @type {number} */ height) => path(look, `M${EDGE.left},${height}H${this.width - EDGE.right}`);
+    const across = (/** @type {string} */ look, /** @type {number} */ height) => path(look, `M${MARGIN.left},${height}H${this.width - MARGIN.right}`);
     const marks = [...axis];
     for (const tick of roundTicks(0, maximum, Math.max(1, Math.min(4, Math.floor(tall / 14))))) {
-      marks.push(across(tick ? "cp-budget-grid" : "cp-budget-axis", y(tick)), text("is-end", tick.toLocaleString("en"), EDGE.left - 5, y(tick) + 3.5));
+      marks.push(across(tick ? "cp-budget-grid" : "cp-budget-axis", y(tick)), text("is-end", tick.toLocaleString("en"), MARGIN.left - 5, y(tick) + 3.5));
     }
     if (plain) marks.push(across("cp-budget-plain", y(plain)));
     if (curve) {
@@ -339,11 +339,11 @@ class BudgetPanel extends DrawnPanel {
     let free = -Infinity;
     for (const tick of TICKS) {
       const x = this.x(tick);
-      if (x - free < MIN_TICK_DISTANCE || x > this.width - EDGE.right - LAST_TICK_WIDTH) continue;
+      if (x - free < MIN_TICK_DISTANCE || x > this.width - MARGIN.right - LAST_TICK_WIDTH) continue;
       free = tick ? x : x + 8; // "plain" is wider than a number
       marks.push(text("is-mid", tick ? tick.toLocaleString("en") : "plain", x, y + 14));
     }
-    return [...marks, text("is-end", `${MAX_AXIS_NODES.toLocaleString("en")} nodes`, this.width - EDGE.right, y + 14)];
+    return [...marks, text("is-end", `${MAX_AXIS_NODES.toLocaleString("en")} nodes`, this.width - MARGIN.right, y + 14)];
   }
 
   /** A measured run; of the one that is shown, also how its figure came about.
@@ -360,7 +360,7 @@ class BudgetPanel extends DrawnPanel {
     if (pin) marks.push(text("cp-budget-pin", pin, x + 6, down - 5));
     if (run !== this.stage.value.run) return marks;
     const { low, high, [name]: soFar } = this.history;
-    const left = Math.max(EDGE.left, x - TRAIL_WIDTH);
+    const left = Math.max(MARGIN.left, x - TRAIL_WIDTH);
     const trail = soFar.map((value, place) => `${(left + (x - left) * (place / soFar.length)).toFixed(1)},${y(value).toFixed(1)}`);
     if (name === "tau") marks.unshift(path("cp-budget-range", `M${x.toFixed(1)},${y(low).toFixed(1)}V${y(high).toFixed(1)}`, { style }));
     if (trail.length > 1) marks.unshift(path("cp-budget-trail", `M${trail.join("L")}L${x.toFixed(1)},${down.toFixed(1)}`));
@@ -369,7 +369,7 @@ class BudgetPanel extends DrawnPanel {
 
   /** The budget that Run would use. @returns {Mark[]} */
   marker() {
-    const [x, floor] = [this.x(this.chosen), this.height - EDGE.bottom];
+    const [x, floor] = [this.x(this.chosen), this.height - MARGIN.bottom];
     return [path("cp-budget-chosen", `M${x},${this.top}V${floor}`),
       ["circle", { class: "cp-budget-handle", cx: x, cy: floor, r: 5 }]];
   }

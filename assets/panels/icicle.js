@@ -69,7 +69,7 @@ export class Icicle extends TreeMarks {
     const shown = Array.from(round.tokens.keys()).filter((node) => this.shown(node));
     const { bundles, bundled } = this.bundlesOf(shown);
     const single = shown.filter((node) => !bundled.has(node));
-    const [rejected, accepted] = [false, true].map((lit) => single.filter((node) => this.lit(node) === lit).map((node) => this.node(node)));
+    const [rejected, accepted] = [false, true].map((lit) => single.filter((node) => this.isLit(node) === lit).map((node) => this.node(node)));
     render(this.lines, [group(this.axis()), group(joinPaths(bundles.map((bundle) => outline("cp-bundle", bundle)))),
       group(joinPaths(rejected)), group(joinPaths(accepted))]); // the accepted ones over their neighbours
     render(this.points, [group(this.bonus(round.keep[round.keep.length - 1])), group(this.cellLabels(single)), group(this.bundleLabels(bundles))]);
@@ -179,7 +179,7 @@ export class Icicle extends TreeMarks {
 
   node(/** @type {number} */ node) {
     const { x, y, width, height } = this.boxOf(node);
-    const lit = this.lit(node);
+    const lit = this.isLit(node);
     const fade = lit ? 1 : (Math.round(opacityOf(this.panel.ink(node), 0.4) * 10) / 10).toFixed(1);
     const d = box(x.toFixed(1), y.toFixed(1), width.toFixed(1), height.toFixed(1));
     const look = lit ? "is-accepted" : width < MIN_HOLLOW_WIDTH ? "is-rejected is-thin" : "is-rejected";
@@ -207,7 +207,7 @@ export class Icicle extends TreeMarks {
     return shown.flatMap((node) => {
       const { x, y, width, height } = this.boxOf(node);
       const words = width < LABEL.room ? "" : clip(round.show(round.tokens[node]), width - 6, FONT[size]);
-      const look = `cp-cell-text is-${size}${this.lit(node) ? " is-accepted" : ""}`;
+      const look = `cp-cell-text is-${size}${this.isLit(node) ? " is-accepted" : ""}`;
       return words ? [text(look, words, x + 3, y + height / 2 + 3.5, { "aria-hidden": "true" })] : [];
     });
   }

@@ -119,7 +119,7 @@ const RIGHT = { flat: 58, staggered: 58, slanted: 44 };
 const TOP = { flat: 44, staggered: 58, slanted: 92 }; // the kept path's labels stand on one line, on two, or aslant
 const BOTTOM = 18; // half of a label, which may hang below the last row
 const BAND = 26; // pixels from row 0 to row 1 at least
-const COLUMN = { min: 8, comfortable: 54, max: 168 };
+const COLUMN = { min: 8, comfortable: 54, max: 168, maxZoomed: 320 };
 const ROW = { min: 0.1, comfortable: 30, max: 26, maxInStory: 84 };
 const MAX_SCALE = 1.7;
 
@@ -154,7 +154,7 @@ export class Camera {
     return Math.max(1, Math.min(MAX_SCALE, width / wide, height / high));
   }
 
-  /** All columns and rows into the panel. `stand` says of a column width how the kept path's labels stand.
+  /** All columns and rows into the panel. `formFor` gives the form of the kept path's labels for a column width.
    *  @param {number} width @param {number} height @param {number} columns @param {number} rows @param {(column: number) => LabelForm} formFor */
   fit(width, height, columns, rows, formFor) {
     const wide = (/** @type {LabelForm} */ form) => (width - LEFT[form] - RIGHT[form]) / Math.max(1, columns - 1);
@@ -173,8 +173,8 @@ export class Camera {
   /** Zooms by a factor, with the point (x, y) kept in place. Returns false if nothing would change.
    *  @param {number} factor @param {number} x @param {number} y */
   zoom(factor, x, y) {
-    const column = Math.min(320, Math.max(12, this.column * factor));
-    const row = Math.min(64, Math.max(ROW.min, this.row * factor));
+    const column = Math.min(COLUMN.maxZoomed, Math.max(COLUMN.min, this.column * factor));
+    const row = Math.min(ROW.maxInStory, Math.max(ROW.min, this.row * factor));
     if (column === this.column && row === this.row) return false;
     const place = (x - this.left) / this.column;
     const line = 1 + (y - this.y(1)) / this.row;

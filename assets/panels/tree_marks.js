@@ -15,12 +15,12 @@ const EDGE_STYLES = [
 const KEPT_RADIUS = 7;
 const TICK = "M-2.9,0.2 L-0.9,2.4 L3,-2.3";
 const PATH_FONT = `600 12.5px ${MONO}`;
-// The labels of drafted nodes, by the height of a row that they need; a map in the corner shows which part is in view.
+// The labels of drafted nodes, by the height of a row that they need.
 const LABELS = [
   { row: 13, font: `12.5px ${MONO}`, line: 13, className: "is-large" }, { row: LINE_HEIGHT, font: `10.5px ${MONO}`, line: LINE_HEIGHT, className: "" },
   { row: 10, font: `9px ${MONO}`, line: 10, className: "is-small" }, { row: 0, font: `10.5px ${MONO}`, line: LINE_HEIGHT, className: "" },
 ];
-const MAP = { width: 120, height: 64, margin: 8 };
+const MAP = { width: 120, height: 64, margin: 8 }; // in the corner: which part is in view
 const MAX_OBSTACLES = 256; // nodes; the edges of more of them would leave no room for labels
 const ROOT_LEFT = 36; // pixels that the root's label may reach to the left, or it would leave the panel
 const MIN_STAGGERED_WIDTH = 33; // pixels of a column; labels in narrower ones are slanted
@@ -67,8 +67,8 @@ export class TreeMarks {
     this.keptScale = Math.min(1, camera.column / 20);
     this.straightLength = camera.column * (camera.row >= LINE_HEIGHT ? 0.66 : 0.3);
     const shown = Array.from(parents.keys()).filter((node) => this.shown(node));
-    const kept = shown.filter((node) => node && this.lit(node));
-    const edges = shown.filter((node) => node && !this.lit(node)).map((node) => this.edge(node));
+    const kept = shown.filter((node) => node && this.isLit(node));
+    const edges = shown.filter((node) => node && !this.isLit(node)).map((node) => this.edge(node));
     const nodes = shown.map((node) => this.node(node));
     const scale = `scale(${this.keptScale.toFixed(2)})`;
     const ticks = kept.map((node) => path("cp-tick", TICK, { transform: `translate(${this.at(node)}) ${scale}` }));
@@ -155,7 +155,7 @@ export class TreeMarks {
     return layout.rows[node] >= 0 && (limit === null || rank[node] < limit);
   }
 
-  lit(/** @type {number} */ node) {
+  isLit(/** @type {number} */ node) {
     const { round, litColumns, layout } = this.panel;
     return round.kept.has(node) && layout.columns[node] < litColumns;
   }
@@ -207,7 +207,7 @@ export class TreeMarks {
 
   node(/** @type {number} */ node) {
     const { round, unverifiedOrigin } = this.panel;
-    const lit = this.lit(node);
+    const lit = this.isLit(node);
     const radius = lit ? KEPT_RADIUS * this.keptScale : this.radius;
     const [x, y] = this.at(node);
     const arc = `a${radius},${radius} 0 1 0`;
@@ -250,7 +250,7 @@ export class TreeMarks {
       space.add(x, y, this.radius, this.radius);
       if (node && shown.length <= MAX_OBSTACLES) this.addEdge(node, space);
     }
-    const guesses = shown.filter((node) => !this.lit(node) && !folded.has(node)).map((node) => ({ node, ink: node < panel.round.n ? panel.ink(node) : 0 }));
+    const guesses = shown.filter((node) => !this.isLit(node) && !folded.has(node)).map((node) => ({ node, ink: node < panel.round.n ? panel.ink(node) : 0 }));
     guesses.sort((one, other) => other.ink - one.ink);
     return [...marks, ...guesses.slice(0, MAX_LABELS).flatMap(({ node, ink }) => this.guessLabel(node, ink, space, type))];
   }
@@ -272,7 +272,7 @@ export class TreeMarks {
 
   pathLabels() {
     const { round, camera, layout } = this.panel;
-    const shown = round.keep.filter((node) => this.shown(node) && this.lit(node)); // what the walk has not reached is a guess
+    const shown = round.keep.filter((node) => this.shown(node) && this.isLit(node)); // what the walk has not reached is a guess
     const form = shown.length > 1 ? labelForm(round, camera.column) : "flat";
     const kept = shown.map((node) => this.pathLabel(round.tokens[node], layout.columns[node], round.origin(node), form));
     const tail = round.keep[round.keep.length - 1];
@@ -372,7 +372,7 @@ export class TreeMarks {
 
   ringMarks(/** @type {number} */ node) {
     const { round, width } = this.panel;
-    if (this.lit(node)) return [this.circle("cp-ring", node, 10.5)];
+    if (this.isLit(node)) return [this.circle("cp-ring", node, 10.5)];
     const [x, y] = this.at(node);
     const [side, anchor] = x > width - 90 ? [x - 10, "end"] : [x + 10, "start"];
     const name = label(round.show(round.tokens[node]), side, y - 8, "is-named", { "text-anchor": anchor });

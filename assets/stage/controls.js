@@ -210,7 +210,7 @@ export const controls = {
 };
 
 /** Says what Run would use, and in the workbench what is shown, if they differ. @param {Stage} stage @param {Rigs} rigs */
-export function nextSetting(stage, rigs) {
+export function mountNextRunNote(stage, rigs) {
   const box = html("p", { class: "cs-next", role: "status" });
   const draw = () => {
     const { settings: { method = "", budget = 0 }, header, busy, scene, mode } = stage;
@@ -218,7 +218,7 @@ export function nextSetting(stage, rigs) {
     const usual = rigs.state?.usual;
     const fastest = usual?.method === method && usual.budget === budget;
     const place = document.getElementById(mode === "story" ? "canopy-ask" : "canopy-steps");
-    if (box.parentElement !== place) place?.append(box); // once: what is put in again is read out again
+    if (box.parentElement !== place) place?.append(box); // screen readers announce it again whenever it is moved
     box.hidden = busy || !["", "card"].includes(scene) || !header || !METHODS[method] || next === settingOf(header) || Boolean(rigs.state?.coming);
     write(box, mode === "story" ? `Run uses ${next}${fastest ? ", the fastest on the lab's prompts" : ""}` : `shown: ${header ? settingOf(header) : ""}`);
   };
@@ -233,7 +233,7 @@ export function pastTheProxy() {
   return `A proxy serves this page below ${path}, but its requests go to another path; start Canopy with --root-path ${path}.`;
 }
 
-// Returns "here" if this program answers, "not yet" while it starts, "gone" if nothing or another program answers.
+// Returns "here" if this program answers, "not yet" while it starts, "gone" if nothing answers, or no Gradio app.
 export async function whoAnswers() {
   try {
     const answer = await fetch(routeTo("gradio_api/app_id"), { cache: "no-store" });

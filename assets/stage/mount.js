@@ -7,7 +7,7 @@ import { knownRun, linesIn, site } from "../shared/lines.js";
 import "../panels/panels.js";
 import { Address } from "./address.js";
 import { bar, followTheme } from "./bar.js";
-import { controls, nextSetting, pastTheProxy, promptField, typeInto, whoAnswers } from "./controls.js";
+import { controls, mountNextRunNote, pastTheProxy, promptField, typeInto, whoAnswers } from "./controls.js";
 import { Conversation } from "./conversation.js";
 import { Duel } from "./duel.js";
 import { Film } from "./film.js";
@@ -182,7 +182,7 @@ function open(element, props, server, triggers) {
   });
   if (rigs) {
     suggestRig(stage, notices, rigs);
-    nextSetting(stage, rigs);
+    mountNextRunNote(stage, rigs);
   }
   const vetted = (/** @type {string} */ rig) => Array.from(props.vetted[rig] || props.vetted.any);
   const runVetted = (/** @type {VettedPrompt} */ { label, ...options }) => {

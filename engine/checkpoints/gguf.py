@@ -1,4 +1,4 @@
-"""GGUF files: converted once into a folder that later starts read in seconds.
+"""GGUF files: converted once into a folder that later starts read, once they have hashed the file.
 
 Targets are converted by transformers, drafters by ``gguf_drafters.py``. The folder is named by the file's hash. One
 process at a time writes it under another name and renames it once it is complete; the next conversion deletes an
@@ -30,7 +30,7 @@ from engine.machine.files import CACHE_VARIABLE, kept_files
 from engine.machine.progress import ReportProgress, ignore_progress
 
 ORIGIN_FILE = "gguf.json"  # beside the converted weights: the file that they came from
-FORMAT = 2  # counted up when files are read otherwise, so that what was converted before is converted anew
+FORMAT = 2  # increase it when the conversion changes: former folders are then ignored
 END_FIELDS = ("tokenizer.ggml.eot_token_id", "tokenizer.ggml.eom_token_id")
 LOCK_SECONDS = 1800  # how long to wait for another process that converts the same file
 # The dtype that weights are written in: unquantised ones keep their precision. Others would take twice the disk in

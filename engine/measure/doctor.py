@@ -39,7 +39,7 @@ from engine.serving.rig import Rig
 from engine.trace import committed_ids, gather, tau
 
 ANSWER_TOKENS = 96
-MAX_ANCHORS = 160  # over all answers: enough to tell a gain of an eighth from noise
+TARGET_ANCHORS = 160  # over all answers: enough to tell a gain of an eighth from noise
 FEATURE_NOISE = 0.05  # relative: smaller differences of features are rounding
 MAX_ORDERS = 6  # orders of taps that are tried: all of three taps
 MAX_MASKS = 8  # other special tokens that are tried as the mask token
@@ -96,7 +96,7 @@ def examine(rig: Rig, answers: Sequence[ReferenceAnswer], other: Rig | None = No
     progress = progress or Progress()
     progress.expect(1 + (len(VARIANT_CHECKS) + 1) * len(drafters))
     progress.begin("The target is examined.")
-    findings = [_features(rig, answers[0])] if rig.target.taps else []
+    findings = [_check_features(rig, answers[0])] if rig.target.taps else []
     templated = rig.tokenizer.facts().has_template
     findings.append(_finding(
         "chat template", "", templated, "Prompts use the tokenizer's chat template." if templated else
@@ -113,7 +113,7 @@ def examine(rig: Rig, answers: Sequence[ReferenceAnswer], other: Rig | None = No
         findings += _try_variants(rig, name, drafter, answers, configured, progress)
         findings += [_check_loop_matches_model(rig, name, drafter, answers[0]), confidence_finding(name, configured),
                      positions_finding(name, configured)]
-        findings += [_dtypes((rig, other), name, answers)] if other else []
+        findings += [_compare_dtypes((rig, other), name, answers)] if other else []
     return findings
 
 
@@ -165,8 +165,8 @@ def layer_states(target: TorchTarget, token_ids: Sequence[int], start: int) -> R
 
 
 def score_chains(variant: Variant, answers: Sequence[ReferenceAnswer]) -> ChainScores:
-    """Score the variant's greedy chains at about ``MAX_ANCHORS`` positions."""
-    every = max(1, sum(len(answer.token_ids) - answer.start for answer in answers) // MAX_ANCHORS)
+    """Score the variant's greedy chains at about ``TARGET_ANCHORS`` positions."""
+    every = max(1, sum(len(answer.token_ids) - answer.start for answer in answers) // TARGET_ANCHORS)
     chains, texts, confidences = [], [], []
     for answer in answers:
         read = answer.read(variant.taps, every)
@@ -190,7 +190,7 @@ def _finding(check: str, drafter: str, fine: bool, seen: str, advice: str, statu
 
 
 @torch.inference_mode()
-def _features(rig: Rig, answer: ReferenceAnswer) -> DoctorFinding:
+def _check_features(rig: Rig, answer: ReferenceAnswer) -> DoctorFinding:
     try:
         features = rig.target.prefill(answer.token_ids.tolist(), 1, Sampling())[1].float()
     finally:
@@ -305,7 +305,7 @@ def _check_loop_matches_model(rig: Rig, name: str, drafter: DFlashDrafter, answe
                     WRONG)
 
 
-def _dtypes(rigs: tuple[Rig, Rig], name: str, answers: Sequence[ReferenceAnswer]) -> DoctorFinding:
+def _compare_dtypes(rigs: tuple[Rig, Rig], name: str, answers: Sequence[ReferenceAnswer]) -> DoctorFinding:
     figures: dict[str, float] = {}
     for rig in rigs:
         drafter = rig.drafters[name]

@@ -32,7 +32,7 @@ from explorer.lab.curves import CurvesView, curves_view, live_figure
 from explorer.lab.recorded import is_recorded
 from explorer.lab.report import saved
 from explorer.lab.style import Figure
-from explorer.lab.sweeps import NOTHING, FormValues, RecordedOn, SweepProgress, Sweeps, seconds_per_run
+from explorer.lab.sweeps import NO_RESULTS, FormValues, RecordedOn, SweepProgress, Sweeps, seconds_per_run
 from explorer.lab.table import TableRow, TableView, row_view, table_view
 from explorer.latest import Latest
 from explorer.recordings import LAB_RECORDING
@@ -163,7 +163,7 @@ class Lab:
         ends = {"pause": "paused", "stop": "stopped"}
         do, stored = str(query.get("do")), self.sweeps.select(query.get("sweep"))
         if stored is None:
-            raise RequestError(NOTHING)
+            raise RequestError(NO_RESULTS)
         number = stored.number
         if do == "resume":
             self.sweeps.resume(number)
@@ -234,7 +234,7 @@ class Lab:
             return run_view(self._trace_of(str(query["run"])))
         view = self.sweeps.view(query.get("sweep"))
         if view.stored is None:
-            raise RequestError(NOTHING)
+            raise RequestError(NO_RESULTS)
         return acceptance_view(rounds_at(view.measured, str(query.get("nodes")), str(query.get("line"))))
 
     def predict_on_machine(self, query: Mapping[str, Any]) -> prediction.MachinePrediction:

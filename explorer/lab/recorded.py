@@ -17,7 +17,7 @@ from engine.lab.settings import CellResult
 from engine.lab.store import Results, StoredSweep
 from explorer.bundle import ASSETS
 
-NUMBER = 0  # of the first among the sweeps, the others count down; those of a results file count from 1
+FIRST_RECORDED = 0  # of the first among the sweeps, the others count down; those of a results file count from 1
 FOLDER, ENDING = ASSETS / "lab", ".sqlite.gz"
 
 
@@ -29,7 +29,7 @@ class RecordedSweep:
     measured: list[CellResult]
 
 
-def read_packed(path: Path, number: int = NUMBER) -> RecordedSweep:
+def read_packed(path: Path, number: int = FIRST_RECORDED) -> RecordedSweep:
     """Read the only sweep of a packed results file."""
     with TemporaryDirectory() as folder:
         plain = Path(folder) / "recorded.sqlite"
@@ -42,12 +42,12 @@ def read_packed(path: Path, number: int = NUMBER) -> RecordedSweep:
 def shipped(folder: Path = FOLDER) -> list[RecordedSweep]:
     """Return the recorded sweeps of a folder, by name."""
     paths = sorted(folder.glob(f"recorded-*{ENDING}"), key=lambda path: path.name.removesuffix(ENDING))
-    return [read_packed(path, NUMBER - index) for index, path in enumerate(paths)]
+    return [read_packed(path, FIRST_RECORDED - index) for index, path in enumerate(paths)]
 
 
 def is_recorded(number: int) -> bool:
     """Return whether a sweep ships with the page."""
-    return number <= NUMBER
+    return number <= FIRST_RECORDED
 
 
 def pack(results: Path, into: Path) -> None:

@@ -21,7 +21,7 @@ from explorer.lab.acceptance import calibration_figure, lengths_figure, map_figu
 from explorer.lab.concurrency import concurrency_view
 from explorer.lab.curves import curves_view
 from explorer.lab.style import Figure
-from explorer.lab.sweeps import NOTHING, SweepView
+from explorer.lab.sweeps import NO_RESULTS, SweepView
 from explorer.lab.table import table_view
 
 FORMS = {"html": (".html", "text/html"), "csv": (".csv", "text/csv"), "runs": ("-runs.csv", "text/csv")}
@@ -34,7 +34,7 @@ def saved(kind: str, shown: SweepView) -> Download:
     if kind not in FORMS:
         raise RequestError(f"There is no report {kind[:20]!r}; choose one of {', '.join(FORMS)}.")
     if shown.stored is None or not shown.summary.rows:
-        raise RequestError(NOTHING)
+        raise RequestError(NO_RESULTS)
     record = report(shown.stored, shown.measured)
     if kind == "html":
         text = html_page(shown.stored, shown.measured, shown.summary, record)

@@ -22,14 +22,14 @@ from engine.lab.sweeping import LocalWorkers, run_sweep
 from engine.requests.admission import Admission
 from engine.trace import Header
 from explorer.jobs import Job
-from explorer.lab.recorded import NUMBER, RecordedSweep, is_recorded, shipped
+from explorer.lab.recorded import FIRST_RECORDED, RecordedSweep, is_recorded, shipped
 from explorer.latest import Latest
 from explorer.rig import CurrentRig
 
 MAX_SWEEPS_IN_MEMORY = 3  # the results of earlier ones are read from the file
 SECONDS_BETWEEN_READS = 5.0  # of the results file, into which other programs measure, too
 MAX_LISTED = 40
-NOTHING = "Nothing has been measured yet; press Measure first."
+NO_RESULTS = "Nothing has been measured yet; press Measure first."
 
 
 class RecordedOn(TypedDict):
@@ -121,7 +121,7 @@ class Sweeps:
         self._jobs: dict[int, Job] = {}  # of what this process has begun or taken up again
         self._listed: list[StoredSweep] = []
         self._summaries: Latest[int, tuple[int, Summary]] = Latest(16)  # by number, each of so many cells
-        self._read_again = 0.0  # when the list is read again
+        self._next_read = 0.0  # when the list is read again
 
     @cached_property
     def recorded(self) -> Sequence[RecordedSweep]:
@@ -131,7 +131,7 @@ class Sweeps:
     def start(self, plan: SweepPlan) -> int:
         """Begin a sweep; its number. RequestError while another one is measuring."""
         with self._lock:
-            self._refuse_second()
+            self._check_none_running()
             self._path.parent.mkdir(parents=True, exist_ok=True)
             with Store(self._path) as store:
                 number = store.begin(plan, self._rig.instruments.laboratory.conditions)
@@ -142,7 +142,7 @@ class Sweeps:
         """Go on with one that was paused, stopped, or cut off with the app. RequestError if it was begun on another
         rig."""
         with self._lock:
-            self._refuse_second()
+            self._check_none_running()
             with Store(self._path) as store:
                 stored, measured = store.sweep(number), store.measured(number)
             answering = self._rig.instruments.opened_as
@@ -152,7 +152,7 @@ class Sweeps:
             self._begin(number, Job(done=stored.done, total=len(stored.plan), result=measured, needs_polling=False))
 
     def _begin(self, number: int, job: Job) -> None:
-        others = [other for other in self._jobs if other != number][-MAX_SWEEPS_IN_MEMORY:]
+        others = [other for other in self._jobs if other != number][1 - MAX_SWEEPS_IN_MEMORY:]
         self._jobs = {**{other: self._jobs[other] for other in others}, number: job}
         job.begin(self._admission, lambda job: self._measure(number, job))
 
@@ -189,9 +189,9 @@ class Sweeps:
                 store.clear(number)
             self._jobs.pop(number, None)
             self._summaries.pop(number, None)
-            self._read_again = 0.0
+            self._next_read = 0.0
 
-    def _refuse_second(self) -> None:
+    def _check_none_running(self) -> None:
         if (number := self.active) is not None:
             job = self._jobs[number]
             raise RequestError(f"Sweep {number} is being measured ({job.done} of {job.total} runs); stop it, or wait "
@@ -204,12 +204,12 @@ class Sweeps:
     def list_sweeps(self) -> list[StoredSweep]:
         """Return the sweeps of the results file, the oldest first."""
         started = self.active is not None and all(stored.number != self.active for stored in self._listed)
-        if started or monotonic() >= self._read_again:
+        if started or monotonic() >= self._next_read:
             listed = []
             if self._path.is_file() and self._path.stat().st_size:  # a full disk leaves it empty
                 with Results(self._path) as results:
                     listed = results.sweeps()
-            self._listed, self._read_again = listed, monotonic() + SECONDS_BETWEEN_READS
+            self._listed, self._next_read = listed, monotonic() + SECONDS_BETWEEN_READS
         return self._listed
 
     def _all(self) -> list[StoredSweep]:
@@ -253,7 +253,7 @@ class Sweeps:
         if job := self._jobs.get(number):
             return list(job.result)
         if is_recorded(number):
-            return self.recorded[NUMBER - number].measured
+            return self.recorded[FIRST_RECORDED - number].measured
         with Results(self._path) as results:
             measured: list[CellResult] = results.measured(number)
         return measured

@@ -27,14 +27,14 @@ from engine.requests.rig_names import RIGS_FOLDER
 from recipes.own_answers.shards import FeatureShard, open_shard, target_folder, work_folder
 from recipes.training import FACTS
 
-WRITTEN = 0.5  # the written token's share of the weight; the rest goes by the target's distribution
+WRITTEN_TOKEN_WEIGHT = 0.5  # the written token's share of the weight; the rest goes by the target's distribution
 MIN_PROBABILITY = 0.02  # of the target's distribution; less is not counted
-CELLS = 12  # next tokens of a context
+MAX_NEXT_TOKENS = 12  # next tokens of a context
 BACKOFF_CELLS = 32  # next tokens of a shorter context that a longer one backs off to
 MIN_KEPT_PROBABILITY = 1e-4  # of a next token, unless it is its context's likeliest
 PRIOR = (16.0, 4.0, 2.0)  # the weight of the next shorter context in observations, by the context's length
 
-FENCE = 3725  # the three backquotes
+FENCE = 3725  # three backquotes in SmolLM2's vocabulary
 
 Keys = NDArray[np.uint64]
 Selector = Callable[[FeatureShard, NDArray[np.int64]], bool]
@@ -96,7 +96,7 @@ def observations(shard: FeatureShard, order: int, selector: Selector | None) -> 
         yield PhraseCounts(
             np.concatenate([keys, keys[row]]),
             np.concatenate([tokens[positions - start + 1], shard.likely[positions][row, cell].astype(np.uint64)]),
-            np.concatenate([np.full(len(keys), WRITTEN), (1 - WRITTEN) * shares[row, cell]]))
+            np.concatenate([np.full(len(keys), WRITTEN_TOKEN_WEIGHT), (1 - WRITTEN_TOKEN_WEIGHT) * shares[row, cell]]))
 
 
 def concatenate(parts: Sequence[PhraseCounts]) -> PhraseCounts:
@@ -155,7 +155,7 @@ def orders_of(shards: Sequence[FeatureShard], selector: Selector | None = None) 
         if not len(observed.keys):
             break
         shorter = cut_to_likeliest(backoff_probabilities(observed, shorter, order), BACKOFF_CELLS)
-        orders.append(pack_order(cut_to_likeliest(shorter, CELLS)))
+        orders.append(pack_order(cut_to_likeliest(shorter, MAX_NEXT_TOKENS)))
     return orders
 
 

@@ -72,8 +72,7 @@ def upload(page: Any, name: str, data: bytes) -> None:
 
 
 def show_as(page: Any, run: str, /, header: Any = None, about: Any = None) -> None:
-    """Show the run that is shown once more, as one of that name, with other fields of its header and other things
-    known about it."""
+    """Reload the shown run as ``run``, with changed fields of its header and of its ``about`` line."""
     page.evaluate("""async ([run, header, about]) => {
         const { stage } = Canopy.parts;
         const text = await (await fetch(`canopy/runs/${stage.value.run}`)).text();

@@ -36,8 +36,8 @@ def packages(path: Path) -> set[str]:
 
 
 def offenders(paths: Iterable[Path], rule: Callable[[Path], Iterable[object]]) -> dict[str, list[object]]:
-    """What a rule has against each file, by its name; a file that keeps the rule is not in it. AssertionError where
-    there are no files: a rule about nothing holds nothing up."""
+    """Return what breaks a rule, by file name; files that keep it are left out. Raises AssertionError if no file was
+    given, so that a rule cannot pass vacuously."""
     against = {str(path.relative_to(HOUSE)): list(rule(path)) for path in paths}
     assert against
     return {name: wrong for name, wrong in against.items() if wrong}

@@ -36,22 +36,22 @@ PAYING = {
     "demo": ("demo", curve({1: 2.4, 2: 2.9, 5: 3.6, 9: 4.6, 17: 6.5, 33: 11}, FAST)),
 }
 LOSING = {
-    "dear rows": ("smollm2", curve({1: 28.6, 2: 60, 5: 110, 9: 197, 17: 309, 33: 500}, PHRASES)),
-    "less dear rows": ("smollm2", curve({1: 30, 2: 48, 5: 80, 9: 144, 17: 160, 33: 240}, PHRASES)),
-    "a dear drafter": ("smollm2", curve(FOUR_BITS, NETWORK)),
-    "a dear drafter and dear rows": ("demo", curve({1: 5.5, 2: 9, 5: 18, 9: 30, 17: 48, 33: 80}, SLOW)),
+    "expensive rows": ("smollm2", curve({1: 28.6, 2: 60, 5: 110, 9: 197, 17: 309, 33: 500}, PHRASES)),
+    "less expensive rows": ("smollm2", curve({1: 30, 2: 48, 5: 80, 9: 144, 17: 160, 33: 240}, PHRASES)),
+    "an expensive drafter": ("smollm2", curve(FOUR_BITS, NETWORK)),
+    "an expensive drafter and expensive rows": ("demo", curve({1: 5.5, 2: 9, 5: 18, 9: 30, 17: 48, 33: 80}, SLOW)),
 }
 ALL = {**PAYING, **LOSING}
 
 
-def cut(texts: Sequence[DraftedText], tokens: int) -> list[DraftedText]:
-    """Their beginnings, in an order that is drawn."""
+def shuffled_prefixes(texts: Sequence[DraftedText], tokens: int) -> list[DraftedText]:
+    """Return the first ``tokens`` tokens of each text, in a random order."""
     beginnings = [DraftedText(text.logprobs[:tokens], text.kept[:tokens]) for text in texts]
     return random.Random(1).sample(beginnings, len(beginnings))
 
 
 def disturbed(costs: CostCurve, factor: float) -> CostCurve:
-    """What drafting takes beyond a plain round is so many times what it takes in truth."""
+    """Scale the extra cost of drafting by ``factor``."""
     one = costs.verify_low_ms[0]
     passes = tuple(one + factor * (ms - one) for ms in costs.verify_low_ms)
     return replace(costs, verify_ms=passes, verify_low_ms=passes, verify_high_ms=passes,
@@ -59,21 +59,21 @@ def disturbed(costs: CostCurve, factor: float) -> CostCurve:
 
 
 class Machine:
-    """Tells a policy what its rounds took, beside work that holds some of them up."""
+    """Reports to a policy what its rounds took, beside work that delays some of them."""
 
     def __init__(self, policy: AutoBudget, draws: random.Random | None) -> None:
         self.policy, self.draws = policy, draws
 
     def record_timing(self, seconds: Mapping[str, float]) -> None:
-        held_up = self.draws.lognormvariate(0, 0.3) * (3 if self.draws.random() < 0.05 else 1) if self.draws else 1.0
-        self.policy.record_timing({stage: held_up * value for stage, value in seconds.items()})
+        delay = self.draws.lognormvariate(0, 0.3) * (3 if self.draws.random() < 0.05 else 1) if self.draws else 1.0
+        self.policy.record_timing({stage: delay * value for stage, value in seconds.items()})
 
 
-def of_plain(rig: str, truth: CostCurve, tokens: int, believed: CostCurve | None = None,
+def auto_time_over_plain(rig: str, truth: CostCurve, tokens: int, believed: CostCurve | None = None,
              machine: random.Random | None | bool = None) -> float:
-    """The time of auto over all texts of a rig, one after the other, as a part of plain decoding's. It is told what its
-    rounds took on an idle ``machine``, on a busy one by these draws, or, where False, not at all."""
-    history, texts, spent = DraftHistory(), cut(drafted_texts(rig), tokens), 0.0
+    """Return auto's time over all texts of a rig relative to plain decoding's. Its rounds are timed on an idle
+    ``machine`` (None), on a busy one with these draws, or not at all (False)."""
+    history, texts, spent = DraftHistory(), shuffled_prefixes(drafted_texts(rig), tokens), 0.0
     for text in texts:
         policy = AutoBudget(believed or truth, history)
         told = None if isinstance(machine, bool) else Machine(policy, machine).record_timing
@@ -82,7 +82,7 @@ def of_plain(rig: str, truth: CostCurve, tokens: int, believed: CostCurve | None
 
 
 class Nodes(BudgetPolicy):
-    """The same budget in every round."""
+    """Uses the same budget in every round."""
 
     def __init__(self, nodes: int) -> None:
         self._nodes = nodes
@@ -92,8 +92,8 @@ class Nodes(BudgetPolicy):
 
 
 def best_fixed(rig: str, costs: CostCurve, tokens: int) -> float:
-    """The same of the best budget that is the same in every round."""
-    texts = cut(drafted_texts(rig), tokens)
+    """Return the time of the best fixed budget relative to plain decoding's."""
+    texts = shuffled_prefixes(drafted_texts(rig), tokens)
     plain = sum(len(text.kept) * costs.plain_ms for text in texts)
     return min(sum(milliseconds(text, Nodes(budget), costs) for text in texts) / plain
                for budget in (1, 2, 3, 4, 7, 8, 12, 16, 24))
@@ -103,7 +103,7 @@ def best_fixed(rig: str, costs: CostCurve, tokens: int) -> float:
 @pytest.mark.parametrize("case", LOSING)
 def test_where_plain_decoding_wins_short_answers_lose_four_percent_at_most(case: str, tokens: int) -> None:
     assert best_fixed(*LOSING[case], tokens) > 1.1
-    assert of_plain(*LOSING[case], tokens) <= 1.04
+    assert auto_time_over_plain(*LOSING[case], tokens) <= 1.04
 
 
 @pytest.mark.parametrize("tokens", [32, 99])
@@ -112,28 +112,28 @@ def test_where_trees_pay_auto_gains_what_the_best_budget_does(case: str, tokens:
     rig, costs = PAYING[case]
     fixed = best_fixed(rig, costs, tokens)
     assert fixed < 0.85, "trees pay"
-    assert of_plain(rig, costs, tokens) <= 1.035 * fixed
+    assert auto_time_over_plain(rig, costs, tokens) <= 1.035 * fixed
 
 
 @pytest.mark.parametrize("case", PAYING)
 def test_a_curve_that_makes_drafting_too_dear_is_corrected(case: str) -> None:
     rig, truth = PAYING[case]
-    right, believed = of_plain(rig, truth, 64), disturbed(truth, 2.5)
-    assert of_plain(rig, truth, 64, believed) <= right + 0.04
-    busy = [of_plain(rig, truth, 64, believed, machine=random.Random(seed)) for seed in range(3)]
+    right, believed = auto_time_over_plain(rig, truth, 64), disturbed(truth, 2.5)
+    assert auto_time_over_plain(rig, truth, 64, believed) <= right + 0.04
+    busy = [auto_time_over_plain(rig, truth, 64, believed, machine=random.Random(seed)) for seed in range(3)]
     assert sum(busy) / 3 < right + 0.07, "on a machine that stays busy too"
 
 
-@pytest.mark.parametrize("case", ["dear rows", "less dear rows", "a dear drafter"])
+@pytest.mark.parametrize("case", ["expensive rows", "less expensive rows", "an expensive drafter"])
 def test_a_curve_that_makes_drafting_too_cheap_is_corrected(case: str) -> None:
     rig, truth = LOSING[case]
     believed = disturbed(truth, 0.4)
-    unaware = of_plain(rig, truth, 64, believed, machine=False)
-    assert unaware > 1.06 and of_plain(rig, truth, 64, believed) - 1 < 0.75 * (unaware - 1)
+    unaware = auto_time_over_plain(rig, truth, 64, believed, machine=False)
+    assert unaware > 1.06 and auto_time_over_plain(rig, truth, 64, believed) - 1 < 0.75 * (unaware - 1)
 
 
 def mean_of_all() -> float:
-    return float(np.mean([of_plain(rig, costs, 64) for rig, costs in ALL.values()]))
+    return float(np.mean([auto_time_over_plain(rig, costs, 64) for rig, costs in ALL.values()]))
 
 
 @pytest.fixture(scope="module")

@@ -36,7 +36,7 @@ WORD = 700  # an ordinary token of the demo's vocabulary
 @pytest.fixture(autouse=True)
 def _fewer_tries(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is broken here shows at fewer places and beside fewer other ways."""
-    for name, value in (("MAX_ANCHORS", 28), ("MAX_MASKS", 2), ("BASES", (1e4, 1e6))):
+    for name, value in (("TARGET_ANCHORS", 28), ("MAX_MASKS", 2), ("BASES", (1e4, 1e6))):
         monkeypatch.setattr(doctor, name, value)
 
 

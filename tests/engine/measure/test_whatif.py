@@ -152,6 +152,6 @@ def test_one_delayed_pass_does_not_end_a_curve(monkeypatch: pytest.MonkeyPatch) 
     assert curve.rows == (1, 8, 12, 16)
 
 
-def test_a_quick_curve_ends_where_passes_are_dear() -> None:
+def test_a_quick_curve_ends_where_passes_are_expensive() -> None:
     quick = demo_live().costs.measure(CostCase(64, Sampling()), replace(QUICK, seconds=0.0))
     assert quick.rows[0] == 1 and len(quick.rows) > 2 and quick.rows[-1] < 1025 and quick.plain_ms > 0

@@ -41,7 +41,7 @@ def test_a_compiled_product_has_the_same_bits_on_every_processor(name: str, feat
 
 
 def differing(thread_counts: int, rows: Iterable[int]) -> list[str]:
-    """The products whose rows differ from the same rows alone, each with so many numbers of threads."""
+    """Return the products whose rows depend on the batch, measured with each number of threads."""
     process = subprocess.run([sys.executable, "-m", "tests.engine.models.row_bits", *map(str, (thread_counts, *rows))],
                              cwd=ROOT, capture_output=True, text=True, check=False)
     assert process.returncode == 0, process.stderr

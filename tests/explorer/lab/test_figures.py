@@ -19,7 +19,7 @@ from engine.trace import load
 from explorer.lab.acceptance import run_view
 from explorer.lab.curves import CurvePoint, curves_figure, curves_view, live_figure
 from explorer.lab.prediction import machine_prediction
-from explorer.lab.recorded import NUMBER
+from explorer.lab.recorded import FIRST_RECORDED
 from explorer.lab.report import figures
 from explorer.lab.style import LOOKS, SPARE, log_axis
 from explorer.lab.table import outcome, remark, table_view
@@ -65,13 +65,13 @@ def test_plotly_takes_every_figure_as_it_is() -> None:
     """They are dictionaries, which nothing checks where they are made."""
     lab = lab_at()
     ended(lab, lab.what_if({"run": "r"}))
-    recorded = lab.lab.sweeps.view(NUMBER, concurrent=True)
+    recorded = lab.lab.sweeps.view(FIRST_RECORDED, concurrent=True)
     assert recorded.stored is not None
     trace = load(Path("assets/traces/arithmetic.jsonl.gz"))
     every = all_figures([
         live_figure(), figures(recorded.stored, recorded.measured, recorded.summary), run_view(trace),
         machine_prediction(trace, None, "", ""), lab.acceptance({"run": "r"}), lab.curves({"what_if": "r"}),
-        lab.concurrency({"sweep": NUMBER})])
+        lab.concurrency({"sweep": FIRST_RECORDED})])
     assert len(every) == 1 + 5 + 6 + 1 + 6 + 3 + 1
     for figure in every:
         shown = {name: value for name, value in figure.items() if name in ("data", "layout")}

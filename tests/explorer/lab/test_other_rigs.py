@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from engine.errors import RequestError
-from explorer.lab.recorded import FOLDER, NUMBER, pack, read_packed, shipped
+from explorer.lab.recorded import FIRST_RECORDED, FOLDER, pack, read_packed, shipped
 from tests.explorer.scripted_instruments import ScriptedInstruments
 from tests.explorer.scripted_lab import FORM, ended, lab_at, measure, measured
 
@@ -92,18 +92,19 @@ def test_the_lab_opens_with_it_until_something_is_measured(tmp_path: Path) -> No
     lab = lab_of(tmp_path, "demo rig")
     lab.lab.sweeps.recorded = shipped(FOLDER)
     progress = lab.progress({})
-    assert progress["sweep"] == NUMBER and set(progress["recorded"]) == {"date", "rig", "hardware", "dtype"}
+    assert progress["sweep"] == FIRST_RECORDED and set(progress["recorded"]) == {"date", "rig", "hardware", "dtype"}
     assert all(progress["recorded"].values())
     answer = lab.curves({})
     assert len(answer["table"]["rows"]) > 10 and answer["seconds_per_run"] is None  # of another machine
-    assert lab.acceptance({"sweep": NUMBER, "nodes": "16"})["lengths"]
+    assert lab.acceptance({"sweep": FIRST_RECORDED, "nodes": "16"})["lengths"]
     measure(lab)
     assert lab.progress({})["sweep"] == 1 and lab.progress({})["recorded"] is None
-    assert lab.progress({"sweep": NUMBER})["recorded"]
+    assert lab.progress({"sweep": FIRST_RECORDED})["recorded"]
 
 
 def test_a_results_file_is_packed_whole(tmp_path: Path) -> None:
     measured(tmp_path)
     pack(tmp_path / "results.sqlite", tmp_path / "packed.gz")
     packed = read_packed(tmp_path / "packed.gz")
-    assert packed.stored.number == NUMBER and packed.stored.done == len(packed.measured) == len(packed.stored.plan)
+    assert packed.stored.number == FIRST_RECORDED
+    assert packed.stored.done == len(packed.measured) == len(packed.stored.plan)

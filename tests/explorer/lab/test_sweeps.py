@@ -17,7 +17,7 @@ from engine.requests.admission import Admission
 from engine.trace import Header
 from explorer.budgets import MeasuredCurve, measured_curve
 from explorer.lab.forms import PromptSets, sweep_plan_from
-from explorer.lab.recorded import NUMBER as RECORDED
+from explorer.lab.recorded import FIRST_RECORDED as RECORDED
 from explorer.lab.recorded import is_recorded
 from tests.explorer.scripted import scripted_trace
 from tests.explorer.scripted_instruments import ScriptedInstruments
