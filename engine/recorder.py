@@ -277,7 +277,7 @@ class _TraceFile:
     def __init__(self, path: str | Path, token_text: Any) -> None:
         self._detokenizer = Detokenizer(token_text) if hasattr(token_text, "convert_ids_to_tokens") else None
         self._token_text = (self._detokenizer.piece if self._detokenizer else token_text if callable(token_text)
-                      else (token_text or {}).__getitem__)
+                            else (token_text or {}).__getitem__)
         self._overrides: TokenTextOverrides | None = None
         self._named_tokens: set[int] = set()
         self._has_unflushed = True  # whether lines were written since the last flush

@@ -104,7 +104,8 @@ class Comparison:
                     state = "interrupted"
                 if state != "measuring" or monotonic() - updated_at > UPDATE_SECONDS:
                     comparison, updated_at = replace(self._update(comparison, timing), state=state), monotonic()
-                    job.result = self._note(run, comparison)
+                    if state == "measuring":  # the end is reported once short texts have been repeated
+                        job.result = self._note(run, comparison)
         return comparison
 
     def _note(self, run: str, comparison: RunComparison, others: Sequence[OtherSetting] = ()) -> dict[str, Any]:

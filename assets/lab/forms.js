@@ -55,7 +55,7 @@ let count = 0;
 /** A native element under its label, with these attributes; `changed` is called with every change of it, of text when it
  *  is entered.
  *  @template {"input" | "select"} Tag
- *  @param {Tag} tag @param {Element} parent @param {string} label @param {Attributes & { title?: string }} given
+ *  @param {Tag} tag @param {Element} parent @param {string} label @param {Attributes & { title?: string }} attributes
  *  @param {(element: HTMLElementTagNameMap[Tag]) => unknown} [changed] */
 export function field(tag, parent, label, { title = "", ...attributes }, changed) {
   const box = html("div", { class: "lab-field", title }, parent);

@@ -46,7 +46,7 @@ class Tabs {
   }
 
   go(/** @type {string} */ name) {
-    this.current = name;
+    this.current = this.lab.root.dataset.tab = name;
     if (name !== this.lab.stage.tab) this.lab.stage.setTab(name);
     for (const [other, { tab, pane }] of this.panes) {
       const on = other === name;

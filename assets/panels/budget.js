@@ -43,9 +43,11 @@ export function interpolate(budgets, values, budget) {
  *  @template {BudgetForecast} Forecast @param {Forecast} forecast @param {Pick<RunPoint, "budget" | "tau" | "speed" | "printed">} own @returns {Forecast} */
 export function throughOwnPoint(forecast, own) {
   const scaled = (/** @type {BudgetForecast["tau"]} */ band, /** @type {number} */ value) => {
-    const factor = band && value ? value / (interpolate(forecast.budgets, band.mean, own.budget) || value) : 1;
+    const there = band ? interpolate(forecast.budgets, band.mean, own.budget) : 0;
+    if (!band || Number.isNaN(there)) return null; // not known at the run's own budget
+    const factor = value && there ? value / there : 1;
     const by = (/** @type {number[]} */ values) => values.map((one) => one * factor);
-    return band && { mean: by(band.mean), low: by(band.low), high: by(band.high) };
+    return { mean: by(band.mean), low: by(band.low), high: by(band.high) };
   };
   return { ...forecast, tau: scaled(forecast.tau, own.tau), speed: scaled(forecast.speed, drawnSpeed(own)) };
 }
@@ -121,7 +123,7 @@ export function wordsAt(forecast, chosen) {
   const how = !measured ? ", predicted" : budgets.includes(chosen) ? "" : ", about";
   const short = `${counted(chosen, "node")}${how}: τ ${at(tau.mean).toFixed(1)}${speed ? `, ${rateText(at(speed.mean))} tokens/s` : ""}`;
   const range = `τ ${at(tau.low).toFixed(1)} to ${at(tau.high).toFixed(1)}${speed ? `, ${rateText(at(speed.low))} to ${rateText(at(speed.high))} tokens/s` : ""}`;
-  const from = measured ? "Measured for this prompt" : `Predicted from ${forecast.rounds} rounds and what a pass costs here`;
+  const from = measured ? "Measured for this prompt" : `Predicted from the drafts of ${forecast.rounds} rounds${speed ? " and what a pass costs" : ""}`;
   return { short, more: `${from}: ${range}. ${measured ? "" : forecast.withheld}` };
 }
 

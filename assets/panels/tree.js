@@ -118,7 +118,7 @@ export class TreePanel extends DrawnPanel {
     this.keptSharesButton.setAttribute("aria-pressed", String(Boolean(this.keptShares)));
     this.keptSharesButton.hidden = this.stage.mode === "story" || round.n < 2;
     if (this.keptShares) this.keptShares.count(this.stage.rounds);
-    this.unverified = this.rejectedTree && this.rejectedTreeShown ? unverifiedTree(round, this.rejectedTree) : nextGuesses(round);
+    this.unverified = this.rejectedTree && this.rejectedTreeShown ? unverifiedTree(round, this.rejectedTree) : this.isIcicle ? { parents: [], tokens: [] } : nextGuesses(round);
     this.parents = Int32Array.of(...round.parents, ...this.unverified.parents);
     this.layout = layoutOf(this.parents, round.kept, round.keep[round.keep.length - 1], this.folded);
     if (!this.camera.held) this.fitCamera();
@@ -374,7 +374,7 @@ define({
     { glyph: "■", label: "both", color: "--both", origin: "both", title: "Guessed by both drafters" },
     { glyph: "◆", label: "bonus", color: "--target", title: "The target's own next token, after the last accepted node" },
     { glyph: "●✓", label: "accepted" }, { glyph: "○", label: "rejected" },
-    { glyph: "┄", label: "not verified", unverified: true, title: "Dashed: guesses that a larger node budget would add, or the tree that the method routed did not choose" },
+    { glyph: "┄", label: "not verified", unverified: true, title: "Dashed: the drafter's next guesses, which the node budget left out; or the tree that the method routed did not choose" },
   ],
   create: (host, stage) => new TreePanel(host, stage),
 });

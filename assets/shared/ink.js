@@ -62,7 +62,7 @@ export function svg(tag, attributes, parent) {
   return element;
 }
 
-/** An element of the page. `look` is its class, or {class, and other attributes and properties}.
+/** An element of the page. `classOrAttributes` is its class, or {class, and other attributes and properties}.
  *  @template {keyof HTMLElementTagNameMap} Tag
  *  @param {Tag} tag @param {string | Attributes} [classOrAttributes] @param {Element | null} [parent] @param {string} [text] */
 export function html(tag, classOrAttributes = {}, parent, text) {
@@ -161,7 +161,7 @@ export function textWidth(/** @type {string} */ text, /** @type {string} */ font
   return width;
 }
 
-/** The longest prefix of `text`, in graphemes, that fits into `room` pixels; empty if not even one does. If it is too long, the
+/** The longest prefix of `text`, in graphemes, that fits into `maxWidth` pixels; empty if not even one does. If it is too long, the
  *  mark of a leading space goes first: the word matters more.
  *  @param {string} text @param {number} maxWidth @param {string} font */
 export function clip(text, maxWidth, font) {

@@ -118,12 +118,12 @@ export function readRound({ round, elapsed_seconds: elapsed, shared: others }, h
   };
 }
 
-/** The guesses that a larger budget would add to a small tree, the likeliest first; of the best-first method with one drafter.
- *  The first of them has the number after the last node. @param {Round} round @returns {{ parents: number[], tokens: number[] }} */
+/** The best guesses of a small tree's draft that are not in it, the likeliest first; of the best-first method with one drafter. The
+ *  first of them has the number after the last node. @param {Round} round @returns {{ parents: number[], tokens: number[] }} */
 export function nextGuesses({ n, method, drafts: [draft], children, tokens: verified }) {
   const parents = /** @type {number[]} */ ([]);
   const tokens = /** @type {number[]} */ ([]);
-  if (method !== "ddtree" || !draft) return { parents, tokens };
+  if (method !== "ddtree" || !draft || n > SMALL_TREE) return { parents, tokens };
   const frontier = /** @type {{ parent: number, cell: number, depth: number, logprob: number }[]} */ ([]);
   const expand = (/** @type {number} */ parent, /** @type {number} */ depth, /** @type {number} */ row, /** @type {number} */ above) => {
     const start = (depth * draft.rows + row) * draft.k;

@@ -60,7 +60,7 @@ export const controls = {
   parts: /** @type {Parts | null} */ (null), // of the page, once it is put together
   filled: Boolean(Address.opened.trace), // whether a run that is opened fills the bar, or will
   presetWaits: false, // whether a preset runs once the present run has ended
-  handover: handover, // by the page whose place this one took
+  handover, // by the page whose place this one took
   turns: handover.turns || [], // before the prompt: they go along with the next run
   promptToRun: /** @type {string | null} */ (null), // the prompt that the page runs by itself after it has reloaded
   budgetOf: (/** @type {number} */ step) => (step <= 0 ? 0 : 2 ** (step - 1)),

@@ -2,7 +2,7 @@
 
 import { DeferredDrawing } from "../panels/panel.js";
 import { button, html, put, write } from "../shared/ink.js";
-import { counted, drafterWords } from "../shared/round.js";
+import { counted, drafterWords, nextGuesses } from "../shared/round.js";
 
 const STORE = "canopy-sizes";
 const MIN_SHARE = 0.12; // of a row, for a panel that a divider squeezes
@@ -233,10 +233,10 @@ function legend(stage, frame, entries) {
     html("span", { class: "cs-glyph", style: entry.color ? `color: var(${entry.color})` : "" }, item, entry.glyph);
     return { entry, item, words: html("span", "", item, entry.label) };
   });
-  stage.on("lines run", () => {
+  stage.on("lines run round", () => {
     const { run: { present }, header } = stage;
     for (const { entry: { origin, unverified, lattice, label }, item, words } of items) {
-      item.hidden = Boolean((origin && !present.origins.has(origin)) || (unverified && !present.unverified) || (lattice && !present.lattice));
+      item.hidden = Boolean((origin && !present.origins.has(origin)) || (unverified && !present.unverified && !(stage.round && nextGuesses(stage.round).tokens.length)) || (lattice && !present.lattice));
       const drafter = ["drafter1", "drafter2"].indexOf(origin ?? "");
       if (drafter < 0) continue;
       const name = header?.drafters[drafter];

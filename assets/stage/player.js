@@ -16,6 +16,7 @@ export class Player {
     this.stage = stage;
     stage.on("requested run", () => this.pause());
     stage.on("arrived", () => this.playLive());
+    stage.on("refused cancelled", () => stage.playsBehind && !stage.live && this.skip()); // the run before stays, and is timed
     stage.on("mode", ({ moved }) => moved && this.playing && stage.following && this.skip());
   }
 

@@ -28,6 +28,7 @@ export async function present(parts, opening, vetted, ask) {
     ask(prompt);
   };
   stage.on("requested", () => timing.abort());
+  stage.on("run", () => write(date, ""));
   stage.on("state compared", async () => {
     const busy = stage.pending?.state === "queued" || (!stage.busy && stage.withheld && stage.comparison?.speed.again);
     const before = timed[asked];
@@ -50,7 +51,7 @@ export async function present(parts, opening, vetted, ask) {
   await new Promise((loaded) => { stage.on("rigs", () => rigs?.state && !rigs.state.coming && loaded(null)); });
   for (const { label } of prompts()) html("kbd", "", html("li", "", hints), String(hints.childElementCount)).after(` ${label}`);
   if (stage.server) await timeAll(stage.server, prompts(), timed, timing.signal, () => {
-    write(date, `${Object.keys(timed).length} of ${prompts().length} timed`);
+    write(date, `${prompts().filter(({ prompt }) => timed[prompt]).length} of ${prompts().length} timed`);
     sessionStorage.setItem(STORE, JSON.stringify(timed));
   });
 }
@@ -58,16 +59,19 @@ export async function present(parts, opening, vetted, ask) {
 /** Runs each prompt and times it beside plain decoding, until the talk begins; again if the speed is withheld. @param {Server} server
  *  @param {VettedPrompt[]} prompts @param {Record<string, { run: string, date: string }>} timed @param {AbortSignal} signal @param {() => void} report */
 export async function timeAll(server, prompts, timed, signal, report) {
+  const hopeless = new Set(); // prompts of which no speed will be said
   for (const asked of Array(MAX_TRIES).fill(prompts).flat()) {
     report();
-    if (timed[asked.prompt]) continue;
+    if (timed[asked.prompt] || hopeless.has(asked.prompt)) continue;
     let run = "";
     try {
       for await (const lines of newRun({ ...asked, label: undefined })(signal)) for (const line of lines) if ("state" in line) run = line.run;
       const job = await jobEnd(server.compare({ run }), ({ job }) => server.compared({ job }), () => undefined, signal);
       if (signal.aborted) return;
       const date = new Date().toLocaleString("en", { dateStyle: "medium", timeStyle: "short" });
-      if (!("error" in job) && job.state !== "error" && job.result && !job.result.speed.withheld) timed[asked.prompt] = { run, date };
+      const speed = "error" in job || job.state === "error" ? null : job.result?.speed;
+      if (speed && !speed.withheld) timed[asked.prompt] = { run, date };
+      else if (!speed?.again) hopeless.add(asked.prompt);
     } catch {
       if (run) stopRun(run).catch(() => undefined);
       if (signal.aborted) return;

@@ -128,12 +128,19 @@ export function compareRuns(/** @type {Stage} */ stage) {
   stage.on("remeasure", () => compare(stage.value.run));
 }
 
-/** Compares a run and shows the result once all was timed: drawing it slows what is timed. Returns "", or why there is none. @param {Stage} stage @param {string} run */
+/** Compares a run and shows what changed once it was timed: drawing slows what is timed. Returns "", or why there is none. @param {Stage} stage @param {string} run */
 async function runComparison(stage, run) {
   const { server } = stage;
   if (!server) return "";
+  let shown = "";
+  const show = (/** @type {PlainComparison | null | undefined} */ result) => {
+    const text = JSON.stringify(result);
+    if (!result || text === shown || (result.state === "measuring" && !stage.withheld)) return;
+    shown = text;
+    stage.setComparison(run, result);
+  };
   try {
-    const job = await jobEnd(server.compare({ run }), ({ job }) => server.compared({ job }), ({ result }) => result && (result.state !== "measuring" || stage.withheld) && stage.setComparison(run, result));
+    const job = await jobEnd(server.compare({ run }), ({ job }) => server.compared({ job }), ({ result }) => show(result));
     if ("error" in job) return job.error;
     if (job.state === "error") return job.message;
     return job.result ? "" : "Timing stopped because another run began.";

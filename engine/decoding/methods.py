@@ -58,8 +58,9 @@ class Method:
 
     @property
     def replayable(self) -> bool:
-        """Whether a known text decides what it would have accepted at any budget: it follows the text, and its
-        drafters' proposals do not depend on the budget."""
+        """Whether a known text decides what it would have accepted at any budget: it follows the text, and its recorded
+        drafts hold what smaller budgets propose. Larger ones may propose more than was recorded: a table of phrases
+        continues as many paths as the budget has nodes."""
         return self.follows_text and self.family == BLOCK
 
     def takes(self, drafter_count: int) -> bool:

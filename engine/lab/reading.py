@@ -147,7 +147,7 @@ def read_concurrent(measured: DecodeRun, others: Sequence[Callable[[], DecodeRun
 
 def _open_next(candidates: Iterable[Callable[[], DecodeRun]]) -> DecodeRun:
     """Open the first run that can be served and does not end before its first round; RequestError if none can."""
-    reason = "each ends before its first round."
+    reason = "there is none."
     for prepare in candidates:
         try:
             run = prepare()
@@ -157,6 +157,7 @@ def _open_next(candidates: Iterable[Callable[[], DecodeRun]]) -> DecodeRun:
             continue
         if run.unfinished:
             return run
+        reason = "it ends before its first round."
     raise RequestError(f"No other prompt of the set can run beside this one: {reason}")
 
 

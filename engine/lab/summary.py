@@ -76,7 +76,7 @@ class Summary:
     def best(self) -> Row | None:
         """The fastest lossless row at the lowest concurrency, the smaller budget among equals; None without one."""
         candidates = [row for row in self.rows
-                 if row.setting.concurrency == self.counts[0] and METHODS[row.setting.method].lossless]
+                      if row.setting.concurrency == self.counts[0] and METHODS[row.setting.method].lossless]
         return max(candidates, key=lambda row: (row.total.median, -row.setting.budget), default=None)
 
     def at(self, concurrency: int) -> Summary:

@@ -241,7 +241,7 @@ class Lab:
         """Predict {"run"} on another machine, {"model", "device"}; return figures and flags to paste."""
         forecast = self.forecast(query.get("run"))
         return prediction.machine_prediction(self._trace_of(str(query.get("run"))), forecast.cost if forecast else None,
-                                         str(query.get("model")), str(query.get("device")))
+                                             str(query.get("model")), str(query.get("device")))
 
     def report(self, query: Mapping[str, Any]) -> bytes:
         """Return {"sweep"} as a file of {"kind"}, html, csv or runs: JSON with "name", "media" and "data" in base64."""

@@ -129,7 +129,7 @@ def test_a_live_run_is_shown_round_by_round_and_ends_on_its_card(moving: Any) ->
     moving.wait_for_function(f"{STAGE}.mode === 'workbench' && {SCENE} === ''")
 
 
-def test_the_last_frame_of_a_small_budget_shows_what_a_larger_one_adds(watched: Watched, address: str) -> None:
+def test_the_last_frame_of_a_small_budget_shows_the_next_guesses(watched: Watched, address: str) -> None:
     page = watched.open(f"{address}#method=ddtree&budget=2")
     ask(page, "Tell me how it ends")
     press(page)

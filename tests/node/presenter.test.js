@@ -4,6 +4,9 @@ import { test } from "node:test";
 
 import { timeAll } from "../../assets/stage/presenter.js";
 
+globalThis.window = { location: { href: "http://localhost/" } };
+globalThis.fetch = async () => new Response('{"state": "done", "run": "a", "message": ""}\n');
+
 test("timing ends when the talk begins, also while the run is compared", { timeout: 5000 }, async () => {
   const talk = new AbortController();
   let asked = 0;
@@ -11,15 +14,13 @@ test("timing ends when the talk begins, also while the run is compared", { timeo
     talk.abort();
     return asked++ < 3 ? { state: "running" } : { state: "done", result: { speed: {} } };
   };
-  globalThis.window = { location: { href: "http://localhost/" } };
-  globalThis.fetch = async () => new Response('{"state": "done", "run": "a", "message": ""}\n');
   const timed = {};
   await timeAll({ compare: async () => ({ job: "j" }), compared }, [{ label: "", prompt: "Why?" }], timed, talk.signal, () => undefined);
   assert.deepEqual([timed, asked], [{}, 1]);
 });
 
 test("a prompt is timed again until a speed may be said of it", { timeout: 5000 }, async () => {
-  const busy = { withheld: "Busy." };
+  const busy = { withheld: "Busy.", again: true };
   const speeds = [busy, busy, {}, busy, busy, busy, busy]; // two tries of the first prompt, five of the second
   const compared = async () => ({ state: "done", result: { speed: speeds.shift() } });
   const server = { compare: async () => ({ job: "j" }), compared };

@@ -59,7 +59,7 @@ test("the trees of which no node was verified are the rejected ones, and each ca
   assert.deepEqual([both.rejectedTrees, both.scores], [[], [NaN]], "not known");
 });
 
-test("the next guesses are those of a larger budget: the likeliest paths of the draft that are not in the tree", () => {
+test("the next guesses are the likeliest paths of the draft that are not in the tree", () => {
   // two depths, after each token two: 1 (0.6) then 3 (0.9) or 4 (0.1); 2 (0.4) then 5 (0.5) or 6 (0.5)
   const draft = { tokens: packed([1, 2, 0, 0, 3, 4, 5, 6], Int32Array, [2, 2, 2]), follow: packed([0, 1, 0, 0, 0, 0, 0, 0]),
     logprobs: packed([0.6, 0.4, 0, 0, 0.9, 0.1, 0.5, 0.5].map(Math.log), Float32Array) };

@@ -3,6 +3,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import { bestRound, scenesOf } from "../../assets/stage/film.js";
+import { Player } from "../../assets/stage/player.js";
 import { compareRuns } from "../../assets/stage/slowdown.js";
 import { Stage } from "../../assets/stage/stage.js";
 import { header, line, round } from "./rounds.js";
@@ -162,6 +163,21 @@ test("a run that is played is timed beside plain decoding when its last round is
   stage.go(0);
   stage.go(2);
   assert.deepEqual(timed, ["a"]);
+});
+
+test("if the next request is refused, the run that was played is shown to its end and timed", () => {
+  const stage = new Stage();
+  const timed = [];
+  stage.server = { compare: async ({ run }) => timed.push(run) && { error: "Forged." } };
+  compareRuns(stage);
+  new Player(stage);
+  globalThis.window = { matchMedia: () => ({ matches: false }) };
+  stage.mode = "story";
+  stage.read([state("running"), header({ recorded: "" }), ...rounds(0, 1, 2), END, state("done")]);
+  stage.emit("requested");
+  assert.deepEqual([stage.playsBehind, timed], [true, []]);
+  stage.failRequest("The queue is full.");
+  assert.deepEqual([stage.playsBehind, stage.current, timed], [false, 2, ["a"]]);
 });
 
 test("while a run is timed nothing is drawn", async () => {
