@@ -67,8 +67,8 @@ def score_table(scores: dict[str, Any]) -> str:
 CARD = """# The demo rig
 
 A target of eight layers, four block-diffusion drafters and a little language model as a drafter, small enough to be
-carried in the repository. {good_at} It is made to show tree speculative decoding, not to
-be relied on for answers.
+carried in the repository. {good_at} It shows tree speculative decoding; its answers are not
+reliable.
 
 Everything is generated and trained here (`python -m recipes`); no test prompt is trained on.
 
