@@ -11,7 +11,7 @@ const POLL_MS = 400;
 /** Polls a job of the server until it ends. @template {{ state: string }} Job
  *  @param {Promise<{ job: string } | Failed>} begun @param {(begun: { job: string }) => Promise<Job | Failed>} poll
  *  @param {(job: Job) => unknown} update called after each poll @param {AbortSignal} [signal] @returns {Promise<Job | Failed>} */
-export async function jobEnd(begun, poll, update, signal) {
+export async function jobEnd(begun, poll, update, signal, pollMs = POLL_MS) {
   const name = await begun;
   if ("error" in name) return name;
   for (;;) {
@@ -19,7 +19,7 @@ export async function jobEnd(begun, poll, update, signal) {
     if ("error" in job) return job;
     update(job);
     if (ENDED.includes(job.state) || signal?.aborted) return job;
-    await pause(POLL_MS);
+    await pause(pollMs);
   }
 }
 

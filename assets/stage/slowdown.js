@@ -6,6 +6,7 @@ import { jobEnd } from "../shared/lines.js";
 import { counted, usedOf } from "../shared/round.js";
 
 const ALWAYS_DRAFTING = 0.75; // fraction of rounds with a draft above which a run counts as always drafting
+const TIMING_POLL_MS = 1000; // an answer takes time from what is timed
 const RARELY_DRAFTING = 0.25; // fraction of rounds up to which a run counts as decoding plainly
 
 // Returns why the run was slower than plain decoding, or why no speed-up is shown; "" if it was faster.
@@ -140,7 +141,7 @@ async function runComparison(stage, run) {
     stage.setComparison(run, result);
   };
   try {
-    const job = await jobEnd(server.compare({ run }), ({ job }) => server.compared({ job }), ({ result }) => show(result));
+    const job = await jobEnd(server.compare({ run }), ({ job }) => server.compared({ job }), ({ result }) => show(result), undefined, TIMING_POLL_MS);
     if ("error" in job) return job.error;
     if (job.state === "error") return job.message;
     return job.result ? "" : "Timing stopped because another run began.";

@@ -3,6 +3,7 @@ said of a run is what the comparison found: forged texts and forged clocks are t
 
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -17,7 +18,7 @@ from engine.records import Precision, PromptRequest, Round
 from engine.requests.admission import Admission
 from engine.trace import Line, Trace, encode_record, gather, pieces_of, tau
 from explorer.claims import text_sentence
-from explorer.comparison import Comparison
+from explorer.comparison import MAX_TIMINGS, Comparison
 from explorer.rig import CurrentRig
 from explorer.runs import RunLog, Runner, Runs
 from tests.explorer.scripted import CURVE, STORY, ScriptedSource, going_on
@@ -131,7 +132,33 @@ def test_another_text_is_never_called_the_same() -> None:
     assert NEAR_TIE in text_sentence(tie, header, "ended")
 
 
-def test_a_ratio_that_cannot_be_true_is_withheld() -> None:
+class BusyAtFirst(Forged):
+    """Other programs are at work until so many timings have ended."""
+
+    def __init__(self, busy_timings: int) -> None:
+        super().__init__()
+        self.busy_timings = busy_timings
+
+    @contextmanager
+    def interleaved(self, *given: Any, **options: Any) -> Iterator[Any]:
+        self.missing = float(self.busy_timings > 0)
+        self.busy_timings -= 1
+        with super().interleaved(*given, **options) as timed:
+            yield timed
+
+    def missing_processors(self) -> float:
+        missing, self.missing = self.missing, 0.0
+        return missing
+
+
+@pytest.mark.parametrize("busy_timings", [MAX_TIMINGS - 1, MAX_TIMINGS])
+def test_a_run_is_timed_again_if_the_machine_was_busy(busy_timings: int) -> None:
+    speed = Compared(BusyAtFirst(busy_timings)).ended()["speed"]
+    assert bool(speed["withheld"]) == (busy_timings == MAX_TIMINGS)
+
+
+def test_a_ratio_that_cannot_be_true_is_withheld(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("explorer.comparison.QUIET_SECONDS", 0.1)
     busy = Forged()
     busy.missing = 1.0
     for instruments, reason in ((Forged(lambda round_: 0.01), RATIO_ABOVE_TAU), (busy, BUSY)):
