@@ -9,7 +9,8 @@ import { machineOf, settingOf } from "../shared/round.js";
 import { Stage } from "../stage/stage.js";
 import { TextPanel } from "../stage/text.js";
 
-/** `value`: to compare, if it can be; `doubt`: why it cannot. @typedef {{ name: string, text: string, value?: number | null, doubt?: string }} ComparedFigure */
+/** `value`: to compare, if it can be; `doubt`: why it cannot; `spread`: its range, relative to it. @typedef {{ name: string, text: string,
+ *  value?: number | null, doubt?: string, spread?: number[], range?: string }} ComparedFigure */
 
 const SIDES = ["first", "second", "third", "fourth"];
 
@@ -78,24 +79,25 @@ class Side {
     const plainSpeed = sides.find((other) => isPlainOf(stage, other.stage))?.stage.speedup?.plain_speed;
     const { speed, ratio, times, outcome = "", range = "" } = plainSpeed ? { speed: plainSpeed, ratio: 1, times: "1×" } : stage.speedup ?? {};
     const isUnclear = outcome === "similar";
+    const spread = range ? range.split(" to ").map((bound) => Number(bound) / Number(ratio)) : [1, 1];
     const doubt = isUnclear ? `no clear difference: ${range}` : times || header?.drafters.length === 0 ? "" : withheld ? "withheld" : "not measured";
     return [
       { name: "tokens per round", text: tau.toFixed(2), value: tau },
-      { name: "tokens/s", text: speed ?? (stage.speed.text || "–"), value: speed ? Number(speed) : null, doubt: speed ? "" : stage.speed.doubt },
-      { name: "plain decoding", text: times ?? (doubt ? "–" : "1×"), value: isUnclear ? null : ratio, doubt },
+      { name: "tokens/s", text: speed ?? (stage.speed.text || "–"), value: speed ? Number(speed) : null, spread, doubt: speed ? "" : stage.speed.doubt },
+      { name: "plain decoding", text: times ?? (doubt ? "–" : "1×"), value: isUnclear ? null : ratio, spread, doubt, range },
       { name: "rounds", text: String(rounds.length) },
       { name: "tokens", text: String(figures.tokens) },
     ];
   }
 
-  /** Draws the figures and marks those that are the best of all runs. @param {ComparedFigure[]} figures @param {ComparedFigure[][]} others */
+  /** Draws the figures and marks those that are the best of all runs, unless their ranges overlap. @param {ComparedFigure[]} figures @param {ComparedFigure[][]} others */
   drawFigures(figures, others) {
-    this.figures.replaceChildren(...figures.map(({ name, value, text, doubt }, place) => {
+    this.figures.replaceChildren(...figures.map(({ name, value, spread: [low] = [1], text, doubt, range }, place) => {
       const item = html("div", "");
-      const rivals = others.map((other) => other[place].value);
-      const best = typeof value === "number" && rivals.length > 0 && rivals.every((rival) => typeof rival === "number" && value > rival);
+      const rivals = others.map((other) => (other[place].value ?? NaN) * (other[place].spread?.[1] ?? 1));
+      const best = rivals.length > 0 && rivals.every((rival) => (value ?? NaN) * low > rival);
       html("dd", best ? "is-better" : doubt && "is-doubtful", item, best ? `${text} ▲` : text);
-      html("dt", "", item, doubt ? `${name}, ${doubt}` : name);
+      html("dt", "", item, [name, doubt || range].filter(Boolean).join(", "));
       return item;
     }));
   }

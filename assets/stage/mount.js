@@ -85,6 +85,7 @@ function trackMode(stage, root) {
   const mark = () => {
     document.body.dataset.canopyMode = root.dataset.mode = stage.mode;
     document.body.dataset.canopyState = root.dataset.state = stage.state;
+    root.classList.toggle("is-recorded", stage.recorded);
     root.classList.toggle("is-earlier", Boolean(stage.pending) && stage.rounds.length > 0);
   };
   stage.on("mode state", mark);

@@ -73,6 +73,7 @@ export class RunList {
     this.compareButton = action(head, "Compare", "Figures and texts of the ticked runs side by side", () => {
       stage.setMode("lab", { push: true });
       stage.setTab("compare");
+      this.toggle(false); // they need its room
     });
     button(head, "×", "Close the list", () => this.toggle(false));
     this.list = html("div", "cs-runs-list", this.box);
