@@ -29,7 +29,6 @@ import { TextPanel } from "./text.js";
 import { Timeline } from "./timeline.js";
 import { Tour } from "./tour.js";
 
-const UNCOVER_MS = 400;
 const TEXT = {
   name: "text", title: "Text", caption: "Coloured by who guessed.",
   legend: /** @type {LegendEntry[]} */ ([
@@ -98,7 +97,7 @@ async function begin(parts, opening, name) {
   const { stage, address, notices, film } = parts;
   const opened = Address.opened;
   const { run: lostRun, resumeAction } = controls.handover;
-  stage.on("state", () => stage.pending && uncover(stage)); // at the latest when a run is requested
+  stage.on("state", () => stage.pending && document.body.classList.add("cs-ready")); // at the latest when a run is requested
   stage.settings = { method: opened.method ?? undefined, budget: opened.budget ?? undefined, ...stage.settings }; // the bar may have been first
   stage.setMode(opened.mode);
   if (lostRun) stage.read(lostRun);
@@ -115,18 +114,8 @@ async function begin(parts, opening, name) {
   if (lostRun) notices.runAgain("The server answers again; this run broke off with it.");
   if (lostRun ? resumeAction === "card" : !embed(parts) && (!restored || resumeAction)) film.open(resumeAction);
   stage.emit("mode", { push: false });
-  uncover(stage);
+  document.body.classList.add("cs-ready"); // takes the cover away
   parts.ready = true;
-}
-
-// Takes the cover away. The sentence on it moves to where the film says it.
-function uncover(/** @type {Stage} */ { reducedMotion }) {
-  const from = document.querySelector(".cs-first")?.getBoundingClientRect();
-  document.body.classList.add("cs-ready");
-  const headline = document.querySelector(".cs-headline");
-  if (reducedMotion || !from?.height || !headline) return;
-  const to = headline.getBoundingClientRect();
-  headline.animate({ translate: [`${from.x - to.x}px ${from.y - to.y}px`, "0 0"] }, { duration: UNCOVER_MS, easing: "ease-out" });
 }
 
 // In a frame of another page: `?panel=tree,mask` shows these panels alone, `&bare` nothing around them, `&round=5` that round.
