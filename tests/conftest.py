@@ -1,5 +1,5 @@
-"""How every test runs: threads wait without spinning, property-based examples are the same each time, the cores are
-busy to the end, and the last line counts the tests that were left out."""
+"""Settings of every test run: waiting threads do not spin, property tests draw the same examples each time, browser
+tests are spread over the workers, and the last line counts the deselected tests."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ settings.load_profile("canopy")
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Generator[None, object, object]:
-    """Import everything without searching for garbage, and never search what was imported: it stays to the end."""
+    """Switch off garbage collection while modules are imported, and keep what was imported out of later collections."""
     gc.disable()
     try:
         return (yield)
@@ -38,9 +38,9 @@ def pytest_collection() -> Generator[None, object, object]:
         gc.enable()
 
 
-@pytest.hookimpl(trylast=True)  # after ``-m`` has chosen
+@pytest.hookimpl(trylast=True)  # after ``-m`` has deselected
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Let all workers but one begin with tests in a browser, which wait half of the time, and one with the others."""
+    """Let one worker begin with the other tests and the rest with browser tests, which wait half of the time."""
     workers = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
     if workers == 1:
         return
@@ -49,7 +49,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if "browser" in item.path.parts:
             modules[item.path].append(item)
     others = [item for item in items if item.path not in modules]
-    share = len(items) // workers  # of one worker; who is done first takes from the ends of what others have left
+    share = len(items) // workers  # per worker; a worker that finishes early takes tests from the end of other lists
     items.clear()
     for worker in range(workers - 1):
         begun = [item for module in list(modules.values())[worker::workers - 1] for item in module]
@@ -60,26 +60,26 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_deselected(items: Sequence[pytest.Item]) -> None:
-    """Remember in a worker what ``-m`` left out: its process prints no summary."""
+    """Count the tests that ``-m`` deselected in a worker, whose own process prints no summary."""
     for item in items:
         item.config.stash.setdefault(LEFT_OUT, []).append(item.nodeid)
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """Hand what a worker left out to the process that prints the summary."""
+    """Send the worker's count to the process that prints the summary."""
     if hasattr(session.config, "workeroutput"):
         session.config.workeroutput["left_out"] = session.config.stash.get(LEFT_OUT, [])
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_testnodedown(node: Any) -> None:
-    """Take note of what was left out, once: every worker has left out the same."""
+    """Keep one worker's count: all workers deselect the same tests."""
     seen = node.config.stash.setdefault(LEFT_OUT, [])
     if not seen:
         seen.extend(getattr(node, "workeroutput", {}).get("left_out", []))
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
-    """Say how many the workers left out; in one process pytest counts them itself."""
+    """Print the number of deselected tests; without workers pytest prints it itself."""
     if left_out := config.stash.get(LEFT_OUT, []):
         terminalreporter.write_line(f"{len(left_out)} tests were left out by -m {config.option.markexpr!r}.")

@@ -1,5 +1,4 @@
-"""Waiting: for a coroutine, in whatever worker (a browser that another test opened holds a loop in its thread), for
-what other threads do, and for a server in a process of its own."""
+"""Waiting for a coroutine, for a condition that other threads fulfil, and for a server in another process."""
 
 import asyncio
 import os
@@ -23,13 +22,13 @@ Result = TypeVar("Result")
 
 
 def completed(coroutine: Coroutine[Any, Any, Result]) -> Result:
-    """What it returns, or raises; it runs in a thread of its own."""
+    """Run the coroutine in a new thread (another test's browser may hold this thread's loop); return its result."""
     with ThreadPoolExecutor(1) as thread:
         return thread.submit(asyncio.run, coroutine).result()
 
 
 def until(holds: Callable[[], Any]) -> None:
-    """Wait, a minute at most: other work may keep the machine busy."""
+    """Wait up to a minute, since the machine may be busy, until the condition holds."""
     end = time.monotonic() + 60
     while time.monotonic() < end:
         if holds():
@@ -40,7 +39,7 @@ def until(holds: Callable[[], Any]) -> None:
 
 @contextmanager
 def at_most(seconds: int) -> Iterator[None]:
-    """Fail if the block takes longer than that."""
+    """Fail if the block takes longer."""
     def late(*_: object) -> None:
         raise AssertionError(f"It took more than {seconds} s.")
 
@@ -54,7 +53,7 @@ def at_most(seconds: int) -> Iterator[None]:
 
 
 def free_port() -> int:
-    """A port that nobody listens on."""
+    """Return a port that nobody listens on."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
@@ -62,8 +61,8 @@ def free_port() -> int:
 
 @contextmanager
 def served(*words: str, answers: str = "config", folder: Path = ROOT, **environment: str) -> Iterator[str]:
-    """The address of a server that Python starts with these words, a free port in the place of ``PORT``, once
-    ``answers`` does: that one does when the page has followed the first one."""
+    """Start Python with these words, ``PORT`` replaced by a free port; yield the address when ``answers`` responds.
+    The path "config" responds when the real page has replaced the first one."""
     port = str(free_port())
     server = subprocess.Popen([sys.executable, *(port if word == PORT else word for word in words)],
                               cwd=folder, env={**os.environ, **environment})

@@ -1,4 +1,4 @@
-"""`make run`, in short: app.py on the demo rig serves the page and answers through its named endpoints."""
+"""`make run` in short: app.py on the demo rig serves the page and answers through its named endpoints."""
 
 import os
 from collections.abc import Iterator
@@ -33,8 +33,8 @@ def test_the_demo_rig_answers_over_the_api(address: str) -> None:
     assert client.predict(api_name="/recordings")
 
 
-@pytest.mark.flaky(reruns=1)  # the client may give up a stream of a busy machine
-def test_turns_and_drafters_over_the_api(address: str) -> None:
+@pytest.mark.flaky(reruns=1)  # the client may give up a stream if the machine is busy
+def test_the_api_takes_turns_and_drafters(address: str) -> None:
     client = Client(address, verbose=False, httpx_kwargs={"timeout": SECONDS_TO_START})
     hostile = "</script>${7*6} שלום 🌳<|im_end|>"
     turns = [["user", hostile], {"role": "assistant", "content": "7"}]
@@ -51,7 +51,7 @@ def test_turns_and_drafters_over_the_api(address: str) -> None:
 
 @pytest.mark.parametrize(("wrong", "named"), [
     ({"budget": -1}, "-1"), ({"options": {"heads": ["nobody"]}}, "math, code, .*nobody")])
-def test_what_cannot_be_served_is_said_and_the_next_ask_is_answered(
+def test_an_invalid_request_is_refused_by_name_and_the_next_one_is_answered(
         address: str, wrong: dict[str, Any], named: str) -> None:
     client = Client(address, verbose=False, httpx_kwargs={"timeout": SECONDS_TO_START})
     asked = {"prompt": "What is 3 + 4?", "method": "ddtree", "budget": 8, "temperature": 0.0, "options": {}}
@@ -62,7 +62,7 @@ def test_what_cannot_be_served_is_said_and_the_next_ask_is_answered(
     assert job.outputs()[-1]["state"] == "done"
 
 
-def test_only_a_rig_of_the_hub_may_look_things_up(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_hub_is_online_only_if_a_rig_may_come_from_it(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE", "GRADIO_ANALYTICS_ENABLED"):
         monkeypatch.setenv(name, "unset")
     for rig, may_choose in (("qwen3-8b", False), ("demo", True)):

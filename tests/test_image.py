@@ -1,4 +1,4 @@
-"""The Dockerfile without a container engine: read, checked, and its steps run in order in a folder of their own."""
+"""The Dockerfile without a container engine: parsed, checked, and its steps run in order in a temporary folder."""
 
 import json
 import re
@@ -20,21 +20,21 @@ HOUSE = Path(__file__).parents[1]
 
 @dataclass(frozen=True)
 class Step:
-    """One instruction and what stands behind it."""
+    """Hold one Dockerfile instruction and its arguments."""
 
     verb: str
     rest: str
 
 
 def steps() -> list[Step]:
-    """The instructions in order, continued lines joined, comments left out."""
+    """Return the instructions in order, with continued lines joined and comments removed."""
     text = re.sub(r"\\\n\s*", "", (HOUSE / "Dockerfile").read_text(encoding="utf8"))
     lines = [line.strip() for line in text.splitlines() if line.strip() and not line.startswith("#")]
     return [Step(*line.split(maxsplit=1)) for line in lines]
 
 
 def copied() -> list[tuple[list[str], str]]:
-    """(sources, destination) of every COPY."""
+    """Return (sources, destination) of every COPY."""
     words = [shlex.split(step.rest) for step in steps() if step.verb == "COPY"]
     return [([word for word in line[:-1] if not word.startswith("--")], line[-1]) for line in words]
 
@@ -45,7 +45,7 @@ def test_the_image_has_the_versions_that_are_tested() -> None:
     assert set(pinned) == set(re.findall(r"^torch==[\d.]+", (HOUSE / "requirements.txt").read_text(), re.MULTILINE))
 
 
-def test_nobody_is_root_where_the_page_is_served() -> None:
+def test_the_page_is_not_served_as_root() -> None:
     verbs = [step.verb for step in steps()]
     user = steps()[verbs.index("USER")].rest
     assert user not in ("root", "0") and verbs.index("USER") < verbs.index("ENTRYPOINT")
@@ -53,23 +53,23 @@ def test_nobody_is_root_where_the_page_is_served() -> None:
 
 
 def settings() -> dict[str, str]:
-    """The environment that the image sets."""
+    """Return the environment variables that the image sets."""
     return dict(pair.split("=", 1) for step in steps() if step.verb == "ENV" for pair in shlex.split(step.rest))
 
 
-def test_the_same_image_asks_for_a_gpu_and_threads_wait_in_it_as_they_do_everywhere() -> None:
+def test_the_image_requests_a_gpu_and_its_threads_wait_without_spinning() -> None:
     gpu = {"NVIDIA_VISIBLE_DEVICES": "all", "NVIDIA_DRIVER_CAPABILITIES": "compute,utility"}
     assert {**gpu, **WAITING}.items() <= settings().items()
     assert not set(NUMBER) & set(settings()), "how many there are is the machine's business"
 
 
 def command() -> list[str]:
-    """The words that the image runs."""
+    """Return the words of the command that the image runs."""
     return [word for verb in ("ENTRYPOINT", "CMD") for word in json.loads(
         next(step.rest for step in steps() if step.verb == verb))]
 
 
-def test_everything_that_is_copied_is_there_and_not_ignored() -> None:
+def test_every_copied_file_exists_and_is_not_ignored() -> None:
     ignored = {line.strip().rstrip("/") for line in (HOUSE / ".dockerignore").read_text().splitlines()}
     for sources, _ in copied():
         for source in sources:
@@ -79,7 +79,7 @@ def test_everything_that_is_copied_is_there_and_not_ignored() -> None:
 
 @pytest.fixture(scope="module")
 def image(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What the image's working folder would hold."""
+    """Provide a folder with the content of the image's working folder."""
     folder = tmp_path_factory.mktemp("image")
     for sources, destination in copied():
         for source in sources:
@@ -90,7 +90,7 @@ def image(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_the_packages_can_be_installed_and_are_enough(image: Path) -> None:
+def test_the_packages_can_be_installed_and_suffice(image: Path) -> None:
     for step in steps():
         if step.verb == "RUN" and step.rest.startswith("pip install"):
             words = shlex.split(step.rest)

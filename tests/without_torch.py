@@ -1,4 +1,4 @@
-"""A plugin for runs that promise to be fast: torch is found but cannot be imported, in a test as in what it imports."""
+"""A pytest plugin that makes every import of torch fail, for test runs that have to be fast."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ HEAVY = frozenset({"torch", "transformers"})
 
 
 class Refused(Loader):
-    """Loads nothing, and says what to do."""
+    """Refuse to load a module, and say what to do."""
 
     def create_module(self, spec: ModuleSpec) -> ModuleType:
-        """ImportError."""
+        """Raise ImportError."""
         raise ImportError(f"{spec.name} has no place in `make quick`; mark the test slow, or move it to a torch room.")
 
     def exec_module(self, module: ModuleType) -> None:
-        """Never reached."""
+        """Do nothing: this is never reached."""
 
 
 class NoTorch:
-    """Asked before every other finder of modules."""
+    """Find modules before all other finders do."""
 
     @staticmethod
     def find_spec(name: str, path: object = None, target: object = None) -> ModuleSpec | None:
-        """None, so that others look for the module; for torch and what rests on it, one that cannot be loaded."""
+        """Return a spec that refuses to load for torch and packages that need it, and None for other modules."""
         return ModuleSpec(name, Refused()) if name.partition(".")[0] in HEAVY else None
 
 

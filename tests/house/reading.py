@@ -1,4 +1,4 @@
-"""The project's files, and the Python ones as syntax trees, each parsed once for all the rules that read it."""
+"""The project's files and the syntax trees of the Python ones, each parsed once for all rules."""
 
 import ast
 from collections.abc import Callable, Iterable, Iterator
@@ -9,7 +9,7 @@ HOUSE = Path(__file__).parents[2]
 
 
 def sources(*folders: str) -> list[Path]:
-    """app.py and the Python files of these folders."""
+    """Return app.py and the Python files of these folders."""
     return [HOUSE / "app.py", *(path for folder in folders for path in sorted((HOUSE / folder).rglob("*.py")))]
 
 
@@ -20,7 +20,7 @@ def nodes(path: Path) -> tuple[ast.AST, ...]:
 
 @cache
 def imports(path: Path) -> frozenset[str]:
-    """The full names of all modules that a file imports, wherever in the file."""
+    """Return the full names of all modules that a file imports, also inside functions."""
     def names() -> Iterator[str]:
         for node in nodes(path):
             if isinstance(node, ast.Import):
@@ -31,7 +31,7 @@ def imports(path: Path) -> frozenset[str]:
 
 
 def packages(path: Path) -> set[str]:
-    """The packages that a file imports from."""
+    """Return the packages that a file imports from."""
     return {name.split(".")[0] for name in imports(path)}
 
 

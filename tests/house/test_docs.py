@@ -1,7 +1,6 @@
-"""What the documents say is there: tables render, links lead to files, commands name a module or a make target.
+"""Documents name what exists: tables render, links lead to files, commands name a module or a make target.
 
-That the commands' flags are taken, too, is checked beside the command lines, which need torch.
-"""
+The flags of the commands are checked beside the command lines, which need torch."""
 
 import re
 import shlex
@@ -14,13 +13,13 @@ import pytest
 from tests.house.reading import HOUSE
 
 ELSEWHERE = {".git", ".venv", ".training", "node_modules"}
-DATED = "LOG.md"  # says what was, so the files it names may have moved since
+DATED = "LOG.md"  # describes the past: files that it names may have moved
 DOCUMENTS = sorted(path for place in HOUSE.iterdir() if place.name not in ELSEWHERE
                    for path in ([place] if place.is_file() else place.rglob("*")) if path.suffix == ".md")
 
 
 def outside_fences(text: str) -> list[str]:
-    """The lines of a document, empty where they are code."""
+    """Return the document's lines, with empty ones in place of code."""
     fenced, lines = False, []
     for line in text.splitlines():
         fenced ^= line.startswith("```")
@@ -29,12 +28,12 @@ def outside_fences(text: str) -> list[str]:
 
 
 def cells(row: str) -> int:
-    """How many cells a row of a table has; a bar in code or with a backslash parts nothing."""
+    """Return the number of cells of a table row; bars in code or after a backslash separate nothing."""
     return len(re.findall(r"(?<!\\)\|", re.sub(r"`[^`]*`", "", row.strip()))) - 1
 
 
 def broken_tables(text: str) -> list[str]:
-    """The first row of every table that does not render: no line of dashes below its head, or rows of other lengths."""
+    """Return the first row of every table without a line of dashes below its head or with rows of unequal length."""
     broken = []
     for is_row, lines in groupby(outside_fences(text), lambda line: line.lstrip().startswith("|")):
         rows = list(lines)
@@ -45,7 +44,7 @@ def broken_tables(text: str) -> list[str]:
 
 
 def commands(text: str) -> Iterator[list[str]]:
-    """The words of every command line, fenced or in a line of text, up to a pipe or a comment."""
+    """Yield the words of every command, fenced or inline, up to a pipe or a comment."""
     fences = [body for language, body in re.findall(r"^```(\w*)\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
               if language in ("", "sh", "bash")]
     spans = [span.replace("\n", " ") for span in re.findall(r"`([^`]+)`", re.sub(r"(?ms)^```.*?^```", "", text))]
@@ -56,7 +55,7 @@ def commands(text: str) -> Iterator[list[str]]:
 
 
 def missing(words: list[str]) -> str:
-    """What a command names that is not there, or nothing."""
+    """Return what the command names but does not exist, or ""."""
     if words[:2] == ["python", "-m"]:
         path, ours = HOUSE.joinpath(*words[2].split(".")), ("engine", "explorer", "recipes", "tests")
         there = path.with_suffix(".py").exists() or (path / "__main__.py").exists()
@@ -69,12 +68,12 @@ def missing(words: list[str]) -> str:
 
 
 def broken_links(document: Path, text: str) -> list[str]:
-    """The links to files that are not there."""
+    """Return the links to files that do not exist."""
     return [link for link in re.findall(r"\]\(([^)#:]+)\)", text) if not (document.parent / link).exists()]
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(HOUSE)))
-def test_a_document_renders_and_names_what_is_there(document: Path) -> None:
+def test_a_document_renders_and_names_only_what_exists(document: Path) -> None:
     text = document.read_text(encoding="utf8")
     assert broken_tables(text) == []
     assert broken_links(document, text) == []
@@ -82,7 +81,7 @@ def test_a_document_renders_and_names_what_is_there(document: Path) -> None:
         assert [" ".join(words) for words in commands(text) if missing(words)] == []
 
 
-def test_the_checks_see_what_they_should() -> None:
+def test_the_checks_find_faults_and_accept_correct_documents() -> None:
     assert broken_tables("| a | b |\n|---|---|\n| 1 |\n") == ["| a | b |"]
     assert list(commands("```\nmake run A=\"b c\"  # why\n```\n`python -m engine.no x` and `make`")) == [
         ["make", "run", "A=b c"], ["python", "-m", "engine.no", "x"]]

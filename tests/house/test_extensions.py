@@ -1,7 +1,4 @@
-"""A method, a kind of server and a kind of drafter are each one object and its entry in a table.
-
-One of each is added to its table here, and works everywhere with no other line changed.
-"""
+"""A new method, kind of server or kind of drafter needs one object and its entry in a table, and no other change."""
 
 import json
 import sys
@@ -31,7 +28,7 @@ STYLES = Path(__file__).parents[2] / "assets" / "stage.css"
 
 
 def pair(lattice: Lattice, root: int, nodes: int) -> DraftTree:
-    """At most two drafted nodes, both children of the root."""
+    """Return a tree with at most two drafted nodes, both children of the root."""
     count = min(nodes, 2, lattice.tokens.shape[-1])
     return from_nodes(root, lattice.tokens[0, 0, :count], np.zeros(count, np.int32), lattice.logprobs[0, 0, :count])
 
@@ -39,7 +36,7 @@ def pair(lattice: Lattice, root: int, nodes: int) -> DraftTree:
 PAIRED = Method(1, build=pair, combine=lambda trees, budget: trees[0], accept=walk, summary="Two guesses a round.")
 
 
-def test_a_method_of_new_rules_decodes_and_is_measured_in_the_lab(
+def test_a_new_method_decodes_and_is_measured_in_the_lab(
         tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(METHODS, "paired", PAIRED)
     paired, plain = (scripted_trace(method, 8).rounds for method in ("paired", "autoregressive"))
