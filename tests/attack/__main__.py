@@ -1,12 +1,11 @@
 """The standing attack: more than 100,000 cases over command lines, rig folders, traces, HTTP and a browser.
 
-    python -m tests.attack                                        # all of it, from the fixed seed and a fresh one
+    python -m tests.attack                                        # all areas, from the fixed seed and a fresh one
     python -m tests.attack --areas traces --seeds 7 --cases 5000 --minutes 10
 
 Each area runs in its own process with bounded memory and time, two at a time (``--at-once``). A failing case is shrunk
 and kept in ``tests/attack/kept``, where ``tests/attack/test_attack.py`` tries it again. The exit status is 1 if a case
-failed or fewer cases were tried than asked for.
-"""
+failed or fewer cases were tried than requested."""
 
 import argparse
 import sys
@@ -19,11 +18,11 @@ from time import monotonic
 from tests.attack.area import AREAS, attack_here
 
 FIXED_SEED = 20261122
-GRACE_SECONDS = 400  # to start, and to shrink a failing case after the time is up
+GRACE_SECONDS = 400  # beyond the limit, for starting and for shrinking a failing case
 
 
 def attack_in_process(area: str, seed: int, cases: int, until: float) -> bool:
-    """Attack an area in its own process, which may die of it; return whether nothing failed."""
+    """Attack an area in a new process, which a case may kill; return whether nothing failed."""
     began = monotonic()
     process = get_context("spawn").Process(target=attack_here, args=(area, seed, cases, until))
     process.start()

@@ -1,5 +1,5 @@
-"""An area of the attack: a strategy that draws cases, the property that each case must hold, and a run of Hypothesis
-over them, which shrinks what fails."""
+"""An area of the attack: a strategy that draws cases, the property that each case must hold, and a Hypothesis run that
+shrinks failing cases."""
 
 import json
 import os
@@ -19,7 +19,7 @@ from hypothesis.strategies import SearchStrategy
 
 from tests.running import at_most
 
-Case = dict[str, Any]  # of JSON values, so that it can be kept
+Case = dict[str, Any]  # JSON values, so that a case can be saved
 KEPT = Path(__file__).parent / "kept"
 BATCH_SIZE = 500  # cases of one Hypothesis run; it holds all of them in memory
 MAX_FAILED_BATCHES = 3
@@ -30,7 +30,7 @@ AREAS: Mapping[str, tuple[int, int]] = MappingProxyType({  # module: number of c
 
 
 class BrokenError(Exception):
-    """The answer to a case breaks a property."""
+    """Report that the answer to a case breaks a property."""
 
 
 def check_sentence(reply: object, max_length: int = 600) -> None:
@@ -41,7 +41,7 @@ def check_sentence(reply: object, max_length: int = 600) -> None:
 
 
 class Area:
-    """A part of Canopy that reads input from strangers."""
+    """Attack one part of Canopy that reads input from strangers."""
 
     cases: SearchStrategy[Case]
 

@@ -1,5 +1,4 @@
-"""An ASGI app asked in this process, as a server would ask it: every request, its whole answer or the beginning of a
-stream."""
+"""Requests to an ASGI app in this process, as a server would send them."""
 
 import asyncio
 from collections.abc import Iterable
@@ -14,8 +13,7 @@ CLIENT = ("127.0.0.1", 50_000)
 
 @dataclass
 class Answer:
-    """``body`` is all that came; of a stream that was not waited for, its beginning. ``raised`` is what the app let
-    through to its server."""
+    """Hold a response; the body of a stream may be incomplete. ``raised`` is the exception that left the app."""
 
     status: int = 0
     headers: dict[str, str] = field(default_factory=dict)
@@ -26,7 +24,7 @@ class Answer:
 
 async def ask(  # as many parts as a request has
         app: Any, method: str, url: str, headers: Headers = (), body: bytes = b"", seconds: float = 20) -> Answer:
-    """One request. Whatever is still being answered after ``seconds`` is given up, as by a browser that leaves."""
+    """Send one request; after ``seconds`` disconnect, as a browser that leaves does."""
     answer, gone = Answer(), asyncio.Event()
     parts = urlsplit(url)
     scope = {
@@ -62,8 +60,8 @@ async def ask(  # as many parts as a request has
     return answer
 
 
-async def started(app: Any) -> asyncio.Task[None]:
-    """The app's own start, as of a server; it ends with the loop."""
+async def start_app(app: Any) -> asyncio.Task[None]:
+    """Run the app's startup, as a server does; it ends with the loop."""
     ready = asyncio.Event()
 
     async def live() -> None:

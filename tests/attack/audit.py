@@ -1,7 +1,6 @@
-"""Known holes in what is locked: ``python -m tests.attack.audit PIP_AUDIT LOCK``.
+"""Known vulnerabilities of the locked packages: ``python -m tests.attack.audit PIP_AUDIT LOCK``.
 
-The exit status is 1 if a hole is known. If the service cannot be asked, that is printed and the tests go on.
-"""
+The exit status is 1 if one is known. If the service cannot be reached, that is printed and the tests go on."""
 
 import json
 import subprocess
@@ -9,7 +8,7 @@ import sys
 
 
 def main(program: str, lock: str) -> int:
-    """Ask pip-audit about the lock, without resolving anything anew, and print what it knows."""
+    """Run pip-audit on the lock without resolving versions anew, and print what it finds."""
     words = [program, "-r", lock, "--no-deps", "--disable-pip", "--require-hashes", "--progress-spinner", "off",
              "--format", "json"]
     try:

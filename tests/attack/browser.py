@@ -1,5 +1,5 @@
-"""Hostile traces in a real browser: opened as a person opens a file, looked at from all sides. Nothing may run that the
-trace brought, ask anybody, or leave the page unable to show the next one."""
+"""Hostile traces in a real browser, opened as a person opens a file and shown in every view. No trace may run code,
+send a request, or prevent the page from showing the next trace."""
 
 import base64
 from contextlib import ExitStack
@@ -10,7 +10,7 @@ from playwright.sync_api import Error as PlaywrightError
 
 from engine.trace import dumps
 from tests.attack.area import Area, BrokenError, Case, check_sentence
-from tests.attack.traces import hostile
+from tests.attack.traces import hostile_trace
 from tests.browser.conftest import CHROMIUM, PORT, Watched, new_context, served, watch_page
 from tests.explorer.scripted import scripted_trace
 
@@ -34,7 +34,7 @@ LOOK = """async ([mode, round]) => {
 
 class Attack(Area):
     cases = st.fixed_dictionaries({
-        "trace": hostile().map(base64.b64encode).map(bytes.decode),
+        "trace": hostile_trace().map(base64.b64encode).map(bytes.decode),
         "mode": st.sampled_from(("story", "workbench", "lab")), "round": st.integers(0, 3)})
 
     def __init__(self) -> None:
@@ -48,8 +48,8 @@ class Attack(Area):
         self._watched: Watched | None = None
 
     def trial(self, case: Case) -> None:
-        """Open it, look at it, then open a sound one."""
-        watched = self._watched = self._watched or self._opened()
+        """Open the trace, show its views, then open a valid one."""
+        watched = self._watched = self._watched or self._open_page()
         page = watched.page
         try:
             refused = page.evaluate(OPEN, ["run.jsonl", case["trace"]])
@@ -74,7 +74,7 @@ class Attack(Area):
     def close(self) -> None:
         self._all.close()
 
-    def _opened(self) -> Watched:
+    def _open_page(self) -> Watched:
         def dismiss(dialog: Dialog) -> None:
             watched.complaints.append(f"A dialog: {dialog.message}")
             dialog.dismiss()

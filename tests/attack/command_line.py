@@ -1,5 +1,5 @@
-"""Hostile command lines: every verb and the page, every flag, with values of every kind and files of every content. The
-words are understood as a person's are, and all is done that comes before a model runs."""
+"""Hostile command lines: every verb and the page, every flag, values and files of every kind. The words are parsed as a
+person's are, and everything is done that comes before a model runs."""
 
 import argparse
 import inspect
@@ -31,10 +31,10 @@ from engine.serving.rigs import load_rig
 from engine.trace import load
 from explorer.security.gate import hosts_of
 from tests.attack.area import Area, BrokenError, Case, check_sentence
-from tests.attack.strategies import bent_json
+from tests.attack.strategies import mutated_json
 from tests.engine.commands.test_words import HOSTILE, NO_PATHS, PAGE, kind, parser_of
 
-SOUND_RIGS = {"demo", "assets/demo", *rig_names()}  # which may be here, and take long to load
+SOUND_RIGS = {"demo", "assets/demo", *rig_names()}  # no drawn rig: some may be installed and load slowly
 SOUND: Mapping[str, tuple[str, ...]] = MappingProxyType({  # by the name of a flag's type
     "number": ("0", "1", "7", "64", "+3", "0.5", "1e0", ".3", "1,2", "1:2, 3:-4"),
     "budget_or_auto": ("auto", "0", "64"),
@@ -49,20 +49,20 @@ SOUND: Mapping[str, tuple[str, ...]] = MappingProxyType({  # by the name of a fl
     "_root_path": ("/canopy", "a/b", "/"), "Path": ("@folder", "@new", "@file")})
 LESSON = {"name": "x", "title": "t", "note": "n", "prompt": "p", "budget": 8, "temperature": 0.5}
 CONTENTS = st.binary(max_size=60) | st.sampled_from((b"", b"{", b"[" * 5000, b"9" * 5000, b"NaN")) | st.one_of(
-    bent_json({"prompt": "hi", "domain": "x"}), bent_json([LESSON]),
-    bent_json({"title": "x", "heads": ["a"], "defaults": {"1": ["a"]}})).map(json.dumps).map(str.encode)
+    mutated_json({"prompt": "hi", "domain": "x"}), mutated_json([LESSON]),
+    mutated_json({"title": "x", "heads": ["a"], "defaults": {"1": ["a"]}})).map(json.dumps).map(str.encode)
 WORDS = (st.sampled_from((*HOSTILE, *NO_PATHS)) | st.text(max_size=12) | st.integers().map(str) | st.floats().map(str)
          | st.text(st.characters(categories=("Cs", "Cc", "Cf", "Nd", "Zs")), max_size=6))
 
 
 @cache
 def flags_of(verb: str) -> list[argparse.Action]:
-    """The flags of a verb, or of the page."""
+    """Return the flags of a verb, or of the page."""
     return [action for action in parser_of(verb)._actions if action.option_strings and action.dest != "help"]
 
 
-def sound(action: argparse.Action) -> tuple[str, ...]:
-    """Words that such a flag takes, or nearly."""
+def valid_words(action: argparse.Action) -> tuple[str, ...]:
+    """Return values that the flag accepts, or nearly accepts."""
     if kind(action) == "one_of":
         return tuple(inspect.getclosurevars(action.type).nonlocals["words"])  # type: ignore[arg-type]
     return tuple(action.choices) if action.choices else SOUND[kind(action)]
@@ -70,26 +70,26 @@ def sound(action: argparse.Action) -> tuple[str, ...]:
 
 @st.composite
 def command_lines(draw: Callable[..., Any]) -> list[str]:
-    """A command line of any verb: sound in most of its words."""
+    """Draw a command line of any verb, with mostly valid words."""
     verb = draw(st.sampled_from((*VERBS, PAGE)))
     words, actions = [] if verb == PAGE else [verb], flags_of(verb)
     needed = [action for action in actions if action.required]
     for action in [*needed, *draw(st.lists(st.sampled_from(actions), max_size=4))]:
         flag = draw(st.sampled_from(action.option_strings))
         values = [] if action.nargs == 0 else draw(st.lists(
-            st.one_of(*[st.sampled_from(sound(action))] * 2, WORDS), min_size=1,
+            st.one_of(*[st.sampled_from(valid_words(action))] * 2, WORDS), min_size=1,
             max_size=3 if action.nargs in ("+", "*") else 1))
         words += [f"{flag}={values[0]}", *values[1:]] if values and draw(st.booleans()) else [flag, *values]
     return words if draw(st.integers(0, 19)) else [*words[:2], draw(WORDS), *words[2:]]
 
 
 @cache
-def live() -> Rig:
-    """The demo rig, once."""
+def demo_rig() -> Rig:
+    """Return the demo rig, loaded once."""
     return load_rig("demo", "bfloat16")
 
 
-def before_a_model(verb: ModuleType, args: argparse.Namespace) -> int:
+def prepare_verb(verb: ModuleType, args: argparse.Namespace) -> int:
     """Do what the verb does before a model runs."""
     name = verb.__name__.rpartition(".")[2]
     if name != "sweep" and getattr(args, "rig", "demo") not in SOUND_RIGS:  # anatomy needs none
@@ -97,13 +97,13 @@ def before_a_model(verb: ModuleType, args: argparse.Namespace) -> int:
     match name:
         case "sweep":
             plan = sweep.latest(args.out)[1] if args.resume else sweep.plan_of(args)
-            check(plan, live().methods, tuple(live().drafters))
+            check(plan, demo_rig().methods, tuple(demo_rig().drafters))
         case "bench":
             plan = bench.plan_of(args)
             for cell in list(measuring_order(plan))[:len(plan.settings)]:
-                live().prepare(plan.request(cell))
+                demo_rig().prepare(plan.request(cell))
         case "generate":
-            generate.answer_of(live(), args).close()
+            generate.answer_of(demo_rig(), args).close()
         case "whatif" if args.trace:
             text_of_run(load(args.trace))
         case "check" | "doctor":
@@ -118,7 +118,7 @@ class Attack(Area):
         "words": command_lines(), "file": CONTENTS.map(lambda data: data.decode("latin1"))})
 
     def __init__(self) -> None:
-        live()
+        demo_rig()
         self._folder = tempfile.TemporaryDirectory()
         place = Path(self._folder.name)
         self._trace = (Path(__file__).parents[2] / "assets" / "traces" / "plain.jsonl.gz").read_bytes()
@@ -134,7 +134,7 @@ class Attack(Area):
                          else str(self._places.get(word, word)))
         sent = io.TextIOWrapper(io.BytesIO(case["file"].encode("latin1")))
         printed, nothing = io.StringIO(), io.StringIO()
-        with (patch.object(sys, "stdin", sent), patch.object(program, "run", before_a_model),
+        with (patch.object(sys, "stdin", sent), patch.object(program, "run", prepare_verb),
               redirect_stderr(printed), redirect_stdout(nothing)):
             try:
                 status = program.main(words) if words and words[0] in VERBS else start_page(words)
@@ -150,7 +150,7 @@ class Attack(Area):
         self._folder.cleanup()
 
     def _lay_out(self, content: bytes) -> None:
-        """Every case finds the same files, whatever former ones removed, replaced or left behind."""
+        """Restore the files that every case starts with, and remove what earlier cases left."""
         shutil.rmtree(self._folder.name, ignore_errors=True)
         self._places["@folder"].mkdir(parents=True)
         self._places["@file"].write_bytes(content)
@@ -159,7 +159,7 @@ class Attack(Area):
 
 
 def start_page(words: list[str]) -> int:
-    """What the page does with its words before it is served: the exit status; a refusal is printed."""
+    """Parse the page's words, print a refusal, and return the exit status without serving."""
     try:
         args = app.flags().understand(words)
         hosts_of(args.host, args.allow_host)

@@ -1,5 +1,5 @@
-"""Hostile requests, asked of the whole server in this process: of every endpoint that the server itself describes, so
-that a new one is covered by itself, from every kind of place, with bodies that are nearly right."""
+"""Hostile requests to the server in this process, for every endpoint that it describes (so a new one is covered), from
+every kind of origin, with bodies that are nearly right."""
 
 import asyncio
 import base64
@@ -26,16 +26,16 @@ from explorer.recordings import Library, shipped
 from explorer.security.bodies import RUNS
 from explorer.startup import Listening
 from tests.attack.area import Area, BrokenError, Case
-from tests.attack.asgi import Answer, ask, started
-from tests.attack.strategies import bent_json, often
-from tests.attack.traces import hostile
+from tests.attack.asgi import Answer, ask, start_app
+from tests.attack.strategies import mostly, mutated_json
+from tests.attack.traces import hostile_trace
 from tests.browser.other_sites import Endpoint, endpoints_of
 from tests.explorer.scripted import ScriptedSource, scripted_trace
 from tests.explorer.scripted_instruments import ScriptedInstruments
 from tests.explorer.scripted_rigs import answering
 
 PAGE = "127.0.0.1:7860"
-HEADERS: tuple[tuple[str, str | None, tuple[str, ...], int], ...] = (  # name, what is sent mostly, what else, how often
+HEADERS: tuple[tuple[str, str | None, tuple[str, ...], int], ...] = (  # name, usual value, others, odds
     ("Host", PAGE, ("evil.example", "[::1", "", "a b", f"{PAGE}, evil.example"), 70),
     ("Content-Type", "application/json", ("text/plain", "", "application/jsonx"), 70),
     ("Origin", None, (f"http://{PAGE}", "http://evil.example", "null", "\x80"), 30),
@@ -52,12 +52,12 @@ QUERIES = ("session_hash=x", "x=%00", "all_endpoints=true", "session_hash=" + "x
            "from=9e9", "from=x")
 BROKEN = (b"", b"{", b"[]", b"null", b'"', b"[" * 3000, b"9" * 5000, b'{"x":' * 2000, b"\xff")
 LONG_ROUNDS = 3000
-MAX_SECONDS = 0.8  # of processor time that one request may take of the thread which answers all; 0.05 are meant
-STREAM_SECONDS = 0.4  # that an answer which goes on is listened to
+MAX_SECONDS = 0.8  # of processor time for one request in the thread that answers all; the goal is 0.05
+STREAM_SECONDS = 0.4  # of reading an answer that does not end
 SENTENCE = re.compile(r"\S[^\n]{3,2000}[.?!]")
 GRADIOS: frozenset[str] = frozenset({"Not Found", "Method Not Allowed", "Not authenticated", "Forbidden"})
 MAX_GROWN_MIB = 600
-# What a page sends of each of its functions, near enough for a mutation to reach past the first check.
+# Arguments that the page could send to each of its functions, so that a mutated one passes the first check.
 SOUND: dict[str, Any] = {
     "upload": {"upload": "", "data": "e30K"}, "lab_upload": {"upload": "x"},
     "export": {"kind": "trace", "run": "welcome", "round": 0}, "compare": {"run": "welcome"},
@@ -78,37 +78,37 @@ JSON = ["Content-Type", "application/json"]
 
 @st.composite
 def headers(draw: Callable[..., Any]) -> list[list[str]]:
-    """Where a request says that it comes from, and what it brings."""
-    drawn = [[name, draw(often(usual, *others, times=times))] for name, usual, others, times in HEADERS]
+    """Draw the headers of a request: its origin, host, content type and credentials."""
+    drawn = [[name, draw(mostly(usual, *others, times=times))] for name, usual, others, times in HEADERS]
     return [header for header in drawn if header[1] is not None]
 
 
 @st.composite
 def requests(draw: Callable[..., Any], endpoints: list[Endpoint], trace: bytes) -> Case:
-    """A request: {method, url, headers, body}; most of them are nearly right."""
+    """Draw a request, {method, url, headers, body}; most are nearly right."""
     endpoint = draw(st.sampled_from(endpoints))
     path = endpoint.path if draw(st.integers(0, 19)) else draw(st.sampled_from(PATHS))
-    query = "?" + draw(st.sampled_from(QUERIES)) if draw(often(False, True, times=4)) else ""
+    query = "?" + draw(st.sampled_from(QUERIES)) if draw(mostly(False, True, times=4)) else ""
     sound = copy.deepcopy(endpoint.body) or {"data": []}
     name = str(sound.get("fn_name", ""))
     if name == "open_trace":
-        sound["data"] = {"name": "run.jsonl", "data": base64.b64encode(draw(st.just(trace) | hostile())).decode()}
+        sound["data"] = {"name": "run.jsonl", "data": base64.b64encode(draw(st.just(trace) | hostile_trace())).decode()}
     elif name:
         recording = draw(st.sampled_from(RECORDINGS))
         sound["data"] = json.loads(json.dumps(SOUND.get(name, {})).replace("welcome", recording))
     elif (called := path.rsplit("/", 1)[-1]) in CALLED:
         sound["data"] = copy.deepcopy(CALLED[called])
     if "data" in sound:
-        sound["data"] = draw(bent_json(sound["data"], 2))
+        sound["data"] = draw(mutated_json(sound["data"], 2))
         sound["session_hash"] = f"attack{draw(st.integers(0, 49))}"
-    body = json.dumps(sound if draw(st.integers(0, 3)) else draw(bent_json(sound))).encode()
-    method = draw(often(endpoint.method, "GET", "POST", "HEAD", "PUT", "OPTIONS", times=80))
+    body = json.dumps(sound if draw(st.integers(0, 3)) else draw(mutated_json(sound))).encode()
+    method = draw(mostly(endpoint.method, "GET", "POST", "HEAD", "PUT", "OPTIONS", times=80))
     return {"method": method, "url": path + query, "headers": draw(headers()),
-            "body": draw(often(body, *BROKEN, times=300)).decode("latin1")}
+            "body": draw(mostly(body, *BROKEN, times=300)).decode("latin1")}
 
 
 def logged_errors(log: str) -> Iterator[str]:
-    """The last line of each logged traceback, without those of its causes."""
+    """Yield the last line of each logged traceback, without its causes."""
     for part in log.split("Traceback (most recent call last):\n")[1:]:
         if not part.rstrip().endswith(("the following exception:", "another exception occurred:")):
             yield next((line for line in part.splitlines() if not line.startswith(" ")), "")
@@ -130,7 +130,7 @@ class Attack(Area):
         logging.getLogger().addHandler(self._handler)
         self._loop = asyncio.new_event_loop()  # in a thread of its own: a browser's test may have one in this thread
         Thread(target=self._loop.run_forever, daemon=True).start()
-        self._alive = self._wait(started(self._app))  # asyncio itself keeps no task
+        self._alive = self._wait(start_app(self._app))  # asyncio itself keeps no task
 
         def read(path: str) -> Any:
             return json.loads(self._ask("GET", f"/{path}", [["Host", PAGE]], b"").body)
@@ -156,11 +156,11 @@ class Attack(Area):
                 raise BrokenError(f"A traceback: {reply[-300:]}")
 
     def close(self) -> None:
-        """The page still answers, and little has grown."""
+        """Check that the page still answers and that memory has grown little."""
         answer = self._ask("GET", "/", [["Host", PAGE]], b"")
         run = self._ask("POST", RUNS, [["Host", PAGE], JSON], json.dumps(LINES[0].body).encode(), 60)
         logging.getLogger().removeHandler(self._handler)
-        self._wait(_cancelled())
+        self._wait(_cancel_tasks())
         self._loop.call_soon_threadsafe(self._loop.stop)
         if answer.status != 200 or b'"state":"done"' not in run.body:
             raise BrokenError(f"After all that: {answer.status}, {run.body[-300:]!r}")
@@ -168,7 +168,7 @@ class Attack(Area):
             raise BrokenError(f"The server has grown by {grown:.0f} MiB.")
 
     def _body(self, case: Case) -> str:
-        """The body; kept cases name a function or a part of the page, since their numbers change."""
+        """Return the body; kept cases name functions and parts of the page, since their numbers change."""
         if not (named := case.get("named")):
             return str(case["body"])
         return json.dumps({**json.loads(case["body"]), **{field: self._numbers[name] for field, name in named.items()}})
@@ -190,14 +190,14 @@ class Attack(Area):
         return answered
 
     def _check(self, case: Case, answer: Answer) -> bool:
-        """Whether the page itself, or a program, may have asked so; BrokenError if the answer is none of those that
-        are allowed."""
+        """Return whether the page itself or a program may send this request. Raises BrokenError if the answer is not an
+        allowed one."""
         status, reply, method = answer.status, answer.body, case["method"]
         sent = dict(map(tuple, case["headers"]))
         site = sent.get("Sec-Fetch-Site", "same-origin")
         allowed = (sent["Host"] == PAGE and sent.get("Origin", f"http://{PAGE}") == f"http://{PAGE}"
                    and site == "same-origin")
-        if "/run/" in case["url"] and status == 500 and answer.raised is None:  # Gradio's way to say a sentence
+        if "/run/" in case["url"] and status == 500 and answer.raised is None:  # Gradio's format of an error message
             _check_error(json.loads(reply))
             return False
         stream = method == "GET" and not status
@@ -221,7 +221,7 @@ class Attack(Area):
         return bool(allowed)
 
     def _listen(self, path: str, answer: Answer) -> None:
-        """Read what came of a call that runs in turn."""
+        """Read the result of a call that was queued."""
         event = json.loads(answer.body)["event_id"]
         reply = self._ask("GET", f"{path.rstrip('/')}/{event}", [["Host", PAGE]], b"").body.decode()
         for line in reply.split("\n\n"):
@@ -229,8 +229,8 @@ class Attack(Area):
                 _check_error(json.loads(line.partition("data: ")[2]))
 
 
-async def _cancelled() -> None:
-    """End the page, and with it the threads that answered."""
+async def _cancel_tasks() -> None:
+    """Cancel the page's tasks, and with them the threads that answered."""
     tasks = asyncio.all_tasks() - {asyncio.current_task()}
     for task in tasks:
         task.cancel()
@@ -238,7 +238,7 @@ async def _cancelled() -> None:
 
 
 def _check_refusal(body: bytes) -> None:
-    """A sentence, or the list of what is wrong with each field, as FastAPI gives it."""
+    """Check that the body is a sentence, or FastAPI's list of what is wrong with each field."""
     try:
         detail = json.loads(body)["detail"]
     except (ValueError, TypeError, KeyError):
@@ -248,12 +248,12 @@ def _check_refusal(body: bytes) -> None:
 
 
 def _check_error(reply: Any) -> None:
-    """An error of Gradio's, or an object that holds one: a sentence, of something that was foreseen."""
+    """Check that Gradio's error, or the one inside an object, is a sentence about an expected failure."""
     text = reply.get("error") if isinstance(reply, dict) else reply
     if not isinstance(text, str) or not SENTENCE.fullmatch(text) or "its log has the details" in text:
         raise BrokenError(f"An error without a sentence: {str(text)[:200]!r}")
 
 
 def resident_mib() -> float:
-    """Memory of this process, now."""
+    """Return the memory that this process uses now."""
     return int(Path("/proc/self/statm").read_text().split()[1]) * 4096 / 2**20

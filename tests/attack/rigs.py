@@ -1,6 +1,6 @@
-"""Rig folders that somebody sent: cards, tokenizers, chat templates and tables of phrases that lie, JSON files with
-values that nobody expects, safetensors and GGUF files that are cut off or damaged. Each is opened; one that opens
-answers prompts, or says in a sentence why not."""
+"""Hostile rig folders: false model cards, tokenizers, chat templates and phrase tables, JSON files with unexpected
+values, safetensors and GGUF files that are truncated or damaged. Each is opened; a rig that opens either answers
+prompts or refuses with a sentence."""
 
 import json
 import os
@@ -19,7 +19,7 @@ from engine.serving.rigs import load_rig
 from engine.texts import process
 from recipes.own_answers.phrases import export, orders_of
 from tests.attack.area import Area, Case, check_sentence
-from tests.attack.strategies import ODD, bent, bent_json, often
+from tests.attack.strategies import ODD, mostly, mutated, mutated_json
 from tests.engine.checkpoints.test_gguf import small_llama, write_gguf
 from tests.engine.drafters.test_phrases import shard
 from tests.engine.published import write_short
@@ -36,7 +36,7 @@ FRAGMENTS = st.sampled_from((
     "{% macro f(x) %}{{ f(x) }}{% endmacro %}{{ f(1) }}", "{{ raise_exception('no\nsir') }}", "{{ 9 ** 9 ** 9 }}",
     "{{ ''.__class__.__mro__ }}", "{{ undefined.x }}", "{{ range(10 ** 12) | list }}", "{% if %}", "{% include 'x' %}",
     "{% set x = namespace(y='z') %}{% for i in range(60) %}{% set x.y = x.y ~ x.y %}{% endfor %}{{ x.y }}", "\0"))
-STEPS = st.one_of(  # of a tokenizer, that may loop, swell or be nothing at all
+STEPS = st.one_of(  # of a tokenizer: they may loop, grow the text or do nothing
     st.builds(lambda regex, content: {"type": "Replace", "pattern": {"Regex": regex}, "content": content}, REGEXES,
               CONTENTS),
     st.builds(lambda regex: {"type": "Split", "pattern": {"Regex": regex}, "behavior": "Isolated", "invert": False},
@@ -46,7 +46,7 @@ STEPS = st.one_of(  # of a tokenizer, that may loop, swell or be nothing at all
     st.sampled_from(("Fuse", "ByteFallback", "NFKD")).map(lambda kind: {"type": kind}))
 CHAINS = st.tuples(
     st.sampled_from((("normalizer", "normalizers"), ("pre_tokenizer", "pretokenizers"), ("decoder", "decoders"))),
-    st.lists(STEPS | STEPS.flatmap(bent), min_size=1, max_size=3)).map(
+    st.lists(STEPS | STEPS.flatmap(mutated), min_size=1, max_size=3)).map(
         lambda made: {made[0][0]: {"type": "Sequence", made[0][1]: made[1]}})
 ADDED = st.fixed_dictionaries({
     "id": st.sampled_from((1, 399, 400, 1535, 1536, 2**31)), "content": CONTENTS, "lstrip": st.just(True),
@@ -69,25 +69,25 @@ class Attack(Area):
         self._rig, self._sound = place / "rig", place / "sound"
         os.environ["CANOPY_CACHE"] = str(place / "kept")
         target = write_short(self._sound / "target", "Qwen3-8B", num_hidden_layers=1)
-        make_small(target / "tokenizer.json")
+        shrink_vocabulary(target / "tokenizer.json")
         write_gguf(self._sound / "model.gguf", small_llama())
         (self._sound / "phrases").mkdir()
         export(orders_of([shard([1, 2, 3, 4, 2, 3, 5], 1)]), self._sound / "phrases", 1536, {})
         values = {f"target/{path.name}": json.loads(path.read_text("utf8")) for path in sorted(target.glob("*.json"))}
         self._tokenizer = values["target/tokenizer.json"]
-        added = ADDED.flatmap(lambda token: bent([*self._tokenizer["added_tokens"], token])).map(
+        added = ADDED.flatmap(lambda token: mutated([*self._tokenizer["added_tokens"], token])).map(
             lambda tokens: {"added_tokens": tokens})
         self.cases = st.one_of(
             st.lists(FRAGMENTS, min_size=1, max_size=4).map(lambda parts: {"template": "".join(parts)}), PHRASES,
-            bent_json(CARD, odd=IN_CARDS).map(lambda card: {"card": card}),
+            mutated_json(CARD, odd=IN_CARDS).map(lambda card: {"card": card}),
             (CHAINS | added).map(lambda tokenizer: {"tokenizer": tokenizer}),
             st.sampled_from(sorted(values)).flatmap(lambda name: st.fixed_dictionaries({
-                "file": st.just(name), "text": bent_json(values[name], odd=VALUES).map(json.dumps) | TEXTS})),
+                "file": st.just(name), "text": mutated_json(values[name], odd=VALUES).map(json.dumps) | TEXTS})),
             st.fixed_dictionaries({
                 "file": st.sampled_from(("model.gguf", "target/model.safetensors")),
                 "place": st.integers(0, HEADER_BYTES), "left": st.just(0) | st.integers(1, 2**20),
                 "damage": st.binary(min_size=1, max_size=8).map(bytes.hex),
-                "whole": often(False, True, times=39)}))  # a damaged GGUF file is converted
+                "whole": mostly(False, True, times=39)}))  # a damaged GGUF file is converted
 
     def trial(self, case: Case) -> None:
         self._write(case)
@@ -132,8 +132,8 @@ class Attack(Area):
             save_file({**load_file(file), case["phrases"]: lie}, file)
 
 
-def make_small(path: Path) -> None:
-    """Cut a vocabulary to 400 tokens, which are read in a moment."""
+def shrink_vocabulary(path: Path) -> None:
+    """Cut the vocabulary to 400 tokens, so that it loads quickly."""
     tokenizer = json.loads(path.read_text("utf8"))
     model = tokenizer["model"]
     model["vocab"] = {token: number for token, number in model["vocab"].items() if number < 400}

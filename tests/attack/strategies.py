@@ -1,4 +1,4 @@
-"""Strategies for hostile input: sound JSON values, lines and bytes of which parts are made odd."""
+"""Hypothesis strategies for hostile input: valid JSON values, lines and bytes with some parts altered."""
 
 import copy
 import json
@@ -22,20 +22,20 @@ JSON = st.recursive(
 ODD = st.sampled_from(STRANGE).map(copy.deepcopy) | JSON
 
 
-def often(value: Any, *others: Any, times: int = 9) -> SearchStrategy[Any]:
-    """One value mostly, and sometimes another."""
+def mostly(value: Any, *others: Any, times: int = 9) -> SearchStrategy[Any]:
+    """Draw the first value mostly, and sometimes another."""
     return st.sampled_from((value,) * times + others)
 
 
 @st.composite
-def bent(draw: Callable[..., Any], value: Any, odd: SearchStrategy[Any] = ODD) -> Any:
-    """A JSON value of which one part, at any depth, is replaced, left out, renamed or exchanged with another."""
+def mutated(draw: Callable[..., Any], value: Any, odd: SearchStrategy[Any] = ODD) -> Any:
+    """Replace, remove, rename or swap one part of a JSON value, at any depth."""
     root: Any = [copy.deepcopy(value)]
     holder, key = root, 0
     while isinstance(part := holder[key], dict | list) and part and draw(st.integers(0, 9)):
         keys = list(part) if isinstance(part, dict) else range(len(part))
         holder, key = part, draw(st.sampled_from(keys))
-    act = draw(often("replace", "resize", "resize", "remove", "rename", "exchange", times=10))
+    act = draw(mostly("replace", "resize", "resize", "remove", "rename", "exchange", times=10))
     if act == "replace" or holder is root:
         holder[key] = draw(odd)
     elif act == "resize":
@@ -51,7 +51,7 @@ def bent(draw: Callable[..., Any], value: Any, odd: SearchStrategy[Any] = ODD) -
 
 
 def _resized(value: Any, draw: Callable[..., Any]) -> Any:
-    """Another value of the same kind."""
+    """Return another value of the same kind."""
     if isinstance(value, str):
         place = draw(st.integers(0, len(value)))
         return value[:place] + draw(st.text(max_size=8)) + value[place + draw(st.integers(0, 2)):]
@@ -62,30 +62,30 @@ def _resized(value: Any, draw: Callable[..., Any]) -> Any:
 
 
 @st.composite
-def bent_json(draw: Callable[..., Any], value: Any, times: int = 3, odd: SearchStrategy[Any] = ODD) -> Any:
-    """A JSON value bent a few times, or not at all."""
+def mutated_json(draw: Callable[..., Any], value: Any, times: int = 3, odd: SearchStrategy[Any] = ODD) -> Any:
+    """Alter a JSON value a few times, or not at all."""
     for _ in range(draw(st.integers(0, times))):
-        value = draw(bent(value, odd))
+        value = draw(mutated(value, odd))
     return value
 
 
 @st.composite
-def bent_lines(draw: Callable[..., Any], lines: Sequence[bytes]) -> bytes:
-    """A file of JSON lines of which some are bent, cut off, doubled or in another order."""
+def mutated_lines(draw: Callable[..., Any], lines: Sequence[bytes]) -> bytes:
+    """Alter, truncate, duplicate or reorder some lines of a JSON lines file."""
     lines = list(lines)
     for _ in range(draw(st.integers(1, 3))):
         number = draw(st.integers(0, len(lines) - 1))
         try:
-            lines[number] = json.dumps(draw(bent(json.loads(lines[number])))).encode()
+            lines[number] = json.dumps(draw(mutated(json.loads(lines[number])))).encode()
         except (ValueError, RecursionError):
             lines[number] = lines[number][:draw(st.integers(0, len(lines[number])))]
-    if draw(often(False, True)):
+    if draw(mostly(False, True)):
         lines.insert(draw(st.integers(0, len(lines))), draw(st.sampled_from(lines)))
-    return b"\n".join(draw(st.permutations(lines)) if draw(often(False, True, times=19)) else lines) + b"\n"
+    return b"\n".join(draw(st.permutations(lines)) if draw(mostly(False, True, times=19)) else lines) + b"\n"
 
 
-def bent_bytes(data: bytes) -> SearchStrategy[bytes]:
-    """A file with some bytes changed, left out or doubled, or cut off."""
+def mutated_bytes(data: bytes) -> SearchStrategy[bytes]:
+    """Change, remove or duplicate some bytes of a file, or truncate it."""
     place, count = st.integers(0, len(data)), st.sampled_from((0, 1, 4, 40, -40))
     return st.builds(lambda begin, count, new, end: (data[:begin] + new + data[max(0, begin + count):])[:end],
                      place, count, st.binary(max_size=12), st.none() | place)

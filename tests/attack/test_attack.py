@@ -1,5 +1,5 @@
-"""Every case in ``kept`` failed once and is tried again; of the quickest areas, so are a few drawn cases, always the
-same."""
+"""Every case in ``kept``, which failed once, is tried again; the quickest areas also try a few drawn cases, always the
+same ones."""
 
 import json
 from collections.abc import Callable, Iterator
@@ -9,13 +9,13 @@ import pytest
 
 from engine.commands import VERBS
 from tests.attack.area import KEPT, Area, area_named, attack
-from tests.attack.command_line import flags_of, sound
+from tests.attack.command_line import flags_of, valid_words
 from tests.engine.commands.test_words import PAGE
 
 
 @pytest.fixture(scope="module")
 def areas() -> Iterator[Callable[[str], Area]]:
-    """Areas by name, each opened once; that all cases together broke nothing shows when they are closed."""
+    """Provide areas by name, each opened once; closing them checks what all cases did together."""
     opened: dict[str, Area] = {}
     yield lambda name: opened.setdefault(name, opened.get(name) or area_named(name))
     for area in opened.values():
@@ -31,9 +31,9 @@ def test_a_kept_case_is_answered(path: Path, areas: Callable[[str], Area]) -> No
 
 
 @pytest.mark.parametrize("verb", [*VERBS, PAGE])
-def test_every_flag_has_words_that_it_takes(verb: str) -> None:
+def test_every_flag_has_valid_words_to_draw(verb: str) -> None:
     takers = [action for action in flags_of(verb) if action.nargs != 0]
-    assert all(sound(action) for action in takers) and takers
+    assert all(valid_words(action) for action in takers) and takers
 
 
 @pytest.mark.slow

@@ -1,4 +1,4 @@
-"""An audit fails if a hole is known, and does not pass off as sound what was not checked."""
+"""An audit fails if a vulnerability is known, and never reports an unchecked package as safe."""
 
 import json
 from pathlib import Path
@@ -15,7 +15,7 @@ SOUND, UNKNOWN = {"name": "b", "version": "1", "vulns": []}, {"name": "c", "skip
 @pytest.mark.parametrize(("packages", "status", "printed"), [
     ([HOLE, SOUND], 1, "a 1: X-1, mended in 2"), ([SOUND, UNKNOWN], 0, "No hole is known in 1 of the 2"),
     ([UNKNOWN], 0, "NOT CHECKED"), (None, 0, "NOT CHECKED")])
-def test_known_holes_and_what_was_not_checked_are_printed(
+def test_vulnerable_and_unchecked_packages_are_printed(
         packages: list[Any] | None, status: int, printed: str, tmp_path: Path,
         capsys: pytest.CaptureFixture[str]) -> None:
     program = tmp_path / "pip-audit"

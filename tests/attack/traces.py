@@ -1,5 +1,5 @@
-"""Hostile traces: read, and if they are taken, shown, exported, drawn, followed, by all that reads one. And hostile
-calls of the recorder, whose file has to open with exactly the rounds that it took."""
+"""Hostile traces: read and, if accepted, shown, exported, drawn and followed by everything that reads traces. Also
+hostile calls of the recorder, whose file has to open with exactly the rounds that it accepted."""
 
 import base64
 import gzip
@@ -26,15 +26,15 @@ from explorer.lab.lab import Lab
 from explorer.recordings import Library, Recording
 from explorer.runs import RunLog
 from tests.attack.area import Area, BrokenError, Case, check_sentence
-from tests.attack.strategies import ODD, bent, bent_bytes, bent_lines, often
+from tests.attack.strategies import ODD, mostly, mutated, mutated_bytes, mutated_lines
 from tests.explorer.scripted import scripted_trace
 from tests.explorer.scripted_rigs import answering
 
 TRACES = Path(__file__).parents[2] / "assets" / "traces"
-MAX_ROUNDS, MAX_BYTES = 3, 60_000  # of a recording that is bent: more are more of the same, and slower
-NEEDED = {"tokens", "parents", "keep", "bonus"}  # of a round, by the recorder's signature
+MAX_ROUNDS, MAX_BYTES = 3, 60_000  # of a mutated recording: longer ones find nothing more and are slower
+NEEDED = {"tokens", "parents", "keep", "bonus"}  # the required arguments of Recorder.round
 FIGURES = ("node_logprobs", "logprobs", "choice_logprobs", "offered", "processed", "entropy", "gap")
-SLOW_READERS = 4  # one case in so many is drawn by the lab, which takes ten times as long as all else
+SLOW_READERS = 4  # the lab draws one case in 4, because it takes ten times as long as the other readers
 FLOATS = st.sampled_from((-1.5, 0.0, float("nan"), float("-inf"), -1e38, 1e-40))
 RUNS = st.fixed_dictionaries({}, optional={
     "prompt": st.sampled_from(("Hi", "", "\0\u202e", "x" * 4000)), "prompt_ids": st.just([1, 2]),
@@ -46,7 +46,7 @@ RUNS = st.fixed_dictionaries({}, optional={
 
 @cache
 def recordings() -> tuple[list[bytes], ...]:
-    """The lines of sound traces: the shipped ones, cut, and scripted ones of every way to decode."""
+    """Return the lines of valid traces: the shipped ones, shortened, and a scripted one of every method."""
     shipped = [gzip.decompress(path.read_bytes()).splitlines() for path in sorted(TRACES.glob("*.gz"))]
     scripted = [dumps(scripted_trace(method, budget)).splitlines() for method, budget in (
         ("joint", 6), ("merged", 5), ("routed", 3), ("autoregressive", 0), ("nanogpt", 3), ("nanogpt_ratio", 3))]
@@ -56,7 +56,7 @@ def recordings() -> tuple[list[bytes], ...]:
 
 @st.composite
 def rounds(draw: Callable[..., Any]) -> dict[str, Any]:
-    """A round whose tree is one, of a shape that no method makes, with some of what a loop may say of it."""
+    """Draw a round with a valid tree, of a shape that no method makes, and some of the optional fields."""
     parents = [0, *(draw(st.integers(0, node)) for node in range(draw(st.sampled_from((0, 1, 2, 8, 30)))))]
     size = len(parents)
     keep = [draw(st.integers(0, size - 1))]
@@ -77,12 +77,12 @@ def rounds(draw: Callable[..., Any]) -> dict[str, Any]:
 
 TEXTS = st.sampled_from(("a", " b", "\n", "", "\0", "\u2028", "</script>", [226], [0])) | ODD
 CALLS = st.fixed_dictionaries({  # what a loop hands to a recorder
-    "run": RUNS | RUNS | RUNS.flatmap(bent), "rounds": st.lists(rounds() | rounds().flatmap(bent), max_size=4),
+    "run": RUNS | RUNS | RUNS.flatmap(mutated), "rounds": st.lists(rounds() | rounds().flatmap(mutated), max_size=4),
     "texts": st.dictionaries(st.integers(0, 9).map(str), TEXTS, max_size=9), "packed": st.booleans()})
 
 
 def record(case: Case, path: Path) -> Recorder:
-    """Hand the calls of a case to a recorder, and a sound round behind them."""
+    """Give the calls of a case to a recorder, then a valid round."""
     run = case["run"] if isinstance(case["run"], dict) else {}
     with Recorder(path, **run, token_text=lambda token: case["texts"][str(token)]) as recorder:
         for parts in case["rounds"]:
@@ -93,35 +93,35 @@ def record(case: Case, path: Path) -> Recorder:
 
 
 def _array(value: Any) -> Any:
-    """The array that {dtype, shape, data} may stand for."""
+    """Return the array that {dtype, shape, data} describes, or the value itself."""
     with suppress(LookupError, TypeError, ValueError, AttributeError):
         return np.frombuffer(base64.b64decode(value["data"]), value["dtype"]).reshape(value["shape"])
     return value
 
 
 @st.composite
-def hostile(draw: Callable[..., Any]) -> bytes:
-    """A trace file: a recording of this version or an older one, bent, cut off, packed, or padded with nothing."""
+def hostile_trace(draw: Callable[..., Any]) -> bytes:
+    """Draw a trace file: a recording of this or an older version, altered, truncated, packed or padded."""
     lines = recordings()[draw(st.integers(0, len(recordings()) - 1))]
-    data = draw(bent_lines(lines)) if draw(st.integers(0, 3)) else b"\n".join(lines)
-    if draw(often(False, True)):
+    data = draw(mutated_lines(lines)) if draw(st.integers(0, 3)) else b"\n".join(lines)
+    if draw(mostly(False, True)):
         data = data.replace(b'"drafters":', b'"heads":').replace(b'"canopy_trace":5', b'"canopy_trace":4', 1)
-    if draw(often(False, True, times=49)):
+    if draw(mostly(False, True, times=49)):
         line = draw(st.sampled_from((b'{"refused":7}', b'{"refused":{"index":-1}}', b'{"round":7}', b"")))
         data = data.replace(b"\n", b"\n" + (line + b"\n") * 5000, 1)
-    if draw(often(False, True)):
-        data = draw(bent_bytes(data))
-    if draw(often(False, True)):
+    if draw(mostly(False, True)):
+        data = draw(mutated_bytes(data))
+    if draw(mostly(False, True)):
         member = gzip.compress(draw(st.sampled_from((b"", b"\n", b'{"round":7}\n'))), 1, mtime=0)
-        data = gzip.compress(data, 1) + member * draw(often(0, 500, 17_000))
-        data = draw(bent_bytes(data)) if draw(st.booleans()) else data
+        data = gzip.compress(data, 1) + member * draw(mostly(0, 500, 17_000))
+        data = draw(mutated_bytes(data)) if draw(st.booleans()) else data
     return data
 
 
 class Attack(Area):
-    """Readers are those of the page, the lab and the command line."""
+    """Read traces as the page, the lab and the command line do."""
 
-    cases = st.one_of(CALLS, *[hostile().map(lambda data: {"trace": base64.b64encode(data).decode()})] * 5)
+    cases = st.one_of(CALLS, *[hostile_trace().map(lambda data: {"trace": base64.b64encode(data).decode()})] * 5)
 
     def __init__(self) -> None:
         self._log = logging.getLogger("canopy")
@@ -135,10 +135,10 @@ class Attack(Area):
     def trial(self, case: Case) -> None:
         try:
             if "run" in case:
-                return self._recorded(case)
+                return self._check_recorder(case)
             data = base64.b64decode(case["trace"])
             if len(data) % 4 == 0:  # some: to write a file takes long
-                self._followed(data)
+                self._follow(data)
             self._read(loads(data, "run.jsonl"), len(data))
         except (CanopyError, RecorderError) as error:
             check_sentence(error)
@@ -147,8 +147,8 @@ class Attack(Area):
         self._log.setLevel(self._level)
         self._folder.cleanup()
 
-    def _recorded(self, case: Case) -> None:
-        """Whatever is refused, the file opens with exactly the other rounds."""
+    def _check_recorder(self, case: Case) -> None:
+        """Check that the file opens with exactly the rounds that were not refused."""
         path = self._path.with_suffix(".jsonl.gz") if case["packed"] else self._path
         recorder = record(case, path)
         trace = load(path)
@@ -160,14 +160,14 @@ class Attack(Area):
             raise BrokenError("A sound round behind what was refused was not recorded.")
         self._read(trace, rounds)
 
-    def _followed(self, data: bytes) -> None:
+    def _follow(self, data: bytes) -> None:
         self._path.write_bytes(data)
         with closing(TraceTail(self._path)) as tail, suppress(TraceError):
             while tail.lines():
                 pass
 
     def _read(self, trace: Trace, number: int) -> None:
-        """As the page lists, shows and exports it, as the lab draws it, and as it is asked again."""
+        """List, show and export the trace as the page does, draw it as the lab does, and run it again."""
         library = Library([])
         library.recordings = {"x": Recording("x", trace)}
         json.dumps(library.summaries(), allow_nan=False).encode()

@@ -17,7 +17,7 @@ from explorer.browser_calls import STEP, browser_call, served
 from explorer.page import build, guarded
 from explorer.recordings import Library, Recording
 from explorer.startup import Listening
-from tests.attack.asgi import Answer, ask, started
+from tests.attack.asgi import Answer, ask, start_app
 from tests.explorer.scripted import scripted_trace
 from tests.explorer.scripted_rigs import answering
 from tests.running import completed
@@ -146,7 +146,7 @@ def test_no_request_blocks_the_event_loop(
         library.recordings = {length: Recording(length, trace_of(length)) for length in ROUNDS}
         page, routes = build(answering(), library, results=tmp_path / "results.sqlite")
         app = guarded(page, routes, Listening())
-        alive = await started(app)
+        alive = await start_app(app)
         await hostile(Server(app, page, "short"))  # the first time imports what is needed
         monkeypatch.setattr(asyncio.Handle, "_run", timed)
         await hostile(Server(app, page, "long"))
