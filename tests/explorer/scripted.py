@@ -1,9 +1,8 @@
-"""A source whose text is known beforehand, run through the real loop: what the page shows can be foretold.
+"""A source whose text is known in advance, run through the real loop, so that tests can predict what the page shows.
 
-The target writes a fixed script; each drafter guesses it well in the half that is its own and badly in the other.
-The script holds what pages get wrong: template marks, closing tags, newlines, tabs, right-to-left text, a
-character whose bytes are spread over two tokens.
-"""
+The target writes a fixed script; each drafter guesses it well in one half and badly in the other. The script holds
+texts that pages often render wrongly: template marks, closing tags, newlines, tabs, right-to-left text, and a
+character whose bytes are split over two tokens."""
 
 import re
 import time
@@ -47,11 +46,11 @@ OTHERS = (
     ",", " return", " left", " total", " are", " in", "(", ")", " =", " +", " books", " box", " def", " x",
 )
 DEPTH = 10
-DRAFTERS = {"story": 0, "code": 1, "spare": 0}  # by the half that they guess well
+DRAFTERS = {"story": 0, "code": 1, "spare": 0}  # name: the half of the script that it guesses well
 
 
 def pieces_of(text: str) -> list[Piece]:
-    """The script's tokens: words with their space, single signs; the tree at the end in two halves of bytes."""
+    """Split the text into tokens: words with their space, single signs; the tree at the end as two halves of bytes."""
     pieces: list[Piece] = []
     for part in re.findall(r" ?\$\{7\*6\}| ?</script>| ?[^\W\d_]+| ?\d| ?[^\w\s]|\s|_", text):
         data = part.encode()
@@ -64,7 +63,7 @@ def pieces_of(text: str) -> list[Piece]:
 
 @dataclass
 class Script:
-    """The token ids of the text, the pieces by id, the ids of wrong guesses, where the second half begins."""
+    """Hold the text's token ids, the pieces by id, the ids of wrong guesses, and the index of the second half."""
 
     ids: list[int]
     pieces: dict[int, Piece]
@@ -73,7 +72,7 @@ class Script:
 
 
 def write_script() -> Script:
-    """The script with ids given in order of first use; id 0 ends the text."""
+    """Return the script with ids numbered in order of first use; id 0 ends the text."""
     parts = [*pieces_of(STORY), *pieces_of(CODE)]
     known: dict[Piece, int] = {}
     for part in [*parts, *OTHERS]:
@@ -83,15 +82,15 @@ def write_script() -> Script:
 
 
 def going_on(tokens: int) -> str:
-    """The prompt that is answered with the script over and over, up to that many tokens."""
+    """Return a prompt whose answer repeats the script for that many tokens."""
     return f"Go on for {tokens} tokens."
 
 
-ENDLESS = going_on(4000)  # longer than anybody waits
+ENDLESS = going_on(4000)  # longer than any test waits
 
 
 class ScriptedTarget:
-    """Writes the script, whatever is asked; sure of itself where the script goes on, less so elsewhere."""
+    """Write the script whatever the prompt; on the script, give its next token a probability of at least 0.6."""
 
     def __init__(self, script: Script, endless: bool = False) -> None:
         self.script = script
@@ -150,7 +149,7 @@ class ScriptedTarget:
 
 @dataclass
 class ScriptedDrafter:
-    """Guesses the script: ``skill`` in its own half, little in the other."""
+    """Guess the script: with probability ``skill`` in its own half, rarely in the other."""
 
     script: Script
     target: ScriptedTarget
@@ -186,14 +185,14 @@ class ScriptedDrafter:
 
 
 ROWS = (1, 2, 5, 9, 17, 33, 65, 129, 257)
-PASSES_MS = tuple(4 + 0.04 * rows for rows in ROWS)  # as in ``steady``
+PASSES_MS = tuple(4 + 0.04 * rows for rows in ROWS)  # the times of ``with_fixed_times``
 CURVE = CostCurve("scripted rig", "no hardware", "float32", "greedy", 128, 5, ROWS, PASSES_MS, PASSES_MS, PASSES_MS,
                   (2.0,) * len(ROWS), 0.5, 4.04)
 
 
 @dataclass
 class ScriptedSource:
-    """The script as a live source. ``pause_seconds`` makes a round last as long as a test needs."""
+    """Serve the script as a live source. ``pause_seconds`` lengthens each round as much as a test needs."""
 
     pause_seconds: float = 0.0
     name: str = "scripted rig"
@@ -202,7 +201,7 @@ class ScriptedSource:
     closed: int = 0
     good_at: str = ""
     released: bool = False
-    room: float = 1.0  # that a run takes of it: one at a time
+    room: float = 1.0  # the fraction that one run takes, so one runs at a time
     dtype: str = "float32"
 
     def __post_init__(self) -> None:
@@ -248,7 +247,7 @@ class ScriptedSource:
 
 @dataclass
 class ScriptedRun:
-    """A run of the script."""
+    """Run the script once."""
 
     source: ScriptedSource
     ask: PromptRequest
@@ -262,7 +261,7 @@ class ScriptedRun:
 
 
 def steady(round_: Round) -> Round:
-    """The round with times that do not change from machine to machine."""
+    """Return the round with times that are the same on every machine."""
     keep = round_.acceptance.keep
     tokens = np.stack([round_.verification.choice[keep], np.full(len(keep), 1)], axis=1).astype(np.int32)
     alternatives = Alternatives(tokens, np.log(np.full(tokens.shape, [0.8, 0.1])).astype(np.float32))
@@ -273,6 +272,6 @@ def steady(round_: Round) -> Round:
 
 @lru_cache(maxsize=128)
 def scripted_trace(method: str, budget: int = 24, **asked: Any) -> Trace:
-    """A whole run of a method over the script; made once, so that nobody may change it."""
+    """Return the cached trace of a method's run over the script. Do not change it."""
     ask = PromptRequest("How many books does Omar have? ${7*6}", method=method, budget=budget, **asked)
     return gather(ScriptedSource().run(ask))

@@ -1,4 +1,4 @@
-"""Instruments over the scripted source: sweeps of it take no model, and what they must come to can be foretold."""
+"""Instruments over the scripted source: sweeps need no model, and their results can be predicted."""
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -35,7 +35,7 @@ def scripted_reading(ask: PromptRequest) -> Reading:
 
 @dataclass
 class ScriptedLaboratory:
-    """Runs the script; a round takes ``ScriptedSource.pause_seconds`` of real time and steady measured time."""
+    """Run the script; a round takes ``ScriptedSource.pause_seconds`` of real time and a fixed measured time."""
 
     pause_seconds: float = 0.0
     conditions: Conditions = Conditions("scripted rig", "no hardware", "float32", {"script": "1"})
@@ -50,7 +50,7 @@ class ScriptedLaboratory:
         return steady_reading(gather(ScriptedSource(self.pause_seconds).run(ask)))
 
     def measure_concurrent(self, ask: PromptRequest, others: Sequence[PromptRequest], concurrency: int) -> Reading:
-        """The script's rounds, longer for every other one at work, who all add as much as it does itself."""
+        """Lengthen the script's rounds for every other request; each request adds as much as this one."""
         reading = self.measure(ask)
         slower = 1 + 0.02 * (concurrency - 1) * (10 + ask.budget) ** 0.5
         return replace(reading, round_seconds=tuple(slower * spent for spent in reading.round_seconds),
@@ -65,7 +65,7 @@ class ScriptedLaboratory:
 
 
 class ScriptedInstruments:
-    """See ``explorer.rig.Instruments``."""
+    """Implement ``explorer.rig.Instruments`` over the script."""
 
     reason = ""
     doctor_seconds = cost_seconds = 0.0
@@ -93,7 +93,7 @@ class ScriptedInstruments:
             yield [interruptible(self.rounds(opened.enter_context(closing(self._again.run(ask))))) for ask in asks]
 
     def rounds(self, lines: Iterator[Line]) -> Iterator[Round]:
-        """The rounds of one ask; a test may forge them."""
+        """Yield the rounds of one request; a test may override this to change them."""
         return (line.round for line in lines if isinstance(line, Entry))
 
     def missing_processors(self) -> float:
@@ -106,7 +106,7 @@ class ScriptedInstruments:
         return self.cost
 
     def measure_cost(self, trace: Trace, interrupt: Callable[[], None], *, again: bool = False) -> None:
-        """As long as ``cost_seconds``; measured ``again`` the curve is the script's own."""
+        """Wait ``cost_seconds``; if measured ``again``, set the script's own curve."""
         self.measuring_cost.set()
         self.cost = CURVE if again else self.cost
         until = time.monotonic() + self.cost_seconds

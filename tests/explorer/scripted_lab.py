@@ -1,4 +1,4 @@
-"""The lab over the scripted rig: a small sweep's form, services, jobs, and what they save."""
+"""The lab over the scripted rig: the form of a small sweep, services, jobs and their saved files."""
 
 import base64
 import json
@@ -19,7 +19,7 @@ FORM = {"methods": ["autoregressive", "ddtree", "joint"], "budgets": [8, 32, 16]
 
 
 class Answering:
-    """A lab whose functions answer as the browser reads it: in JSON."""
+    """Wrap a lab so that its functions answer in JSON, as the browser receives it."""
 
     def __init__(self, lab: Any) -> None:
         self.lab = lab
@@ -30,7 +30,7 @@ class Answering:
 
 def lab_at(folder: Path = Path("nowhere"), pause_seconds: float = 0.0, queue: Admission | None = None,
            instruments: ScriptedInstruments | None = None) -> Any:
-    """A lab that keeps its results in that folder, and knows one run, whatever it is called."""
+    """Return a lab that saves results in that folder and knows one run, under every name."""
     rig = answering(None, instruments or ScriptedInstruments(pause_seconds))
     return Answering(Lab(rig, lambda run: scripted_trace("joint", 32), queue or Admission(), folder / "results.sqlite"))
 
@@ -40,14 +40,14 @@ def state(lab: Any) -> str:
 
 
 def measure(lab: Any, form: Mapping[str, Any] = FORM) -> int:
-    """A sweep of that form, to its end; its number."""
+    """Run a sweep of that form to its end; return its number."""
     number = int(lab.start(form)["sweep"])
     until(lambda: lab.progress({"sweep": number})["state"] == "done")
     return number
 
 
 def measured(folder: Path, form: Mapping[str, Any] = FORM) -> Any:
-    """A lab in which that was measured."""
+    """Return a lab that has measured that form."""
     lab = lab_at(folder)
     measure(lab, form)
     return lab
@@ -58,7 +58,7 @@ def saved(lab: Any, kind: str) -> bytes:
 
 
 def polled(lab: Any, begun: Mapping[str, Any], **more: Any) -> Any:
-    """What the page reads of a job."""
+    """Return what the page reads of a job."""
     return encode_record(called(lab.lab.functions(), "lab_job", **begun, **more))
 
 

@@ -1,4 +1,4 @@
-"""Rigs that open when a test says so, and none of which has weights."""
+"""Rigs without weights that finish opening when a test allows it."""
 
 from functools import partial
 from threading import Event
@@ -21,14 +21,14 @@ ASK = PromptRequest("How many books?", method="ddtree", budget=16)
 
 
 def scripted_rig(name: str, methods: tuple[str, ...] = ()) -> ScriptedInstruments:
-    """A rig of that name, able to run these methods, or all."""
+    """Return a rig of that name that can run these methods, or all."""
     source = ScriptedSource(name=f"{name} rig", good_at=f"It is good at {name}.")
     source.methods = methods or source.methods
     return ScriptedInstruments(source=source, opened_as=name)
 
 
 def answering(source: Source | None = None, instruments: ScriptedInstruments | None = None) -> CurrentRig:
-    """The scripted rig, or this source, answering; without instruments nothing can be measured with it."""
+    """Make the scripted rig or this source the current rig; without instruments it measures nothing."""
     if instruments is None:
         return CurrentRig(NoInstruments(source or ScriptedSource(), "Nothing is measured here."))
     instruments.source = source or instruments.source
@@ -36,29 +36,29 @@ def answering(source: Source | None = None, instruments: ScriptedInstruments | N
 
 
 def begun(rig: CurrentRig, ask: PromptRequest = ASK, queue: Admission | None = None) -> RunLog:
-    """A run that was asked for. Nobody reads it, so it has ten seconds."""
+    """Start a run. Nobody reads it, so it ends after ten seconds."""
     return Runner(rig, Runs(), queue or Admission()).start(ask)
 
 
 def ended(run: RunLog) -> RunLog:
-    """The same, over."""
+    """Wait for the end of the run; return it."""
     until(lambda: run.over)
     return run
 
 
 def header_of(run: RunLog) -> Header:
-    """What was asked, of which rig."""
+    """Return the run's header, which holds the request and the rig."""
     (header,) = [line for line in run.lines if isinstance(line, Header)]
     return header
 
 
 def called(functions: list[Any], name: str, /, **wanted: Any) -> Any:
-    """The answer of the function of that name to the browser."""
+    """Call the function of that name as the browser does."""
     return next(function for function in functions if function.__name__ == name)(wanted)
 
 
 class ScriptedRigs:
-    """Rigs to open: ``go`` lets the one that is being opened be there, ``failure`` refuses it."""
+    """Open rigs: opening waits for ``go``, then raises ``failure`` if it is set."""
 
     def __init__(self, methods: tuple[str, ...] = ()) -> None:
         self.go, self.told = Event(), Event()
@@ -80,8 +80,8 @@ class ScriptedRigs:
 
 
 class Rigged:
-    """A page with rigs to choose from: ``first rig`` answers, or the page's first one, of that name, is being loaded,
-    with ``demo`` to fall back on."""
+    """Hold a page with a choice of rigs: the rig "first" answers, or, if ``first`` is given, a rig of that name is
+    being loaded with ``demo`` as its fallback."""
 
     def __init__(self, first: str = "", closed: str = "", methods: tuple[str, ...] = (),
                  open_rig: OpenRig | None = None) -> None:
@@ -98,17 +98,17 @@ class Rigged:
         return self.choice.state({})
 
     def choose(self, name: str, begun: bool = False) -> RigState:
-        """Choose a rig; where ``begun``, after its first step."""
+        """Choose a rig; if ``begun``, wait until it is being loaded."""
         state = self.choice.choose({"rig": name})
         assert not begun or self.rigs.told.wait(20)
         return state
 
     def ran(self, ask: PromptRequest = ASK) -> RunLog:
-        """A run that is over."""
+        """Run to the end."""
         return ended(self.runner.start(ask))
 
     def settled(self) -> RigState:
-        """The state once whatever is being loaded may be there, and is, or was refused."""
+        """Allow loading, wait until it has succeeded or failed, and return the state."""
         self.rigs.go.set()
         until(lambda: not (self.state()["coming"] or self.state()["loading"]))
         return self.state()

@@ -1,4 +1,4 @@
-"""A server in a rig's place, as the page sees it: chosen by its address, run, told anew, shown in the lab."""
+"""An attached server as a rig of the page: chosen by its address, run, attached again, shown in the lab."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -45,7 +45,7 @@ DFLASH_ANSWER, SHORT = answers("dflash.txt"), streams(chunk("a"), DONE)
 
 @contextmanager
 def attached(answer: bytes = b"", **script: Any) -> Iterator[tuple[CurrentRig, Any]]:
-    """A scripted server in a rig's place, which answers with that once it was tried, and its script."""
+    """Yield a rig of a scripted server, and the server, which replies with ``answer`` after it was attached."""
     with scripted(**script or vllm()) as server:
         rig = CurrentRig(attach(server.address, lambda *_: None))
         if answer:
@@ -53,7 +53,7 @@ def attached(answer: bytes = b"", **script: Any) -> Iterator[tuple[CurrentRig, A
         yield rig, server
 
 
-def test_a_run_of_chunks_that_were_steps_is_one_run() -> None:
+def test_chunks_that_are_decoding_steps_make_one_run() -> None:
     with attached(DFLASH_ANSWER) as (rig, _):
         run = ended(begun(rig, ASK))
     trace, header = run.trace(), header_of(run)
@@ -63,11 +63,11 @@ def test_a_run_of_chunks_that_were_steps_is_one_run() -> None:
     assert run.about["remark"].startswith("vLLM's own figures")
     assert loads(dumps(trace), "run").end.note == trace.end.note
     lab = Lab(CurrentRig(scripted_rig("first")), lambda run: trace, Admission(), Path("nowhere"))
-    drawn = lab.acceptance({"run": "theirs"})  # as far as it is known
+    drawn = lab.acceptance({"run": "theirs"})  # the server reports no confidences
     assert "mean 9.88" in drawn["lengths"]["summary"] and drawn["calibration"] is None
 
 
-def test_a_server_that_breaks_off_leaves_its_rounds_and_a_sentence() -> None:
+def test_a_server_that_disconnects_leaves_its_rounds_and_an_error_message() -> None:
     script: dict[str, Any] = {"models": says(models("vllm")), "chat": SHORT}
     with attached(one("a") + one(" b") + one(" c"), **script) as (rig, _):
         run = ended(begun(rig, ASK))
@@ -77,7 +77,7 @@ def test_a_server_that_breaks_off_leaves_its_rounds_and_a_sentence() -> None:
 
 
 @pytest.mark.slow
-def test_a_server_is_chosen_as_a_rig_and_only_by_whoever_may_choose_one() -> None:
+def test_a_server_can_be_chosen_as_a_rig_only_by_people_who_may_choose() -> None:
     open_rig = partial(app.open_rig, "auto", Admission())
     with scripted(**vllm()) as script:
         rigged = Rigged(open_rig=open_rig)

@@ -1,4 +1,4 @@
-"""A recorded run at other node budgets: its drafts replayed, and the curve that comes of them."""
+"""A recorded run at other node budgets: its drafts replayed, and the resulting curve."""
 
 import itertools
 import json
@@ -41,11 +41,11 @@ def test_redrafting_at_another_budget_keeps_what_a_run_at_it_keeps() -> None:
     round_, real = Redrafting(small).round_at(small.entries[0].round, 64), large.entries[0].round
     np.testing.assert_array_equal(round_.committed, real.committed)
     assert round_.acceptance.bonus == real.acceptance.bonus and len(round_.tree) > len(small.entries[0].round.tree)
-    assert np.isnan(round_.verification.offered).any()  # of nodes that the run did not verify, nothing is known
+    assert np.isnan(round_.verification.offered).any()  # unknown for nodes that the run did not verify
     assert (round_.verification.choice[round_.acceptance.keep] >= 0).all()
 
 
-def test_the_curve_goes_through_the_run_and_rises_with_the_budget() -> None:
+def test_the_curve_passes_through_the_run_and_rises_with_the_budget() -> None:
     trace = scripted_trace("ddtree", 32)
     view = asked({"run": trace}, 0, run="run")
     at = view["budgets"].index(32)
@@ -57,7 +57,7 @@ def test_the_curve_goes_through_the_run_and_rises_with_the_budget() -> None:
 
 
 def speed_of(trace: Trace, cost: CostCurve, measured: dict[str, Any]) -> Any:
-    """The forecast of a run with this cost curve, and these measured beside plain decoding."""
+    """Return the forecast of a run with this cost curve and these speeds measured beside plain decoding."""
     instruments = ScriptedInstruments()
     instruments.cost = cost
     return Budgets(answering(ScriptedSource(), instruments), {"run": trace}.__getitem__, lambda run: measured).curve(
@@ -65,13 +65,13 @@ def speed_of(trace: Trace, cost: CostCurve, measured: dict[str, Any]) -> Any:
 
 
 def forged(passes: Sequence[float], slower: float = 1.0, spread: float = 0.1) -> CostCurve:
-    """A curve of these passes on a machine that other programs made so much slower."""
+    """Return a curve of these passes on a machine that other programs slow down by a factor."""
     low, middle, high = (tuple(slower * share * ms for ms in passes) for share in (1 - spread, 1.0, 1 + spread))
     return replace(CURVE, verify_ms=middle, verify_low_ms=low, verify_high_ms=high, overhead_ms=slower * 0.5,
                    plain_ms=slower * (passes[0] + 0.04), draft_ms=(slower * 2.0,) * len(passes))
 
 
-AVX2 = (10.0, 20.0, 50.0, 90.0, 170.0, 330.0, 650.0, 1290.0, 2570.0)  # by CURVE.rows: proportional
+AVX2 = (10.0, 20.0, 50.0, 90.0, 170.0, 330.0, 650.0, 1290.0, 2570.0)  # ms for each of CURVE.rows: proportional
 AMX = (10.0, 11.0, 11.0, 11.0, 12.0, 14.0, 22.0, 40.0, 80.0)  # flat, then proportional
 DISTURBED = replace(forged(AMX), verify_ms=(10.0, 11.0, 30.0, *AMX[3:]), verify_high_ms=(11.0, 12.0, 60.0, *AMX[3:]))
 
@@ -81,7 +81,7 @@ DISTURBED = replace(forged(AMX), verify_ms=(10.0, 11.0, 30.0, *AMX[3:]), verify_
     (forged(AVX2, 3.0), forged(AVX2)), (DISTURBED, forged(AMX))],
     ids=["AMX", "AVX2", "AMX, all disturbed", "AVX2, all disturbed", "AMX, one size disturbed"])
 @pytest.mark.parametrize("beside_plain", [True, False])
-def test_predicted_speeds_go_through_the_measured_one_however_busy_the_machine_was_when_passes_were_measured(
+def test_predicted_speeds_pass_through_the_measured_one_however_busy_the_machine_was(
         cost: CostCurve, quiet: CostCurve, beside_plain: bool) -> None:
     trace = scripted_trace("ddtree", 32)
     own = modelled_speed(trace, quiet)
@@ -98,7 +98,7 @@ def test_predicted_speeds_go_through_the_measured_one_however_busy_the_machine_w
     assert (np.diff(seconds) > -1e-5).all(), "more nodes take no less time"
 
 
-def test_no_speed_is_predicted_from_passes_that_do_not_fit_what_was_measured() -> None:
+def test_no_speed_is_predicted_if_pass_costs_contradict_the_measured_speeds() -> None:
     trace = scripted_trace("ddtree", 32)
     own = modelled_speed(trace, forged(AMX))
     assert own
@@ -111,13 +111,13 @@ def test_no_speed_is_predicted_from_passes_that_do_not_fit_what_was_measured() -
     assert view["speed"] is None and f"{tau(trace.rounds):.1f} times" in view["withheld"], "no tree can reach that"
 
 
-def test_a_run_whose_speed_is_withheld_keeps_the_prediction_that_it_had_before() -> None:
+def test_a_run_whose_speed_is_withheld_keeps_its_earlier_prediction() -> None:
     trace = scripted_trace("ddtree", 32)
     before, view = (speed_of(trace, forged(AMX), measured) for measured in ({}, {"withheld": "It was busy."}))
     assert before["speed"] and view == {**before, "withheld": "It was busy."}
 
 
-def test_a_recording_shows_its_own_curve_in_the_speeds_of_its_plain_decoding() -> None:
+def test_a_recordings_curve_is_scaled_by_its_measured_plain_speed() -> None:
     trace = scripted_trace("ddtree", 32)
     curve = (MeasuredBudget(4, 2.0, 1.5, 1.4, 1.6), MeasuredBudget(8, 2.5, 1.25, 1.0, 1.5))
     recorded = replace(trace, header=replace(trace.header, curve=curve, recorded="2026-11-26"))

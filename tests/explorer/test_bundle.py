@@ -1,4 +1,4 @@
-"""Modules and style sheets are put together as their imports say, and what is not understood is refused by name."""
+"""Modules and style sheets are bundled in the order of their imports; what cannot be bundled is refused by name."""
 
 import re
 from pathlib import Path
@@ -10,13 +10,13 @@ from explorer import bundle
 
 @pytest.fixture
 def assets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty folder in the place of ``assets/``."""
+    """Provide an empty folder in place of ``assets/``."""
     monkeypatch.setattr(bundle, "ASSETS", tmp_path)
     (tmp_path / "panels").mkdir()
     return tmp_path
 
 
-def test_a_module_runs_once_after_those_that_it_imports(assets: Path) -> None:
+def test_a_module_runs_once_after_the_modules_that_it_imports(assets: Path) -> None:
     (assets / "page.js").write_text('import { draw, WIDE as width } from "./panels/ink.js";\n'
                                     'import "./panels/mask.js";\n\n'
                                     "export async function open() { draw(width); }\nconst own = 1;\n")
@@ -39,7 +39,7 @@ def test_a_module_that_cannot_be_bundled_is_refused(assets: Path, page: str, say
         bundle.script("page.js")
 
 
-def test_style_sheets_stand_where_they_are_imported(assets: Path) -> None:
+def test_style_sheets_are_inserted_where_they_are_imported(assets: Path) -> None:
     (assets / "page.css").write_text('@import "panels/all.css";\np { color: red; }\n')
     (assets / "panels" / "all.css").write_text('@import "one.css";\n@import "two.css";\n')
     for name in ("one", "two"):

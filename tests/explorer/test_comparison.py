@@ -1,5 +1,5 @@
-"""Plain decoding beside a run: in turns, if nobody waits, with other settings if the run was slower. What is then
-said of a run is what the comparison found: forged texts and forged clocks are told apart from true ones."""
+"""A run is compared with plain decoding: interleaved, while nobody waits, and with other settings if it was slower. The
+page then states only what the comparison found: altered texts and clocks are recognised."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -26,12 +26,12 @@ from tests.explorer.scripted_instruments import ScriptedInstruments
 from tests.explorer.scripted_rigs import ASK, called
 from tests.running import until
 
-OTHER_WORD = " left"  # a token that the script has not
+OTHER_WORD = " left"  # a token that is not in the script
 Seconds = Callable[[Round], float]
 
 
 class Forged(ScriptedInstruments):
-    """Plain rounds take 0.02 s, drafted ones as long as ``seconds`` says."""
+    """Make plain rounds take 0.02 s, and drafted ones as long as ``seconds`` returns."""
 
     def __init__(self, seconds: Seconds = lambda round_: 0.06, pause_seconds: float = 0.0) -> None:
         super().__init__(pause_seconds)
@@ -43,7 +43,7 @@ class Forged(ScriptedInstruments):
 
 
 class Compared:
-    """A run of the script that has ended, and its comparison."""
+    """Hold a run of the script that has ended, and compare it."""
 
     def __init__(self, instruments: ScriptedInstruments | None = None, prompt: str = going_on(150),
                  max_tokens: int = 150, change: Callable[[Trace], Trace] = lambda trace: trace) -> None:
@@ -55,11 +55,11 @@ class Compared:
         self.comparison = Comparison(rig, lambda run: self.trace, self.queue, self.runs)
 
     def noted(self) -> Any:
-        """What is remembered with the run."""
+        """Return the comparison that is stored with the run."""
         return encode_record(self.runs.find("mine").about["comparison"])
 
     def begin(self) -> Callable[[], Any]:
-        """What tells of the comparison."""
+        """Start the comparison; return a function that polls it."""
         job = self.comparison.compare({"run": "mine"})
         return lambda: called(self.comparison.functions(), "compared", **job)
 
@@ -70,7 +70,7 @@ class Compared:
         return look()["result"]
 
 
-def test_plain_decoding_that_alone_would_be_faster_in_another_dtype_is_named() -> None:
+def test_a_dtype_that_makes_only_plain_decoding_faster_is_named() -> None:
     instruments = Forged(lambda round_: 0.03)
     usual = Compared(instruments).ended()["speed"]
     instruments.precision = Precision("float32", "", "bfloat16", 1.6)
@@ -80,7 +80,7 @@ def test_plain_decoding_that_alone_would_be_faster_in_another_dtype_is_named() -
 
 
 @pytest.mark.parametrize("plain_ms", [CURVE.plain_ms, CURVE.plain_ms / 4])
-def test_passes_that_do_not_fit_the_measured_ratio_are_measured_again(plain_ms: float) -> None:
+def test_pass_costs_that_contradict_the_measured_ratio_are_measured_again(plain_ms: float) -> None:
     instruments = Forged()
     instruments.cost = known = replace(CURVE, plain_ms=plain_ms, repeats=3)
     Compared(instruments).ended()
@@ -88,7 +88,7 @@ def test_passes_that_do_not_fit_the_measured_ratio_are_measured_again(plain_ms: 
 
 
 def parted_at_word_7(trace: Trace) -> Trace:
-    """The run's text with another word as its seventh."""
+    """Replace the seventh word of the run's text."""
     named = trace.header.pieces
     ids = [token for entry in trace.entries for token in entry.round.committed.tolist()]
     wrong = next(count for count in range(len(ids))
@@ -104,7 +104,7 @@ def parted_at_word_7(trace: Trace) -> Trace:
     return replace(trace, entries=tuple(entries))
 
 
-def test_the_whole_text_is_compared_and_the_printed_speeds_divide() -> None:
+def test_the_whole_text_is_compared_and_printed_speeds_agree_with_the_ratio() -> None:
     compared = Compared()
     result = compared.ended()
     text, speed, tracks = result["text"], result["speed"], result["tracks"]
@@ -122,7 +122,7 @@ def test_the_whole_text_is_compared_and_the_printed_speeds_divide() -> None:
         assert rate_text(150 / float(end)) == speed[name] and seconds[-1] == pytest.approx(float(end), rel=0.01)
 
 
-def test_another_text_is_never_called_the_same() -> None:
+def test_a_different_text_is_never_called_the_same() -> None:
     result = Compared(change=parted_at_word_7).ended()
     words = result["text"]["words"]
     assert "at word 7 (" in words and "word for word" not in words
@@ -157,7 +157,7 @@ def test_a_run_is_timed_again_if_the_machine_was_busy(busy_timings: int) -> None
     assert bool(speed["withheld"]) == (busy_timings == MAX_TIMINGS)
 
 
-def test_a_ratio_that_cannot_be_true_is_withheld(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_impossible_ratio_is_withheld(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("explorer.comparison.QUIET_SECONDS", 0.1)
     busy = Forged()
     busy.missing = 1.0
@@ -179,7 +179,7 @@ def test_a_repetition_is_left_out_of_speeds_and_tracks() -> None:
     assert str(kept) in result["tracks"]["title"]
 
 
-def test_nothing_is_measured_while_somebody_else_runs_nor_of_another_machine() -> None:
+def test_no_run_is_compared_while_another_runs_or_if_it_is_from_another_machine() -> None:
     compared = Compared()
     with compared.queue.place(), pytest.raises(RequestError):
         compared.begin()
@@ -188,7 +188,7 @@ def test_nothing_is_measured_while_somebody_else_runs_nor_of_another_machine() -
         compared.begin()
 
 
-def test_what_a_stopped_run_adds_until_it_leaves_its_place_is_compared_too() -> None:
+def test_rounds_that_a_stopped_run_adds_before_it_ends_are_compared_too() -> None:
     compared = Compared()
     whole = compared.trace
     compared.trace = replace(whole, entries=whole.entries[:-2])
@@ -199,7 +199,7 @@ def test_what_a_stopped_run_adds_until_it_leaves_its_place_is_compared_too() -> 
     assert look()["result"]["text"]["tokens"] == 150
 
 
-def test_a_comparison_gives_way_to_a_run_and_keeps_what_it_compared() -> None:
+def test_a_comparison_yields_to_a_run_and_keeps_its_partial_result() -> None:
     compared = Compared(Forged(pause_seconds=0.01))
     look = compared.begin()
     until(lambda: look()["result"])
@@ -214,7 +214,7 @@ def test_a_comparison_gives_way_to_a_run_and_keeps_what_it_compared() -> None:
 
 
 @pytest.mark.parametrize("stage", ["in turns", "cost"])
-def test_the_next_prompt_does_not_wait_for_a_measurement_of_the_last(stage: str) -> None:
+def test_the_next_prompt_does_not_wait_for_the_last_ones_measurement(stage: str) -> None:
     instruments = Forged(pause_seconds=0.1 if stage == "in turns" else 0.0)
     instruments.cost_seconds = 20.0
     compared = Compared(instruments)

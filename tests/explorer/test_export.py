@@ -1,4 +1,4 @@
-"""What a run leaves the page as says the same as the run."""
+"""Files exported from a run have the same content as the run."""
 
 import gzip
 import io
@@ -28,7 +28,7 @@ def test_the_trace_file_is_the_trace() -> None:
     assert dumps(loads(file.data)) == dumps(trace) == gzip.decompress(file.data)
 
 
-def test_the_table_has_a_row_a_round() -> None:
+def test_the_table_has_one_row_for_each_round() -> None:
     trace, file = exported("rounds", "joint")
     table = pandas.read_csv(io.BytesIO(file.data), keep_default_na=False)
     assert table["tokens_kept"].tolist() == [len(entry.round.acceptance.keep) for entry in trace.entries]
@@ -41,7 +41,7 @@ def test_the_table_has_a_row_a_round() -> None:
 
 @pytest.mark.parametrize("kind", EXPORTS)
 def test_an_export_needs_no_disk(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever serves from a full disk can still hand out what a run came to."""
+    """A server whose disk is full can still export runs."""
     def full(path: object, flags: int, *more: object, **named: object) -> int:
         if flags & (os.O_WRONLY | os.O_RDWR):
             raise OSError(28, "No space left on device")

@@ -1,4 +1,4 @@
-"""A loop that runs elsewhere is followed: round by round, soon, by many, and its folder is listed."""
+"""A loop that runs elsewhere is followed round by round, promptly, by several browsers, and its folder is listed."""
 
 import asyncio
 import json
@@ -19,7 +19,7 @@ PATIENCE_SECONDS = 20
 
 
 def write(path: Path, rounds: int = 1, when: int | None = None) -> None:
-    """A run of so many rounds, last changed at that second."""
+    """Write a run of that many rounds, last modified at ``when``."""
     with Recorder(path) as recorder:
         for _ in range(rounds):
             recorder.round(**ROUND)
@@ -33,7 +33,7 @@ def _searched_often(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class Browser:
-    """One that follows: the latest run with the lines that came of it."""
+    """Follow as a browser does: keep the latest run and its lines."""
 
     def __init__(self, follow: Follow) -> None:
         self._loop, self._thread = asyncio.new_event_loop(), ThreadPoolExecutor(1)
@@ -44,7 +44,7 @@ class Browser:
         self.end: Any = None
 
     def read(self) -> None:
-        """What comes next."""
+        """Read the next lines."""
         coming = asyncio.wait_for(anext(self._lines), PATIENCE_SECONDS)
         for row in self._thread.submit(self._loop.run_until_complete, coming).result().splitlines():
             line = json.loads(row)
@@ -57,13 +57,13 @@ class Browser:
                 self.rounds.append(line["round"])
 
     def until(self, rounds: int, state: str = "running") -> str:
-        """Read until that many rounds of a run have come and it stands so: its name."""
+        """Read until a run has that many rounds and that state; return its name."""
         while len(self.rounds) < rounds or self.state.get("state") != state:
             self.read()
         return str(self.state["run"])
 
 
-def test_rounds_are_seen_soon_after_they_were_made_by_all_who_follow(tmp_path: Path) -> None:
+def test_all_followers_see_rounds_soon_after_they_were_made(tmp_path: Path) -> None:
     follow, delays = Follow(tmp_path / "run.jsonl.gz"), []
     one, other = Browser(follow), Browser(follow)
     with Recorder(tmp_path / "run.jsonl.gz", method="theirs", engine="my loop") as recorder:
@@ -90,7 +90,7 @@ def test_the_newest_run_of_a_folder_is_followed_and_all_are_listed(tmp_path: Pat
     assert new is not None and len(new.entries) == 3 and follow.trace("../new.jsonl.gz") is None
 
 
-def test_a_run_that_begins_anew_is_shown_anew(tmp_path: Path) -> None:
+def test_a_run_that_restarts_is_shown_from_its_start(tmp_path: Path) -> None:
     browser = Browser(Follow(tmp_path / "run.jsonl"))
     for count in (3, 1):
         write(tmp_path / "run.jsonl", count)
@@ -100,7 +100,7 @@ def test_a_run_that_begins_anew_is_shown_anew(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("broken", ["glob", "stat"])
-def test_what_goes_wrong_once_ends_nothing(tmp_path: Path, broken: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_temporary_error_ends_no_following(tmp_path: Path, broken: str, monkeypatch: pytest.MonkeyPatch) -> None:
     usual, failed = getattr(Path, broken), list[Path]()
 
     def fails_once(self: Path, *given: Any, **named: Any) -> Any:
@@ -114,7 +114,7 @@ def test_what_goes_wrong_once_ends_nothing(tmp_path: Path, broken: str, monkeypa
     assert browser.until(1, "done") == "run.jsonl" and failed
 
 
-def test_a_file_that_is_no_trace_says_so_and_names_need_not_be_utf8(tmp_path: Path) -> None:
+def test_a_file_that_is_no_trace_is_reported_and_file_names_need_not_be_utf8(tmp_path: Path) -> None:
     (tmp_path / os.fsdecode(b"bad\xff.jsonl")).write_text("nonsense\n")
     os.utime(os.fsencode(tmp_path) + b"/bad\xff.jsonl", (1, 1))
     browser = Browser(follow := Follow(tmp_path))

@@ -34,7 +34,7 @@ def test_each_run_has_its_figures_its_picture_and_its_page(tmp_path: Path, monke
     assert f"τ {tau:.2f}" in index and "http:" not in index and "https:" not in index
 
 
-def test_a_path_that_is_no_folder_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+def test_a_path_that_is_not_a_folder_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
                                       capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         gallery(monkeypatch, tmp_path / "none", tmp_path)

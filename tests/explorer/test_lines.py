@@ -1,4 +1,4 @@
-"""What is said of a run besides its trace, and that every line is strict JSON."""
+"""Lines that describe a run besides its trace; every line is strict JSON."""
 
 import json
 from dataclasses import replace
@@ -16,7 +16,7 @@ from tests.explorer.scripted import ScriptedSource, going_on, scripted_trace
 DEMO = "demo rig"
 
 
-def test_only_shipped_rigs_state_the_size_of_their_model() -> None:
+def test_only_shipped_rigs_state_their_models_size() -> None:
     cards = {name: json.loads(Path(f"assets/{name}/rig.json").read_text("utf8"))["title"]
              for name in ("demo", "smollm2")}
     count = json.loads(Path("assets/demo/target/training.json").read_text("utf8"))["parameters"]
@@ -60,7 +60,7 @@ def test_a_repetition_is_found_while_the_text_is_written(tokens: int, loops: boo
         assert f"{before / found['round']:.2f} before" in found["words"] and str(found["token"] + 1) in found["words"]
 
 
-def test_marks_are_as_typed_and_a_long_run_is_encoded_in_parts() -> None:
+def test_characters_are_kept_as_typed_and_a_long_run_is_encoded_in_parts() -> None:
     trace = gather(ScriptedSource().run(PromptRequest("${7*6} </script>", method="joint", budget=16)))
     lines = [encoded(line) for line in trace.lines]
     assert json.loads(lines[0])["header"]["prompt"] == "${7*6} </script>"

@@ -1,4 +1,4 @@
-"""Every option of a run, by its declaration: what a program, a flag and the page take, and what they refuse by name."""
+"""Every option of a run: programs, flags and the page accept the same values and refuse others by name."""
 
 from argparse import ArgumentError, ArgumentParser
 from collections.abc import Callable
@@ -17,12 +17,12 @@ HOSTILE = "</script>${7*6} שלום\x00\x1b🌳<|im_end|>"
 
 
 def by_program(name: str, value: Any) -> Any:
-    """As ``rig.generate`` takes it."""
+    """Read the value as ``rig.generate`` does."""
     return options_of(prompt_request({"prompt": "Hi", name: value}))[name]
 
 
 def by_flag(name: str, value: Any) -> Any:
-    """As it is typed."""
+    """Read the value as a command line does."""
     flag, parser = f"--{name.replace('_', '-')}", ArgumentParser(exit_on_error=False)
     add_flags(parser, flag)
     try:
@@ -32,7 +32,7 @@ def by_flag(name: str, value: Any) -> Any:
 
 
 def by_page(name: str, value: Any) -> Any:
-    """As the bar and a POST give it."""
+    """Read the value as the bar and a POST do."""
     return options_of(prompt_request({"prompt": "Hi", name: value}, page=True))[name]
 
 
@@ -50,7 +50,7 @@ def refused(way: Way, name: str, value: Any) -> str:
 
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("name", NUMBERS)
-def test_a_number_is_taken_within_its_bounds_and_refused_with_them(name: str, way: str) -> None:
+def test_a_number_outside_its_bounds_is_refused_and_the_message_names_them(name: str, way: str) -> None:
     option, act, most = OPTIONS[name], WAYS[way], high(name, way == "page")
     for value in (DEFAULTS[name], most):
         assert act(name, value) == act(name, str(value)) == value
@@ -67,7 +67,7 @@ def test_a_number_is_taken_within_its_bounds_and_refused_with_them(name: str, wa
 
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("name", CHOICES)
-def test_a_word_is_one_of_its_choices(name: str, way: str) -> None:
+def test_only_the_declared_choices_of_an_option_are_accepted(name: str, way: str) -> None:
     for word in CHOICES[name]:
         assert WAYS[way](name, word) == word
     for value in ("magic", "", *([None, 7, ["total"]] if way != "flag" else [])):
@@ -87,7 +87,7 @@ TURNS = "[role, text]"
     ("turns", [["user", "Hi"], ["assistant", 7]], "2"), ("turns", [["<script>" * 10**5, ""]], "system, user"),
     ("turns", [["user", "\udfff"]], "1"), ("turns", [["user", "a\n" * 10**6, "b"]], "1"),
     ("max_new_tokens", 3, "max_tokens")])
-def test_texts_and_lists_are_refused_by_name(name: str, value: Any, words: str, way: str) -> None:
+def test_invalid_texts_and_lists_are_refused_by_name(name: str, value: Any, words: str, way: str) -> None:
     assert words in refused(WAYS[way], name, value)
 
 
@@ -99,7 +99,7 @@ def test_texts_from_the_network_have_a_maximum_length(name: str, value: Any, wor
     assert words in refused(by_page, name, value) and by_program(name, value)
 
 
-def test_drafters_and_turns_in_every_form() -> None:
+def test_drafters_and_turns_are_accepted_in_every_form() -> None:
     turns = [["system", HOSTILE], {"role": "user", "content": "a" * 50_000}, ("assistant", "")]
     ask = prompt_request({"prompt": HOSTILE, "heads": ["math", HOSTILE], "turns": turns}, page=True)
     assert ask.prompt == HOSTILE and ask.drafters == ("math", HOSTILE)

@@ -1,4 +1,4 @@
-"""Recordings: found, named, compared with plain decoding, and served if there is no model; files that are opened."""
+"""Recordings: found, named, compared with plain decoding, served if there is no model; and opened files."""
 
 import base64
 import gzip
@@ -36,7 +36,7 @@ def library(tmp_path: Path) -> Library:
 
 
 class Asked:
-    """The endpoints over a library, as the browser calls them; what is bytes is read as JSON."""
+    """Call the endpoints over a library as the browser does; read bytes as JSON."""
 
     def __init__(self, library: Library) -> None:
         self.runs = Runs()
@@ -56,7 +56,7 @@ def asked(library: Library) -> Asked:
     return Asked(library)
 
 
-def test_the_page_opens_with_the_prompt_of_the_recording_that_it_shows() -> None:
+def test_the_page_opens_with_the_prompt_of_its_first_recording() -> None:
     for rig, shown in (("smollm2", "palindrome"), ("qwen3-8b", "")):
         library = app.library(None, rig)
         page, _ = build(CurrentRig(recorded_rig(library, "Loading."), coming=loading(rig)), library)
@@ -90,7 +90,7 @@ def test_a_recording_is_compared_with_the_plain_one_of_the_same_prompt(library: 
     assert not any(map(library.comparison, ("a_plain", *(trace.header.title for trace in others))))
 
 
-def test_recordings_answer_recorded_prompts_alone(library: Library) -> None:
+def test_recordings_answer_only_recorded_prompts(library: Library) -> None:
     source = RecordedSource(library, "The rig 'demo' has no weights.")
     lines = list(source.prepare(PromptRequest(PROMPT, method="ddtree", budget=5)).lines())
     assert lines[0] is library.recordings["c_small"].trace.header
@@ -116,7 +116,7 @@ def test_links_and_replay_files_keep_the_comparison_of_a_run(asked: Asked) -> No
     assert comparison.text.words in page and comparison.text.words not in table
 
 
-def test_a_file_is_opened_as_far_as_it_goes_and_kept(asked: Asked) -> None:
+def test_a_file_is_opened_and_kept_even_if_it_is_truncated(asked: Asked) -> None:
     name = asked.open(gzip.compress(dumps(scripted_trace("routed"))))["run"]
     run = asked.endpoints.run_of(name)
     assert run.state_line["state"] == "done" and len(run.lines) == len(scripted_trace("routed").lines)

@@ -1,4 +1,4 @@
-"""Another rig behind the page: loaded while the old one answers, taken when nobody runs, refused in a sentence."""
+"""Another rig for the page: loaded while the old one answers, adopted when nobody runs, refused in a sentence."""
 
 from pathlib import Path
 
@@ -40,7 +40,7 @@ def test_the_old_rig_answers_until_the_new_one_is_loaded_and_is_then_released() 
 
 @pytest.mark.parametrize(("failure", "words"), [
     (None, "no rig 'nonsense'"), (ZeroDivisionError("hidden"), "an internal error (ZeroDivisionError)")])
-def test_a_failure_is_a_sentence_and_the_old_rig_goes_on(failure: Exception | None, words: str) -> None:
+def test_a_failure_is_reported_and_the_old_rig_continues_to_answer(failure: Exception | None, words: str) -> None:
     rigged = Rigged()
     rigged.rigs.failure = failure
     rigged.choose("nonsense")
@@ -86,7 +86,7 @@ def test_a_rig_that_cannot_be_loaded_now_is_refused(monkeypatch: pytest.MonkeyPa
     refused("third", RIG_IS_FIXED, RigChoice(rigged.rig, rigged.queue))
 
 
-def test_a_run_that_began_meanwhile_ends_on_its_own_rig() -> None:
+def test_a_run_that_began_during_loading_ends_on_its_own_rig() -> None:
     rigged = Rigged()
     rigged.choose("second", begun=True)
     run = rigged.runner.start(PromptRequest(ENDLESS, method="ddtree", budget=16))
@@ -98,7 +98,7 @@ def test_a_run_that_began_meanwhile_ends_on_its_own_rig() -> None:
     assert rigged.settled()["rig"] == header_of(rigged.ran()).rig == "second rig"
 
 
-def test_the_lab_measures_the_rig_that_answers_and_no_sweep_goes_on_with_another(tmp_path: Path) -> None:
+def test_the_lab_measures_the_current_rig_and_no_sweep_resumes_with_another(tmp_path: Path) -> None:
     rigged = Rigged(methods=SOME)
     lab = Lab(rigged.rig, lambda run: scripted_trace("joint", 8), rigged.queue, tmp_path / "results.sqlite")
     with rigged.queue.exclusive(lambda _: None):  # so that it does not end before it is paused
@@ -120,7 +120,7 @@ def test_the_lab_measures_the_rig_that_answers_and_no_sweep_goes_on_with_another
 @pytest.mark.parametrize(("flags", "may"), [
     ([], True), (["--host", "localhost"], True), (["--host", "0.0.0.0"], False), (["--rig-choice", "off"], False),
     (["--host", "0.0.0.0", "--rig-choice", "on"], True), (["--host", "0.0.0.0", "--auth", "ada:x"], True)])
-def test_strangers_do_not_choose(flags: list[str], may: bool) -> None:
+def test_a_public_server_offers_no_choice_of_rigs_by_default(flags: list[str], may: bool) -> None:
     closed = app.why_closed(app.flags().parse_args(flags))
     assert may == (not closed) and (may or "--rig-choice" in closed)
 
@@ -142,7 +142,7 @@ def test_a_run_waits_for_the_first_rig_and_shows_its_progress() -> None:
     assert (now["rig"], now["changes"], now["failure"], now["loading"]) == ("second rig", 1, "", None)
 
 
-def test_if_the_first_rig_fails_the_embedded_one_answers_with_the_reason() -> None:
+def test_if_the_first_rig_fails_the_embedded_one_answers_and_gives_the_reason() -> None:
     rigged = Rigged("nonsense")
     now = rigged.settled()
     assert now["rig"] == "demo rig" and "'nonsense'" in now["failure"]
@@ -166,7 +166,7 @@ def test_if_no_rig_can_be_loaded_the_recordings_give_the_reason(caplog: pytest.L
     until(lambda: rigged.rig.source.name == "second rig")
 
 
-def test_a_page_without_choice_of_rigs_still_loads_its_first_one(tmp_path: Path) -> None:
+def test_a_page_without_a_choice_of_rigs_still_loads_its_first_one(tmp_path: Path) -> None:
     rigged = Rigged("second", closed="Not here.")
     lab = Lab(rigged.rig, lambda run: scripted_trace("joint", 8), rigged.queue, tmp_path / "results.sqlite")
     with pytest.raises(RequestError, match="second"):

@@ -1,4 +1,4 @@
-"""The bar's choices: drafters of a method, and presets, of which one that cannot be run is named."""
+"""The bar's choices: the drafters of a method, and presets; a preset that cannot be run is refused by name."""
 
 import json
 from pathlib import Path
@@ -25,10 +25,10 @@ ONE, TWO = [USUAL_ONE, "code", "spare"], [USUAL_TWO, "story + spare", "code + sp
 @pytest.mark.parametrize(("method", "names", "words", "chosen"), [
     ("ddtree", [], ONE, USUAL_ONE), ("joint", [], TWO, USUAL_TWO), ("autoregressive", [], ["none"], "none"),
     ("ddtree", ["spare"], ONE, "spare"), ("joint", ["story", "code"], TWO, USUAL_TWO),
-    ("joint", ["spare", "code"], [*TWO, "spare + code"], "spare + code"),  # in its own order
+    ("joint", ["spare", "code"], [*TWO, "spare + code"], "spare + code"),  # in the rig's order
     *(("ddtree", wrong, ONE, USUAL_ONE) for wrong in (
         ["nobody"], ["story", "code"], [["story"]], [7], [None, None], ["</script>"]))])
-def test_the_rigs_own_drafters_come_first_and_a_choice_that_fits_stays(
+def test_the_rigs_default_drafters_come_first_and_a_valid_choice_is_kept(
         method: str, names: list[Any], words: list[str], chosen: str) -> None:
     choice = drafter_dropdown(ScriptedSource(), method, names)
     named = {value: word for word, value in choice["choices"]}
@@ -36,7 +36,7 @@ def test_the_rigs_own_drafters_come_first_and_a_choice_that_fits_stays(
     assert choice["interactive"] == (len(words) > 1)
 
 
-def test_a_value_of_the_list_is_read_back_and_nothing_else_is() -> None:
+def test_only_values_of_the_list_are_parsed() -> None:
     for word, value in drafter_dropdown(ScriptedSource(), "joint")["choices"][1:]:
         assert " + ".join(names_of(value)) == word
     for nothing in (USUAL_DRAFTERS, "", None, 7, "{", "{}", "[1]", json.dumps("a"), ["a"]):
@@ -47,7 +47,7 @@ def offered_by(rig: CurrentRig) -> list[str]:
     return [preset.name for preset in read_presets(PROMPTS).for_rig(rig)]
 
 
-def test_presets_follow_the_rig() -> None:
+def test_presets_depend_on_the_rig() -> None:
     demo, other = (offered_by(CurrentRig(scripted_rig(name))) for name in ("demo", "my/folder"))
     assert "boxes" in demo and other[0] == "any-code" and not set(demo) & set(other)
     without = recorded_rig(Library([]), "No model.")

@@ -1,4 +1,4 @@
-"""Runs over HTTP: their lines as they are made, from any line on, stopped, given up, and refused to strangers."""
+"""Runs over HTTP: their lines are sent as they are made, from any line on; runs can be stopped and abandoned."""
 
 import json
 import threading
@@ -34,7 +34,7 @@ Answer = list[dict[str, Any]]
 
 @dataclass
 class Served:
-    """A server of these runs, and what asks it."""
+    """Send requests to a server of these runs."""
 
     client: httpx.Client
     runs: Runs
@@ -42,7 +42,7 @@ class Served:
 
     @contextmanager
     def begun(self, **options: Any) -> Iterator[Iterator[dict[str, Any]]]:
-        """The lines of a new run; leaving the block closes the connection."""
+        """Start a run and yield its lines; leaving the block closes the connection."""
         with self.client.stream("POST", RUNS, json={**ASK, **options}) as answer:
             yield map(json.loads, answer.iter_lines())
 
@@ -71,7 +71,7 @@ def serving(source: Any) -> Iterator[Served]:
 
 
 def numbered(answer: Answer) -> Answer:
-    """The lines that are counted: those of the trace."""
+    """Return the lines that have a number: those of the trace."""
     return [line for line in answer if not {"state", "about"} & set(line)]
 
 
@@ -79,7 +79,7 @@ def states(answer: Answer) -> list[str]:
     return [line["state"] for line in answer if "state" in line]
 
 
-def test_a_run_is_answered_with_the_lines_of_its_trace_between_two_of_its_state() -> None:
+def test_a_run_streams_its_trace_between_two_lines_of_its_state() -> None:
     with serving(ScriptedSource(pause_seconds=0.005)) as served:
         answer = served.ran()
         trace = served.runs.trace(answer[0]["run"])
@@ -109,7 +109,7 @@ def test_a_lost_connection_resumes_at_the_line_where_it_broke() -> None:
         assert numbered(served.lines(run, 10**6)) == []
 
 
-def test_stop_ends_a_run_at_once_and_keeps_what_was_made() -> None:
+def test_stop_ends_a_run_at_once_and_keeps_its_rounds() -> None:
     source = ScriptedSource(pause_seconds=0.02)
     with serving(source) as served, served.begun(prompt=ENDLESS) as lines:
         first = next(lines)
@@ -151,7 +151,7 @@ def test_invalid_options_are_refused_in_a_sentence(options: dict[str, Any], says
         assert json.loads(served.client.post(RUNS, json=[1]).text)["state"] == "error"
 
 
-def test_a_failure_is_the_last_line_and_the_rounds_before_it_stay() -> None:
+def test_a_failure_is_the_last_line_and_earlier_rounds_are_kept() -> None:
     class Failing(ScriptedSource):
         def run(self, ask: PromptRequest) -> Generator[Line, None, None]:
             for count, line in enumerate(super().run(ask)):
@@ -166,7 +166,7 @@ def test_a_failure_is_the_last_line_and_the_rounds_before_it_stay() -> None:
 
 
 @pytest.mark.parametrize("method", ["GET", "POST", "DELETE"])
-def test_other_websites_reach_no_run(method: str) -> None:
+def test_other_websites_cannot_reach_runs(method: str) -> None:
     with serving(ScriptedSource(pause_seconds=0.02)) as served:
         run = served.ran()[0]["run"]
         path = RUNS if method == "POST" else f"{RUNS}/{run}"

@@ -1,4 +1,4 @@
-"""Live runs: in turn, kept, ended when nobody looks any more."""
+"""Live runs: queued, kept, ended when nobody reads them."""
 
 import tracemalloc
 
@@ -17,21 +17,21 @@ LONG = PromptRequest(ENDLESS, method="ddtree", budget=16)
 
 
 class Started:
-    """Runs on one rig, of which none is read."""
+    """Start runs on one rig, none of which is read."""
 
     def __init__(self, source: ScriptedSource) -> None:
         self.queue = Admission()
         self._runner = Runner(answering(source), Runs(), self.queue)
 
     def begin(self, ask: PromptRequest = LONG) -> RunLog:
-        """The next run, once it stands in the queue."""
+        """Start a run, and wait until it is in the queue."""
         before = self.queue.count_places()
         run = self._runner.start(ask)
         until(lambda: self.queue.count_places() > before)
         return run
 
 
-def test_a_run_that_leaves_the_queue_lets_the_next_one_up() -> None:
+def test_the_queue_advances_when_a_run_leaves_it() -> None:
     started = Started(ScriptedSource(pause_seconds=0.01))
     first, second, third = (started.begin() for _ in range(3))
     until(lambda: {second.state_line["state"], third.state_line["state"]} == {"queued"})
@@ -53,7 +53,7 @@ def test_remembered_runs_are_bounded_by_bytes() -> None:
         runs.store(RunLog.recorded(name, trace))
     runs.add(last := runs.register(RunLog("d")), *lines)
     with pytest.raises(RequestError, match="MiB"):
-        runs.add(last, *lines, *lines, *lines)  # refused for its size, and so takes no room of others
+        runs.add(last, *lines, *lines, *lines)  # refused for its size, so it evicts no other run
     assert [name for name in "abcd" if runs.get(name)] == ["b", "c", "d"]
     with pytest.raises(RequestError, match="'a'"):
         runs.find("a")
@@ -71,7 +71,7 @@ def test_remembered_runs_are_bounded_by_bytes() -> None:
 
 
 @pytest.mark.parametrize(("address", "most"), [("", MAX_PENDING_RUNS), ("10.0.0.1", MAX_RUNS_PER_ADDRESS)])
-def test_so_many_runs_are_in_progress_and_no_more(address: str, most: int) -> None:
+def test_the_number_of_runs_in_progress_is_limited(address: str, most: int) -> None:
     runs = Runs()
     for number in range(most):
         runs.register(RunLog(str(number), address))
@@ -82,7 +82,7 @@ def test_so_many_runs_are_in_progress_and_no_more(address: str, most: int) -> No
     assert runs.register(RunLog("more", address))
 
 
-def test_a_run_in_progress_is_evicted_last_and_ends_then() -> None:
+def test_a_run_in_progress_is_evicted_last_and_then_ends() -> None:
     trace = scripted_trace("ddtree")
     size = RUN_BYTES + sum(map(held_bytes, trace.lines))
     runs = Runs(max_bytes=2 * size)
@@ -101,14 +101,14 @@ def test_a_run_in_progress_is_evicted_last_and_ends_then() -> None:
         going_on.raise_if_stopped()
 
 
-def test_a_run_that_began_anew_and_was_stopped_has_the_rounds_since_then() -> None:
+def test_a_restarted_run_that_is_stopped_has_the_rounds_since_its_restart() -> None:
     trace, run = scripted_trace("ddtree"), RunLog("anew")
     Runs().add(run, trace.header, *trace.entries[:3], trace.header, *trace.entries[:2])
     run.end()
     assert (whole := run.trace()) and whole.end.rounds == len(whole.entries) == 2
 
 
-def test_the_estimated_size_of_a_run_is_near_its_memory() -> None:
+def test_the_estimated_size_of_a_run_is_close_to_its_memory() -> None:
     data = dumps(scripted_trace("joint", 64))
     tracemalloc.start()
     trace = loads(data)

@@ -1,4 +1,4 @@
-"""Shared runs: a link lasts until somebody deletes the run, within bounds, and for this server's own page alone."""
+"""Shared runs: a link lasts until somebody deletes the run, within limits, and only this server's page may share."""
 
 import base64
 import gc
@@ -32,7 +32,7 @@ EVIL = '<script>alert("${7*6}")</script>\u202eevil\x00'
 
 
 class Server:
-    """A server that keeps shared runs in a folder, and remembers one run, "mine"."""
+    """Keep shared runs in a folder, and remember one run, "mine"."""
 
     def __init__(self, folder: Path) -> None:
         runs = Runs()
@@ -45,7 +45,7 @@ class Server:
         return called(self.endpoints.functions(), name, **wanted)
 
 
-def test_a_shared_run_outlives_the_server_with_its_words_and_its_speed(tmp_path: Path) -> None:
+def test_a_shared_run_outlives_the_server_with_its_title_and_speed(tmp_path: Path) -> None:
     first = Server(tmp_path / "new" / "folder")
     name = first("share", run="mine", title=EVIL, comment="Look at\nround 3.")["run"]
     restarted = Server(tmp_path / "new" / "folder")
@@ -62,7 +62,7 @@ def test_a_shared_run_outlives_the_server_with_its_words_and_its_speed(tmp_path:
     assert not list((tmp_path / "new" / "folder").glob(f"{name}*"))
 
 
-def test_a_comparison_of_a_former_version_is_shown(tmp_path: Path) -> None:
+def test_a_comparison_by_an_older_version_is_shown(tmp_path: Path) -> None:
     first = Server(tmp_path)
     name = first("share", run="mine", title="", comment="")["run"]
     file = tmp_path / f"{name}.json"
@@ -74,19 +74,19 @@ def test_a_comparison_of_a_former_version_is_shown(tmp_path: Path) -> None:
         first.comparison, state="interrupted")
 
 
-def test_a_replay_page_has_its_words_and_its_view_and_no_element_of_theirs(tmp_path: Path) -> None:
+def test_a_replay_page_shows_its_title_and_view_without_markup_from_them(tmp_path: Path) -> None:
     file = Server(tmp_path)("export", kind="replay", run="mine", title=EVIL, comment=EVIL, view=f"#round=3{EVIL}")
     page = base64.b64decode(json.loads(file)["data"]).decode()
     assert page.count("</script>") == 3 and "&lt;script&gt;alert" in page and "#round=3" in page
 
 
 @pytest.mark.parametrize("words", [{"title": "x" * 2**20}, {"comment": "x" * 501}])
-def test_long_words_are_refused_in_a_short_sentence(tmp_path: Path, words: dict[str, str]) -> None:
+def test_long_titles_and_comments_are_refused_in_a_short_sentence(tmp_path: Path, words: dict[str, str]) -> None:
     refusal = Server(tmp_path)("share", run="mine", **words)["error"]
     assert next(iter(words)) in refusal and "at most" in refusal and len(refusal) < 200 and not list(tmp_path.iterdir())
 
 
-def test_the_folder_has_bounds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_folders_size_is_limited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     server = Server(tmp_path)
     name = server("share", run="mine")["run"]
     monkeypatch.setattr(shared, "MAX_RUNS", 1)
@@ -96,7 +96,7 @@ def test_the_folder_has_bounds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     assert "no room" in server("share", run="mine")["error"] and not list(tmp_path.iterdir())
 
 
-def test_a_full_disk_is_said_and_nothing_half_is_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_is_reported_and_leaves_no_partial_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(path: Path, data: bytes) -> None:
         if path.suffix == ".json":
             raise FileError(f"{path.name}: No space left on device.")
@@ -107,13 +107,13 @@ def test_a_full_disk_is_said_and_nothing_half_is_left(tmp_path: Path, monkeypatc
     assert not list(tmp_path.iterdir())
 
 
-def test_a_folder_that_cannot_be_is_said_when_the_server_starts(tmp_path: Path) -> None:
+def test_a_folder_that_cannot_be_created_is_reported_when_the_server_starts(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(FileError, match="--shared"):
         SharedRuns(tmp_path / "file")
 
 
-def test_what_could_not_be_opened_again_is_not_shared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_that_could_not_be_opened_again_is_not_shared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     keeper, header = SharedRuns(tmp_path), replace(TRACE.header, note="n" * MAX_NOTE_LENGTH)
     name = keeper.keep(with_words(replace(TRACE, header=header), {"comment": "Look."}), None)
     found = SharedRuns(tmp_path).find(name)
@@ -125,7 +125,7 @@ def test_what_could_not_be_opened_again_is_not_shared(tmp_path: Path, monkeypatc
         keeper.keep(TRACE, None)
 
 
-def test_shared_runs_in_memory_have_a_bound_in_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_shared_runs_in_memory_are_limited_in_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     size = RUN_BYTES + sum(map(held_bytes, TRACE.lines))
     monkeypatch.setattr(shared, "Runs", partial(Runs, 2 * size))
     keeper = SharedRuns(tmp_path)
@@ -139,7 +139,7 @@ def test_shared_runs_in_memory_have_a_bound_in_bytes(tmp_path: Path, monkeypatch
     assert not runs
 
 
-def test_what_lies_in_the_folder_besides_ends_nothing(tmp_path: Path) -> None:
+def test_other_files_in_the_folder_cause_no_failure(tmp_path: Path) -> None:
     (tmp_path / "shared-gone.jsonl.gz").symlink_to(tmp_path / "nowhere")
     (tmp_path / f"shared-{'0' * 32}.jsonl.gz").mkdir()
     server = Server(tmp_path)
@@ -148,7 +148,7 @@ def test_what_lies_in_the_folder_besides_ends_nothing(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["shared-../../etc/passwd", "../mine", "shared-" + "0" * 32])
-def test_a_name_leads_nowhere_else(tmp_path: Path, name: str) -> None:
+def test_a_name_cannot_lead_outside_the_folder(tmp_path: Path, name: str) -> None:
     (kept := tmp_path / "mine.jsonl.gz").write_bytes(b"")
     server = Server(tmp_path / "shared")
     assert server("export", kind="trace", run=name)["error"]
@@ -156,7 +156,7 @@ def test_a_name_leads_nowhere_else(tmp_path: Path, name: str) -> None:
     assert kept.exists()
 
 
-def test_another_website_shares_and_deletes_nothing(tmp_path: Path) -> None:
+def test_another_website_can_neither_share_nor_delete_runs(tmp_path: Path) -> None:
     keeper = SharedRuns(tmp_path)
     name = keeper.keep(TRACE, None)
     page, routes = build(answering(ScriptedSource()), Library([]), shared=keeper)

@@ -1,5 +1,5 @@
-"""The app as it is started: its flags, and its first seconds, in which a page answers before Gradio is imported, until
-the real page takes its place."""
+"""The app's start: its flags, and its first seconds, in which a page answers before Gradio is imported, until the real
+page replaces it."""
 
 import asyncio
 import subprocess
@@ -23,7 +23,7 @@ from explorer.startup import FirstSeconds
 from tests.running import completed
 
 SLOW = ("gradio", "pandas", "plotly", "pydantic", "fastapi", "networkx", "torch", "transformers")
-FIRST_SECONDS = 1.5  # of processor time to the first page, 0.6 on the machine that this was written on
+FIRST_SECONDS = 1.5  # of processor time until the first page; about 0.6 on a developer's machine
 
 FIRST, REAL = """
 import sys, time
@@ -45,7 +45,7 @@ print(*sorted(built.get_api_info()["named_endpoints"]))
 
 
 @pytest.mark.slow
-def test_the_first_page_is_there_before_whatever_is_slow_and_the_real_one_is_built_without_torch() -> None:
+def test_the_first_page_is_served_before_slow_imports_and_the_real_one_is_built_without_torch() -> None:
     done = subprocess.run(
         [sys.executable, "-c", FIRST + REAL, *SLOW], capture_output=True, text=True, check=False, timeout=120)
     assert done.returncode == 0, done.stderr
@@ -55,7 +55,7 @@ def test_the_first_page_is_there_before_whatever_is_slow_and_the_real_one_is_bui
     assert endpoints == "/generate /lessons /recordings /trace"
 
 
-def test_flags() -> None:
+def test_flags_are_parsed_and_invalid_ones_refused() -> None:
     args = app.flags().parse_args([])
     assert (args.host, args.port, args.rig, args.auth, args.trace) == (
         "127.0.0.1", 7860, DEFAULT_RIG, None, None)
@@ -65,7 +65,7 @@ def test_flags() -> None:
 
 
 class Building:
-    """A page that is built after ``go``, behind one that answers "first"."""
+    """Serve a page that answers "first" until another one is built after ``go``."""
 
     def __init__(self, failure: Exception | None = None) -> None:
         self.go, self.begun, self.ended, self.gave_up = Event(), Event(), Event(), Event()
@@ -88,7 +88,7 @@ class Building:
 
     @asynccontextmanager
     async def served(self) -> AsyncIterator[httpx.AsyncClient]:
-        """What asks it, from its start to its end."""
+        """Yield a client, between the server's startup and shutdown."""
         heard, sent = asyncio.Queue[dict[str, Any]](), asyncio.Queue[Any]()
         life = asyncio.create_task(self.app({"type": "lifespan"}, heard.get, sent.put))
         await heard.put({"type": "lifespan.startup"})
@@ -102,7 +102,7 @@ class Building:
         await life
 
 
-def test_the_real_page_takes_the_place_of_the_first_and_answers_who_waited() -> None:
+def test_the_real_page_replaces_the_first_and_answers_waiting_requests() -> None:
     building = Building()
 
     async def act() -> list[str]:
@@ -138,7 +138,7 @@ def test_a_page_that_cannot_be_built_ends_the_server_with_a_reason() -> None:
     assert building.gave_up.is_set() and str(building.app.failure) == "The presets are broken."
 
 
-def test_no_more_than_so_many_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_number_of_waiting_requests_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(startup, "MAX_WAITING", 2)
 
     async def act() -> list[httpx.Response]:

@@ -1,4 +1,4 @@
-"""Texts whose tokens add something else than their pieces, where the page and other programs read them."""
+"""Texts in which some tokens add other characters than their pieces, as the page and other programs read them."""
 
 from pathlib import Path
 
@@ -17,7 +17,7 @@ WORDS = "one two three"
 
 @pytest.fixture(params=["sentencepiece", "unigram", "wordpiece", "byte-level"])
 def trace(request: pytest.FixtureRequest, tmp_path: Path) -> Trace:
-    """A run that wrote the words, each round two tokens."""
+    """Provide a run that wrote the words, two tokens a round."""
     tokenizer = kind(request.param)
     ids = tokenizer.encode(WORDS, add_special_tokens=False)
     rounds = [ids[place:place + 2] for place in range(0, len(ids), 2)]
@@ -34,12 +34,12 @@ def test_programs_and_pages_read_the_text_with_its_spaces(trace: Trace) -> None:
     assert "texts" not in encode_line(trace.end)["end"]
 
 
-def test_texts_beside_each_other_have_their_spaces(trace: Trace) -> None:
+def test_texts_shown_side_by_side_have_their_spaces(trace: Trace) -> None:
     assert first_difference(trace, trace) is None
     assert "".join(recorded_comparison(trace, trace).tracks.texts) == WORDS
 
 
-def test_bytes_that_never_became_a_character_come_with_the_end(tmp_path: Path) -> None:
+def test_bytes_of_an_incomplete_character_are_shown_at_the_end(tmp_path: Path) -> None:
     tokenizer = kind("sentencepiece")
     ids = tokenizer.encode("one 🌳", add_special_tokens=False)[:-1]
     trace = recorded(tmp_path / "run.jsonl", tokenizer, [ids[:-2], ids[-2:]])

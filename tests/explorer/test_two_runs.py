@@ -1,4 +1,4 @@
-"""Two runs held against each other: where texts and rounds part, and how each accepted."""
+"""Two runs compared: where their texts and rounds first differ, and how much each accepted."""
 
 import re
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ from engine.trace import Trace, load
 from explorer.two_runs import TwoRuns, first_difference, two_runs, two_runs_call
 from tests.explorer.scripted import scripted_trace
 
-Chains = Sequence[tuple[Sequence[int], int]]  # drafted tokens and how many were accepted
+Chains = Sequence[tuple[Sequence[int], int]]  # drafted tokens, number accepted
 TEXT = {1: "one ", 2: "two ", 3: "three ", 11: "one two ", 12: "🌳", 13: "x"}
 
 
@@ -27,7 +27,7 @@ def recorded(path: Path, root: int, chains: Chains, bonus: Sequence[int], prompt
     return load(path)
 
 
-def test_one_text_by_two_engines_that_number_their_tokens_otherwise(tmp_path: Path) -> None:
+def test_equal_texts_are_recognised_across_different_tokenizers(tmp_path: Path) -> None:
     ours = recorded(tmp_path / "a.jsonl", 1, [((2, 3), 2), ((2, 2), 0)], [1, 2])  # one two three | one
     theirs = recorded(tmp_path / "b.jsonl", 11, [((3, 13), 1), ((2,), 0)], [1, 3])  # "one two " three | one
     view: dict[str, Any] = {**two_runs(ours, theirs)}
@@ -49,7 +49,7 @@ def test_texts_differ_at_their_first_different_character(
     assert parted is None or re.findall(r"\d+", view["summary"])[:2] == [str(place + 1) for place in parted]
 
 
-def test_two_methods_on_one_prompt() -> None:
+def test_two_methods_on_one_prompt_are_compared() -> None:
     runs = {"tree": scripted_trace("ddtree", 24), "chain": scripted_trace("dflash", 10)}
     ask = two_runs_call(runs.__getitem__)
     view = ask({"first": {"run": "tree"}, "second": {"run": "tree"}})
@@ -74,7 +74,7 @@ def test_runs_that_cannot_be_compared_are_refused_in_a_sentence(wanted: Any, nam
 
 
 def parted(gap: float, dtype: str = "float32", **sampling: Any) -> TwoRuns:
-    """Two runs of one prompt whose second tokens differ, if the first run's gap there was this."""
+    """Compare two runs of one prompt whose second tokens differ, with this gap in the first run."""
     one, other = scripted_trace("ddtree", 8), scripted_trace("ddtree", 8)
     first = one.entries[0]
     blank = np.full(len(first.round.tree), gap, np.float32)
@@ -93,7 +93,7 @@ def test_the_first_difference_of_two_texts_has_one_verdict() -> None:
     near, wide, drawn = parted(0.0005), parted(0.2), parted(0.2, temperature=0.7)
     assert NEAR_TIE in near["summary"] and "float32" in near["summary"] and near["rule"]
     assert NEAR_TIE in parted(0.2, "bfloat16")["summary"]
-    unknown, penalised = parted(float("nan")), parted(0.2, presence_penalty=1.0)  # chosen by other logits
+    unknown, penalised = parted(float("nan")), parted(0.2, presence_penalty=1.0)  # penalties change the logits
     assert not any(NEAR_TIE in view["summary"] for view in (wide, drawn, unknown, penalised))
     assert len({view["summary"] for view in (near, wide, drawn, unknown)}) == 4
     thinks = scripted_trace("ddtree", 8)

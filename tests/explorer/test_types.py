@@ -1,4 +1,4 @@
-"""The TypeScript types of what the server sends are those of the records, and what is sent has them."""
+"""The TypeScript types of what the server sends match the records, and what is sent matches the types."""
 
 import json
 import shutil
@@ -23,7 +23,7 @@ NEEDS_NODE = pytest.mark.skipif(not TSC.exists() or not shutil.which("node"), re
 
 
 def problems(values: list[tuple[str, Any]], folder: Path) -> str:
-    """What TypeScript has against these values, each of the type of that name."""
+    """Return TypeScript's errors about these values, each checked against the type of that name."""
     shutil.copy(FILE, folder / "types.d.ts")
     code = [f"const value{number}: types.{kind} = {json.dumps(value)};" for number, (kind, value) in enumerate(values)]
     (folder / "values.ts").write_text("\n".join(['import type * as types from "./types.js";', *code]), "utf8")
@@ -32,7 +32,7 @@ def problems(values: list[tuple[str, Any]], folder: Path) -> str:
     return checked.stdout
 
 
-def test_the_types_are_those_of_the_records() -> None:
+def test_the_types_match_the_records() -> None:
     assert FILE.read_text("utf8") == Writer().text(), "make types writes them"
     assert METHODS_FILE.read_text("utf8") == methods_module(), "and what the browser knows of the methods"
 

@@ -1,4 +1,4 @@
-"""Files that arrive in pieces: put together, bounded, given up where they stop."""
+"""Files that arrive in pieces: joined, limited in size, dropped if they stop."""
 
 import base64
 
@@ -9,13 +9,13 @@ from explorer.uploads import DAMAGED, MAX_INCOMPLETE_FILES, Uploads
 
 
 def sent(files: Uploads, *parts: bytes, name: str = "") -> str:
-    """The name of a file that was sent in those pieces."""
+    """Send a file in those pieces; return its name."""
     for part in parts:
         name = files.receive({"upload": name, "data": base64.b64encode(part).decode()})["upload"]
     return name
 
 
-def test_a_file_is_joined_from_its_pieces_and_handed_over_once() -> None:
+def test_a_file_is_joined_from_its_pieces_and_taken_once() -> None:
     files = Uploads(2**20)
     one, other = sent(files, b"ab", b"c"), sent(files, b"")
     assert [files.collect({"upload": name}) for name in (one, other)] == [b"abc", b""]
@@ -31,7 +31,7 @@ def test_a_damaged_piece_is_refused(data: object) -> None:
         Uploads(9).receive({"data": data})
 
 
-def test_too_much_is_refused_and_forgotten() -> None:
+def test_a_file_that_is_too_large_is_refused_and_dropped() -> None:
     files = Uploads(2**20)
     name = sent(files, b"x" * 2**20)
     with pytest.raises(RequestError, match="1 MiB"):
@@ -42,7 +42,7 @@ def test_too_much_is_refused_and_forgotten() -> None:
         files.collect({"data": base64.b64encode(b"x" * (2**20 + 1)).decode()})
 
 
-def test_few_arrive_at_once_and_one_that_stops_makes_room() -> None:
+def test_concurrent_uploads_are_limited_and_one_that_stalls_is_dropped() -> None:
     files = Uploads(9)
     going, stopped, *_ = [sent(files, b"x") for _ in range(MAX_INCOMPLETE_FILES)]
     sent(files, b"y", name=going)

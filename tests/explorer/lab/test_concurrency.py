@@ -1,4 +1,4 @@
-"""Several requests at once on the page: the slider, the heat map, what is predicted, the report."""
+"""Several concurrent requests on the page: the slider, the heat map, predictions, the report."""
 
 import json
 from dataclasses import replace
@@ -24,7 +24,7 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Any:
     return lab
 
 
-def test_curves_table_and_recommendation_follow_the_number_of_requests(lab: Any) -> None:
+def test_curves_table_and_recommendation_are_those_of_the_number_of_requests(lab: Any) -> None:
     one, four = lab.curves({"concurrency": 1}), lab.curves({"concurrency": 4})
     assert one["counts"] == four["counts"] == [1, 4]
     assert lab.curves({})["concurrency"] == lab.curves({"concurrency": 3})["concurrency"] == 1
@@ -35,7 +35,7 @@ def test_curves_table_and_recommendation_follow_the_number_of_requests(lab: Any)
     assert four["curves"]["figure"]["layout"]["yaxis2"]["title"]["text"] == "tokens per second, 4 at once"
 
 
-def test_every_cell_is_there_with_words_and_in_the_report(lab: Any) -> None:
+def test_every_cell_is_in_the_report_and_has_a_description(lab: Any) -> None:
     view = lab.concurrency({"concurrency": 4})
     assert {name: str(value) for name, value in view["form_values"].items()} == {
         "set": "math", "prompts": "2", "repeats": str(CROWD["repeats"]), "temperature": "0.0",

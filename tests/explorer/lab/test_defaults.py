@@ -1,4 +1,4 @@
-"""What a rig starts with, beside what its recorded table measured."""
+"""A rig's default setting agrees with its recorded measurements."""
 
 import json
 
@@ -11,13 +11,13 @@ from explorer.bundle import ASSETS
 from explorer.lab.recorded import shipped
 from explorer.run_form import Preset, read_presets
 
-TIE = 0.97  # of the fastest: a tree that shows more may take its place
+TIE = 0.97  # of the fastest speed: a setting this close may replace it if its trees show more
 RIGS = sorted(path.parent.name for path in RIGS_FOLDER.glob("*/rig.json"))
 PRESETS = read_presets(ASSETS / "prompts")
 
 
 def table(rig: str) -> list[Row]:
-    """The lossless rows of the rig's first recorded sweep, of one request at a time."""
+    """Return the lossless rows of the rig's first recorded sweep, for one request at a time."""
     first = next(sweep for sweep in shipped() if sweep.stored.plan.rig == rig)
     rows = summarise(first.stored.plan.settings, first.measured).at(1).rows
     return [row for row in rows if METHODS[row.setting.method].lossless]
@@ -38,7 +38,7 @@ def test_a_rig_starts_with_the_fastest_setting_of_its_table(rig: str) -> None:
 
 
 @pytest.mark.parametrize("rig", RIGS)
-def test_what_is_worth_to_be_shown_runs_at_the_rigs_setting(rig: str) -> None:
+def test_vetted_presets_run_at_the_rigs_setting(rig: str) -> None:
     usual = default_setting(rig)
     assert {(asked["method"], asked["budget"]) for asked in PRESETS.vetted()[rig]} == {tuple(usual.values())}
 
@@ -50,5 +50,5 @@ def test_no_preset_runs_at_a_setting_that_was_slower_than_plain_decoding(rig: st
     assert row and row.speedup and row.speedup.median >= 1
 
 
-def test_other_rigs_start_as_any_run_does() -> None:
+def test_rigs_without_a_table_start_with_the_general_defaults() -> None:
     assert all(default_setting(name) == {} for name in ("qwen3-8b", "../assets/demo", "no rig", "\0", ""))

@@ -1,4 +1,4 @@
-"""The lab's figures: where points stand, what is marked, what bad points of a browser do, what is said of a table."""
+"""The lab's figures: positions of points, marks, invalid points from a browser, remarks on a table."""
 
 import json
 import math
@@ -53,7 +53,7 @@ def legend(figure: Mapping[str, Any]) -> list[str]:
 
 
 def all_figures(value: Any) -> list[Any]:
-    """Whatever in there is a figure."""
+    """Return all figures in the value."""
     if isinstance(value, dict) and {"data", "layout", "summary"} <= set(value):
         return [value]
     inner = value.values() if isinstance(value, dict) else value if isinstance(value, list | tuple) else ()
@@ -61,8 +61,8 @@ def all_figures(value: Any) -> list[Any]:
 
 
 @pytest.mark.slow
-def test_plotly_takes_every_figure_as_it_is() -> None:
-    """They are dictionaries, which nothing checks where they are made."""
+def test_plotly_accepts_every_figure_unchanged() -> None:
+    """Figures are plain dictionaries, which nothing checks when they are made."""
     lab = lab_at()
     ended(lab, lab.what_if({"run": "r"}))
     recorded = lab.lab.sweeps.view(FIRST_RECORDED, concurrent=True)
@@ -103,7 +103,7 @@ def test_every_budget_has_its_tick(points: list[CurvePoint], ticks: dict[str, fl
     assert points or figure["summary"] == "No setting has been measured."
 
 
-def test_auto_is_a_line_across_with_its_marker_where_no_number_is() -> None:
+def test_auto_is_a_horizontal_line_with_its_marker_away_from_the_numbers() -> None:
     fastest = auto("joint", 7, 600)
     figure = drawn([*POINTS, auto("ddtree", 4, 440), fastest], fastest)
     paced = [trace for trace in traces(figure, "swept") if trace["customdata"][0][3] == "auto"]
@@ -117,11 +117,11 @@ def test_auto_is_a_line_across_with_its_marker_where_no_number_is() -> None:
     assert curve["x"] == pytest.approx([8, 64], rel=0.1), "auto is no point of the curve"
     [best], [note] = traces(figure, "best"), figure["layout"]["annotations"]
     assert (best["x"], best["y"]) == (marks[-1]["x"], [600]) and "fastest: joint, auto" in note["text"]
-    assert note["x"] == math.log10(best["x"][0])  # where Plotly wants it on a logarithmic axis
+    assert note["x"] == math.log10(best["x"][0])  # Plotly places annotations on a logarithmic axis by the exponent
     assert legend(figure) == ["autoregressive", "ddtree", "joint"]
 
 
-def test_layers_are_told_apart_and_predictions_are_labelled() -> None:
+def test_layers_have_different_styles_and_predictions_are_labelled() -> None:
     guessed = [replace(point, predicted=True) for point in (*POINTS[:2], auto("ddtree", 4, 440))]
     figure = curves_figure(POINTS, guessed, None)
     for trace in traces(figure, "predicted"):
@@ -131,7 +131,7 @@ def test_layers_are_told_apart_and_predictions_are_labelled() -> None:
     assert legend(figure) == ["autoregressive", "ddtree", "joint", "predicted"]
 
 
-def test_intervals_and_their_words() -> None:
+def test_intervals_are_drawn_and_described() -> None:
     few, many = Estimate(5, None, None, 4, 7, 3), Estimate(5, 4.5, 6, 4, 7, 9)
     at_eight = CurvePoint(Setting("ddtree", 8), few, many)
     tau, speed = (trace["error_y"] for trace in drawn([at_eight])["data"][:2])
@@ -140,7 +140,7 @@ def test_intervals_and_their_words() -> None:
     assert at_eight.words("speed").endswith("9 prompts, 95 %: 4 to 6")
 
 
-def test_every_method_has_a_look_of_its_own_in_both_themes() -> None:
+def test_every_method_has_its_own_style_in_both_themes() -> None:
     looks = [*LOOKS.values(), *SPARE]
     assert set(METHODS) <= set(LOOKS)
     assert len({(look.color, look.dash) for look in looks}) == len({look.symbol for look in looks}) == len(looks)
@@ -174,14 +174,14 @@ SLOWER = Summary((row("autoregressive", STEADY, None), row("ddtree", (50.0,) * 6
     (against((1.8, 1.4, 1.9, 1.3, 1.2, 1.1)), "faster", "no other setting comes within 5 %"),
     (against((1.8, 1.9)), "few", "six or more"), (SLOWER, "plain", "no drafter paid"), (Summary(()), "", ""),
     (against((1.8,) * 6, plain=(100.0, 60.0, 130.0, 100.0, 90.0, 110.0)), "faster", "other programs were using this")])
-def test_what_is_said_of_the_fastest(summary: Summary, named: str, sentence: str) -> None:
+def test_the_remark_on_the_fastest_setting_depends_on_its_interval(summary: Summary, named: str, sentence: str) -> None:
     view = table_view(summary)
     assert view["outcome"] == outcome(summary.best) == named and sentence in view["remark"]
     assert ("other programs" in view["remark"]) == ("other programs" in sentence)
 
 
 def beside(*rivals: tuple[float, ...]) -> Summary:
-    """A setting at 100 tokens/s, give or take two, beside others at these speeds."""
+    """Return a setting at about 100 tokens/s, and others at these speeds."""
     best = row("ddtree", STEADY, estimate((2.0,) * 7))
     return Summary((best, *(replace(row("joint", speeds, None), setting=Setting("joint", 2**place))
                             for place, speeds in enumerate(rivals))))
@@ -191,8 +191,8 @@ def close_to(*rivals: tuple[float, ...]) -> str:
     return remark(beside(*rivals))
 
 
-def test_a_setting_whose_interval_overlaps_or_within_5_percent_is_named() -> None:
-    wide = (40.0, 60.0, 80.0, 85.0, 90.0, 99.0, 101.0)  # however far its median is
+def test_a_setting_that_overlaps_the_best_or_is_within_5_percent_is_named() -> None:
+    wide = (40.0, 60.0, 80.0, 85.0, 90.0, 99.0, 101.0)  # overlaps the best, though its median is far below
     assert "no other setting" not in close_to(wide) and "joint, 1 node" in close_to(wide)
     assert "joint, 2 nodes" in close_to((97.0,) * 7, wide)
     assert "5 other settings" in close_to(*[wide] * 5)
@@ -202,7 +202,7 @@ def test_a_setting_whose_interval_overlaps_or_within_5_percent_is_named() -> Non
     assert table_view(beside(wide))["rivals"] == [], "the remark names it"
 
 
-def test_the_table_says_what_is_counted_and_what_is_withheld_comes_last() -> None:
+def test_the_table_says_what_is_counted_and_lists_withheld_rows_last() -> None:
     plain, best = against((1.8,) * 6).rows
     assert "In 3 of 13 runs" in remark(Summary((plain, replace(best, repeating=3))))
     slow = replace(row("joint", (50.0,) * 6, estimate((0.5,) * 6)), setting=Setting("joint", 8))

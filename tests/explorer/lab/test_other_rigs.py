@@ -1,4 +1,4 @@
-"""Figures belong to the rig that is loaded: another rig's are shown on request only, and alone."""
+"""Figures belong to the rig that is loaded: another rig's are shown only on request, and never on the same axes."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -16,7 +16,7 @@ SMALL = {**FORM, "methods": ["ddtree"], "budgets": [8], "prompts": "1"}
 
 
 def lab_of(folder: Path, rig: str = HERE) -> Any:
-    """The lab while that rig is loaded, over the folder's results file and its recorded sweeps."""
+    """Return the lab while that rig is loaded, with the folder's results file and recorded sweeps."""
     folder.mkdir(exist_ok=True)
     instruments = ScriptedInstruments()
     instruments.laboratory.conditions = replace(instruments.laboratory.conditions, rig=rig)
@@ -26,13 +26,13 @@ def lab_of(folder: Path, rig: str = HERE) -> Any:
 
 
 def ship(folder: Path, name: str, rig: str, **form: Any) -> None:
-    """Record a sweep of that rig into the folder."""
+    """Record a sweep of that rig in the folder."""
     measure(lab_of(folder / name, rig), {**SMALL, **form})
     pack(folder / name / "results.sqlite", folder / f"recorded-{name}.sqlite.gz")
 
 
 def drawn(answer: dict[str, Any]) -> set[str]:
-    """The kinds of curves that the figure has."""
+    """Return the kinds of curves in the figure."""
     return {trace.get("meta") for trace in answer["curves"]["figure"]["data"]} & {
         "swept", "predicted"}
 
@@ -55,7 +55,7 @@ def test_the_lab_opens_on_the_recorded_sweep_of_the_rig_that_is_loaded(tmp_path:
         here.delete({"sweep": -2})
 
 
-def test_a_measurement_of_another_rig_is_shown_on_request_only_and_marked(tmp_path: Path) -> None:
+def test_another_rigs_measurement_is_shown_only_on_request_and_marked(tmp_path: Path) -> None:
     elsewhere = measure(lab_of(tmp_path, THERE), SMALL)
     lab = lab_of(tmp_path)
     assert lab.progress({})["sweep"] is None
@@ -79,7 +79,7 @@ def test_nothing_of_the_loaded_rig_shares_an_axis_with_another_rig(tmp_path: Pat
     assert drawn(alone) == {"swept"} and alone["seconds_per_run"] is None
 
 
-def test_a_what_if_of_a_rig_that_is_gone_is_not_drawn(tmp_path: Path) -> None:
+def test_a_prediction_for_a_replaced_rig_is_not_drawn(tmp_path: Path) -> None:
     instruments = ScriptedInstruments()
     lab = lab_at(tmp_path, instruments=instruments)
     ended(lab, lab.what_if({"run": "r"}))
@@ -88,21 +88,21 @@ def test_a_what_if_of_a_rig_that_is_gone_is_not_drawn(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_the_lab_opens_with_it_until_something_is_measured(tmp_path: Path) -> None:
+def test_the_lab_opens_with_the_recorded_sweep_until_something_is_measured(tmp_path: Path) -> None:
     lab = lab_of(tmp_path, "demo rig")
     lab.lab.sweeps.recorded = shipped(FOLDER)
     progress = lab.progress({})
     assert progress["sweep"] == FIRST_RECORDED and set(progress["recorded"]) == {"date", "rig", "hardware", "dtype"}
     assert all(progress["recorded"].values())
     answer = lab.curves({})
-    assert len(answer["table"]["rows"]) > 10 and answer["seconds_per_run"] is None  # of another machine
+    assert len(answer["table"]["rows"]) > 10 and answer["seconds_per_run"] is None  # it was measured on another machine
     assert lab.acceptance({"sweep": FIRST_RECORDED, "nodes": "16"})["lengths"]
     measure(lab)
     assert lab.progress({})["sweep"] == 1 and lab.progress({})["recorded"] is None
     assert lab.progress({"sweep": FIRST_RECORDED})["recorded"]
 
 
-def test_a_results_file_is_packed_whole(tmp_path: Path) -> None:
+def test_a_packed_results_file_is_complete(tmp_path: Path) -> None:
     measured(tmp_path)
     pack(tmp_path / "results.sqlite", tmp_path / "packed.gz")
     packed = read_packed(tmp_path / "packed.gz")

@@ -1,4 +1,4 @@
-"""Sweeps behind the page: in turn, kept, paused, resumed, and what the table says of them."""
+"""Sweeps behind the page: queued, kept, paused, resumed, and summarised in the table."""
 
 import base64
 import sqlite3
@@ -43,14 +43,14 @@ def test_a_sweep_measures_every_cell_and_recommends_the_maximum_of_its_table(tmp
     assert {row["same_text"] == row["compared"] == 2 for row in table["rows"]} == {True}
 
 
-def test_a_file_that_a_full_disk_left_empty_is_taken(tmp_path: Path) -> None:
+def test_an_empty_file_left_by_a_full_disk_is_accepted(tmp_path: Path) -> None:
     (tmp_path / "results.sqlite").touch()
     lab = lab_at(tmp_path)
     assert not lab.progress({})["done"]
     assert measure(lab) == 1
 
 
-def test_a_run_has_the_curve_of_its_method_and_machine_live_or_recorded(tmp_path: Path) -> None:
+def test_a_run_gets_the_curve_of_its_method_and_machine_live_or_recorded(tmp_path: Path) -> None:
     lab = measured(tmp_path)
     rows = lab.curves({})["table"]["rows"]
     totals = {row["budget"]: row["total"]["median"] for row in rows if row["method"] == "joint"}
@@ -73,7 +73,7 @@ def test_a_run_has_the_curve_of_its_method_and_machine_live_or_recorded(tmp_path
         assert curve(replace(live, request=request)) is None
 
 
-def test_curves_and_table_are_of_the_category_that_is_asked_for(tmp_path: Path) -> None:
+def test_curves_and_table_are_of_the_requested_category(tmp_path: Path) -> None:
     lab = measured(tmp_path, {**FORM, "set": "all", "prompts": 8, "methods": ["ddtree"], "budgets": [8]})
     kinds = ["code", "explain", "math", "mixed"]
     answers = [lab.curves({"category": category}) for category in ("", *kinds, "nothing")]
@@ -87,7 +87,7 @@ def test_curves_and_table_are_of_the_category_that_is_asked_for(tmp_path: Path) 
     assert tree["break_even"]["median"] > 1
 
 
-def test_points_are_there_while_it_measures_and_others_wait(tmp_path: Path) -> None:
+def test_points_appear_during_a_sweep_while_others_wait(tmp_path: Path) -> None:
     queue = Admission()
     lab = lab_at(tmp_path, 0.001, queue)
     lab.start(FORM)
@@ -113,7 +113,7 @@ def test_a_sweep_waits_for_the_runs_before_it(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("do", "ended", "restarted"), [("pause", "paused", False), ("stop", "stopped", True)])
-def test_what_was_ended_frees_the_machine_and_goes_on_also_in_another_app(
+def test_an_ended_sweep_frees_the_machine_and_can_resume_in_another_app(
         tmp_path: Path, do: str, ended: str, restarted: bool) -> None:
     queue = Admission()
     lab = lab_at(tmp_path, 0.001, queue)
@@ -149,7 +149,7 @@ def upload(data: bytes, name: str = "mine.jsonl") -> dict[str, str]:
     return {"name": name, "data": base64.b64encode(data).decode()}
 
 
-def test_an_uploaded_file_becomes_a_set() -> None:
+def test_an_uploaded_file_becomes_a_prompt_set() -> None:
     sets = PromptSets()
     name = sets.add(upload('{"prompt": "Ein Satz über Bäume"}\n\n{"turns": ["first", "second"]}\n'.encode()))
     assert [prompt.text for prompt in sets.named(name)] == ["Ein Satz über Bäume", "first"]
@@ -161,13 +161,13 @@ def test_an_uploaded_file_becomes_a_set() -> None:
 @pytest.mark.parametrize(("file", "sentence"), [
     (upload(b'{"prompt": "one"}\n{"prompt": 7}\n'), "line 2"), (upload(b""), "no prompt"),
     (upload(b"\xff\xfe\x00"), "not UTF-8"), ({"name": "x.jsonl", "data": "%%%"}, "did not arrive whole")])
-def test_a_file_that_is_none_is_refused(file: dict[str, str], sentence: str) -> None:
+def test_an_invalid_prompt_file_is_refused(file: dict[str, str], sentence: str) -> None:
     with pytest.raises(RequestError, match=sentence):
         PromptSets().add(file)
 
 
 @pytest.mark.slow
-def test_acceptance_of_a_run_and_of_a_sweep(tmp_path: Path) -> None:
+def test_acceptance_is_shown_for_a_run_and_for_a_sweep(tmp_path: Path) -> None:
     trace = scripted_trace("joint", 32)
     lab = lab_at(tmp_path)
     run = lab.acceptance({"run": "any"})
@@ -194,7 +194,7 @@ PACED = {**FORM, "budgets": ["auto", 8, 16]}
 
 
 @pytest.mark.slow
-def test_auto_is_measured_drawn_and_told(tmp_path: Path) -> None:
+def test_auto_is_measured_drawn_and_described(tmp_path: Path) -> None:
     lab = measured(tmp_path, PACED)
     answer = lab.curves({})
     rows = {row["label"]: row for row in answer["table"]["rows"]}
@@ -207,7 +207,7 @@ def test_auto_is_measured_drawn_and_told(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_deleted_sweep_is_gone_and_no_other(tmp_path: Path) -> None:
+def test_deleting_a_sweep_deletes_no_other(tmp_path: Path) -> None:
     lab = measured(tmp_path, FORM)
     measure(lab, PACED)
     lab.delete({"sweep": 2})
@@ -227,7 +227,7 @@ def test_a_deleted_sweep_is_gone_and_no_other(tmp_path: Path) -> None:
     assert measure(lab) == 3, "a number is never given twice"
 
 
-def test_one_is_measured_at_a_time_and_not_deleted_meanwhile(tmp_path: Path) -> None:
+def test_one_sweep_is_measured_at_a_time_and_cannot_be_deleted_meanwhile(tmp_path: Path) -> None:
     lab = lab_at(tmp_path, 0.01)
     number = lab.start(FORM)["sweep"]
     with pytest.raises(RequestError, match="Sweep 1"):

@@ -1,4 +1,4 @@
-"""Races, what-ifs, examinations, reports: what the page is given of them."""
+"""Races, what-ifs, examinations and reports, as the page receives them."""
 
 import base64
 import io
@@ -36,7 +36,7 @@ RACE = {"prompt": "How many books? ${7*6}", "methods": ["autoregressive", "ddtre
         "repeats": 3, "temperature": 0, "max_tokens": 512}
 
 
-def test_a_race_has_a_track_for_each_setting_and_every_track_the_whole_text() -> None:
+def test_a_race_has_one_track_for_each_setting_with_the_whole_text() -> None:
     instruments, turns = ScriptedInstruments(), (("user", "</script>"), ("assistant", "${7*6}"))
     lab = lab_at(instruments=instruments)
     job = ended(lab, lab.race({**RACE, "auto": ["joint"], "turns": turns}))
@@ -54,7 +54,7 @@ def test_a_race_has_a_track_for_each_setting_and_every_track_the_whole_text() ->
     assert {("joint", "fixed", 32), ("joint", "auto", MAX_AUTO_NODES)} < asked
 
 
-def test_a_character_over_two_rounds_belongs_to_the_later_one() -> None:
+def test_a_character_split_over_two_rounds_belongs_to_the_later_one() -> None:
     tree = "🌳".encode()
     pieces: list[Piece] = ["a", tuple(tree[:3]), tuple(tree[3:]), "a"]
     assert parts(pieces, [2, 4]) == ["a", "🌳a"]
@@ -66,12 +66,12 @@ def test_a_character_over_two_rounds_belongs_to_the_later_one() -> None:
     ({"prompt": "  "}, "The prompt is empty"), ({"repeats": 2}, "takes 3 or more"),
     ({"methods": ["autoregressive"]}, "No method besides autoregressive is chosen"),
     ({"budget": "x"}, "The node budget is 'x'"), ({"turns": [["owner", "Hi"]]}, "Turn 1 has the role 'owner'")])
-def test_a_race_that_is_none_is_refused(change: dict[str, Any], sentence: str) -> None:
+def test_an_invalid_race_is_refused(change: dict[str, Any], sentence: str) -> None:
     with pytest.raises(RequestError, match=sentence):
         race_plan_from({**RACE, **change}, ScriptedInstruments())
 
 
-def test_a_job_waits_its_turn_and_may_be_left() -> None:
+def test_a_job_waits_its_turn_and_can_leave_the_queue() -> None:
     queue = Admission()
     jobs = Jobs(queue)
     with queue.place():
@@ -83,7 +83,7 @@ def test_a_job_waits_its_turn_and_may_be_left() -> None:
     assert (jobs.poll(first)["result"], jobs.poll(second)["result"]) == (1, None)
 
 
-def test_a_failing_job_says_so_and_gives_its_place_up(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_failing_job_reports_it_and_leaves_the_queue(caplog: pytest.LogCaptureFixture) -> None:
     queue = Admission()
     jobs = Jobs(queue)
 
@@ -101,7 +101,7 @@ def test_a_failing_job_says_so_and_gives_its_place_up(caplog: pytest.LogCaptureF
 
 @pytest.fixture(scope="module")
 def predicted() -> Any:
-    """A lab that has replayed its run."""
+    """Provide a lab that has replayed its run."""
     lab = lab_at()
     assert lab.curves({"what_if": "r"})["cost"] is None
     assert ended(lab, lab.what_if({"run": "r"}))["result"]["what_if"] == "r"
@@ -110,7 +110,7 @@ def predicted() -> Any:
 
 @pytest.fixture
 def forecast(predicted: Any) -> WhatIf:
-    """What its run comes to."""
+    """Provide the prediction for the lab's run."""
     what_if: WhatIf | None = predicted.lab.forecast("r")
     assert what_if is not None
     return what_if
@@ -139,7 +139,7 @@ def test_predicted_speeds_are_multiples_of_the_plain_speed_beside_them(forecast:
 
 
 @pytest.mark.slow
-def test_predictions_are_of_one_method_and_equal_work_is_equally_fast(forecast: WhatIf) -> None:
+def test_predictions_are_for_one_method_and_equal_work_has_equal_speed(forecast: WhatIf) -> None:
     first = forecast.forecasts_for(Setting("ddtree").curve)[1]
     twins = tuple(replace(first, setting=Setting("ddtree", budget), predicted_ms=ms)
                   for budget, ms in ((8, 10.0), (32, 14.0), (128, 11.0)))
@@ -152,7 +152,7 @@ def test_predictions_are_of_one_method_and_equal_work_is_equally_fast(forecast: 
 
 
 @pytest.mark.slow
-def test_what_was_never_kept_lies_at_the_foot(forecast: WhatIf) -> None:
+def test_nodes_that_were_never_kept_are_drawn_at_the_bottom(forecast: WhatIf) -> None:
     kept = Gain(Setting("joint"), (0.9,) * 64, (*(0.5,) * 30, *(0.0,) * 34))
     line = next(line for line in gain_figure(forecast, kept)["data"] if line["name"] == "how often it was kept")
     never = [value for (value,) in line["customdata"] if value == 0]
@@ -160,7 +160,7 @@ def test_what_was_never_kept_lies_at_the_foot(forecast: WhatIf) -> None:
 
 
 @pytest.mark.slow
-def test_no_best_budget_is_predicted_from_a_cost_without_order() -> None:
+def test_no_best_budget_is_predicted_from_costs_that_do_not_rise() -> None:
     instruments = ScriptedInstruments()
     passes = (4.0, 4.0, 40.0, *PASSES_MS[3:])  # five rows cost more than nine
     costs = replace(CURVE, verify_ms=passes, verify_low_ms=passes, verify_high_ms=passes)
@@ -176,7 +176,7 @@ def test_no_best_budget_is_predicted_from_a_cost_without_order() -> None:
     assert {trace["yaxis"] for trace in curves["figure"]["data"] if trace.get("meta") == "predicted"} == {"y"}
 
 
-def test_the_doctor_tells_how_far_it_is_names_the_worst_first_and_can_be_cancelled() -> None:
+def test_the_doctor_reports_progress_lists_the_worst_first_and_can_be_cancelled() -> None:
     instruments = ScriptedInstruments()
     lab = lab_at(instruments=instruments)
     findings = ended(lab, lab.doctor({}))["result"]["findings"]
@@ -190,7 +190,7 @@ def test_the_doctor_tells_how_far_it_is_names_the_worst_first_and_can_be_cancell
 
 
 @pytest.mark.slow
-def test_without_a_rig_the_lab_says_why_and_shows_what_was_measured(tmp_path: Path) -> None:
+def test_without_a_rig_the_lab_says_why_and_shows_earlier_results(tmp_path: Path) -> None:
     lab = measured(tmp_path)
     instruments = NoInstruments(ScriptedSource(), "The rig has no weights.")
     closed = Answering(Lab(CurrentRig(instruments), lambda run: scripted_trace("joint", 8), Admission(),
@@ -203,7 +203,7 @@ def test_without_a_rig_the_lab_says_why_and_shows_what_was_measured(tmp_path: Pa
 
 
 @pytest.mark.slow
-def test_a_report_holds_everything_and_asks_nobody_for_anything(tmp_path: Path) -> None:
+def test_a_report_is_complete_and_loads_nothing_from_elsewhere(tmp_path: Path) -> None:
     lab = measured(tmp_path)
     page = saved(lab, "html").decode()
     table = lab.curves({})["table"]
@@ -221,7 +221,7 @@ def test_a_report_holds_everything_and_asks_nobody_for_anything(tmp_path: Path) 
         lab.report({"sweep": None, "kind": "pdf"})
 
 
-def test_nothing_that_somebody_named_becomes_part_of_the_page(tmp_path: Path) -> None:
+def test_names_from_outside_are_escaped_in_the_page(tmp_path: Path) -> None:
     lab = lab_at(tmp_path)
     data = base64.b64encode(b'{"prompt": "{{ 7*6 }} </script><img src=x>"}').decode()
     chosen = lab.prompts({"name": "{{ 7*6 }}<img src=x>.jsonl", "data": data})["chosen"]
@@ -235,25 +235,25 @@ def trace() -> Trace:
     return load(Path("assets/traces/arithmetic.jsonl.gz"))
 
 
-def test_every_figure_of_a_run_has_its_intervals_and_sentences(trace: Trace) -> None:
+def test_every_figure_of_a_run_has_intervals_and_a_summary(trace: Trace) -> None:
     view = run_view(trace)
     for figure in (view["lengths"], view["rows"], view["nodes"], view["trees"]):
         assert figure and all("array" in series["error_y"] for series in figure["data"])
     assert {"misses", "nodes", "branching", "omissions"} <= set(view["words"])
 
 
-def test_predicted_speeds_stand_alone_and_say_what_they_are(trace: Trace) -> None:
+def test_predicted_speeds_are_labelled_if_nothing_was_measured(trace: Trace) -> None:
     view = machine_prediction(trace, None, "qwen3-8b", "B200")
     elsewhere = view["elsewhere"]
     assert elsewhere and all("predicted" in series["name"] for series in elsewhere["data"])
     assert "predicted" in elsewhere["layout"]["yaxis"]["title"]["text"]
     floor = machine_curve("qwen3-8b", "B200", FLOOR)
-    kept = 52 / 11  # of 16 nodes, a round
+    kept = 52 / 11  # nodes of 16, in the mean round
     assert elsewhere["data"][0]["y"][-1] == pytest.approx((1 + kept) * floor.plain_ms / floor.round_ms(17, 16, 1))
     assert view["cost_on"] == "B200, predicted: published loop"
 
 
-def test_what_was_measured_here_comes_first(trace: Trace) -> None:
+def test_costs_measured_here_replace_predicted_ones(trace: Trace) -> None:
     here = replace(machine_curve("qwen3-4b", "L4", FLOOR), hardware="this processor")
     view = machine_prediction(trace, here, "qwen3-coder-30b-a3b", "L4")
     assert view["cost_on"] == "this processor" and view["elsewhere"] is None and "24 GB" in view["too_large"]
@@ -264,7 +264,7 @@ def test_what_was_measured_here_comes_first(trace: Trace) -> None:
     assert machine_prediction(trace, disordered, "qwen3-8b", "H200")["cost_on"] != "this processor"
 
 
-def test_a_run_that_drafts_nothing_shows_a_sentence() -> None:
+def test_a_run_without_drafts_shows_a_sentence() -> None:
     plain = load(Path("assets/traces/plain.jsonl.gz"))
     view = run_view(plain)
     assert (view["rows"], view["nodes"], view["trees"]) == (None, None, None) and "lengths" not in view

@@ -1,4 +1,4 @@
-"""Who asks: a place in the line lapses without a listener, one address has a few, and guessing a password is slow."""
+"""Requesters: a place in the queue lapses if nobody listens, an address has few places, password guesses are slowed."""
 
 import asyncio
 from collections.abc import Sequence
@@ -30,7 +30,7 @@ from tests.running import completed, until
 
 
 class Clock:
-    """Stands still until it is set."""
+    """Return the same time until it is set."""
 
     now = 1000.0
 
@@ -38,7 +38,7 @@ class Clock:
         return self.now
 
 
-def test_a_run_that_nobody_listens_to_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_without_a_listener_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
     readers = Readers()
     monkeypatch.setattr("explorer.endpoints.LISTENER_TIMEOUT_SECONDS", 0.2)
     requester = Requester(is_connected=lambda: readers.is_open("s"))
@@ -56,7 +56,7 @@ def test_a_run_that_nobody_listens_to_is_given_up(monkeypatch: pytest.MonkeyPatc
     until(lambda: source.closed == 1)
 
 
-def test_measurements_that_nobody_asks_about_lapse_and_few_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_measurements_that_nobody_polls_lapse_and_few_may_wait(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(jobs, "POLL_TIMEOUT_SECONDS", 0.1)
     queue = Admission()
     asked = Jobs(queue)
@@ -68,7 +68,7 @@ def test_measurements_that_nobody_asks_about_lapse_and_few_wait(monkeypatch: pyt
     assert {asked.poll({"job": name})["state"] for name in names} == {"stopped"}
 
 
-def test_a_stream_that_is_not_read_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_stream_that_is_not_read_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(askers, "STALL_SECONDS", 0.05)
 
     async def stuck(_: Any) -> None:
@@ -79,7 +79,7 @@ def test_a_stream_that_is_not_read_is_cut(monkeypatch: pytest.MonkeyPatch) -> No
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("proxies", "cache"), [((), "10.0.0.1"), ([("canopy.example", None)], None)])
-def test_runs_that_come_through_the_gate_know_who_asked(
+def test_runs_that_come_through_the_gate_have_a_requester(
         proxies: Sequence[Address], cache: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[Requester] = []
     caches: list[str | None] = []
@@ -111,7 +111,7 @@ def test_runs_that_come_through_the_gate_know_who_asked(
     (False, "10.0.0.1", "", "10.0.0.1"), (True, "10.0.0.7", "10.0.0.7", "10.0.0.7"),
     (True, "10.0.0.7", "8.8.8.8, 10.0.0.7", "10.0.0.7"), (True, "10.0.0.1", "10.0.0.17, 110.0.0.1", None),
     (True, "10.0.0.1", "", None)])
-def test_nobody_shares_a_cache_with_all_who_come_through_a_proxy(
+def test_people_behind_a_proxy_do_not_share_one_cache(
         behind: bool, client: str, forwarded: str, cache: str | None) -> None:
     seen: list[str | None] = []
 
@@ -128,7 +128,7 @@ def test_nobody_shares_a_cache_with_all_who_come_through_a_proxy(
     assert seen == [cache]
 
 
-def test_the_wait_doubles_and_ends() -> None:
+def test_the_wait_after_failed_logins_doubles_up_to_a_limit_and_then_ends() -> None:
     clock = Clock()
     logins, waits = Logins(clock), []
     for _ in range(ALLOWED_FAILURES + 8):
@@ -143,7 +143,7 @@ def test_the_wait_doubles_and_ends() -> None:
     assert logins.wait_seconds("10.0.0.1") == 0
 
 
-def test_a_household_is_one_address() -> None:
+def test_an_ipv6_network_of_a_household_counts_as_one_address() -> None:
     assert client_key("2001:db8:1:2::1") == client_key("2001:db8:1:2:ffff::9") != client_key("2001:db8:1:3::1")
     assert client_key("::ffff:10.0.0.1") == client_key("10.0.0.1") != client_key("10.0.0.2")
     assert client_key("testclient") == "testclient"

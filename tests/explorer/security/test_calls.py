@@ -1,4 +1,4 @@
-"""Calls of the page's functions that Gradio would answer with an internal error, or remember for ever."""
+"""Calls that Gradio would answer with an internal error, or would keep in memory for ever, are refused."""
 
 import json
 from typing import Any
@@ -18,7 +18,7 @@ def _add(one: str, other: int = 1) -> str:
 
 @pytest.fixture(scope="module")
 def calls() -> Calls:
-    """Of a page with an event, 0, and a named function."""
+    """Provide the calls of a page with an event, 0, and a named function."""
     with gr.Blocks(analytics_enabled=False) as page:
         text = gr.Textbox()
         text.change(lambda value: value, text, text, api_visibility="private")
@@ -53,7 +53,7 @@ def test_calls_that_do_not_fit_are_refused_in_a_sentence(calls: Calls, path: str
     assert refusal.value.sentence.endswith(".") and len(refusal.value.sentence) < 250
 
 
-def test_only_a_function_that_a_part_serves_is_called() -> None:
+def test_only_functions_that_a_component_serves_are_called() -> None:
     with gr.Blocks(analytics_enabled=False) as page:
         part = gr.HTML(server_functions=[lambda value: value])
     calls = Calls(page)

@@ -1,4 +1,4 @@
-"""What the gate lets through to the app, and with what sentence it turns away the rest."""
+"""Which requests the gate lets through to the app, and how it refuses the others."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
@@ -23,7 +23,7 @@ OPENED = {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate", "Sec-Fet
 
 
 async def answered(request: Request) -> Response:
-    """What arrived."""
+    """Answer with the size of the body, and with headers that the gate must restrict."""
     body = await request.body()
     answer = JSONResponse({"body": len(body), "forwarded": request.headers.get("x-forwarded-host")}, headers={
         "Access-Control-Allow-Origin": "*", "Access-Control-Allow-Credentials": "true"})
@@ -32,7 +32,7 @@ async def answered(request: Request) -> Response:
 
 
 def gate(*proxies: Address, frames: Sequence[str] = ()) -> Gate:
-    """The gate in front of an app that answers everything."""
+    """Return the gate in front of an app that answers everything."""
     app = Starlette(routes=[Route("/{path:path}", answered, methods=["GET", "HEAD", "POST", "PUT", "OPTIONS"])])
     return Gate(app, hosts_of("127.0.0.1", proxies, frames))
 
@@ -42,7 +42,7 @@ def client(through: Gate) -> httpx.AsyncClient:
 
 
 def ask(method: str, path: str, /, through: Gate | None = None, **more: Any) -> httpx.Response:
-    """One request, as a program sends it."""
+    """Send one request as a program does."""
     async def asked() -> httpx.Response:
         async with client(through or gate()) as program:
             return await program.request(method, path, **more)
@@ -53,7 +53,7 @@ def ask(method: str, path: str, /, through: Gate | None = None, **more: Any) -> 
     ("GET", "/", {}), ("POST", CALL, {}), ("POST", CALL, {"Origin": HERE, "Sec-Fetch-Site": "same-origin"}),
     ("GET", "/gradio_api/queue/data", {"Origin": HERE, "Sec-Fetch-Site": "same-origin"}),
     ("GET", "/?run=abc", OPENED), ("GET", "/config", {"Sec-Fetch-Site": "none"})])
-def test_the_own_page_and_programs_get_through(method: str, path: str, headers: dict[str, str]) -> None:
+def test_the_servers_own_page_and_programs_are_let_through(method: str, path: str, headers: dict[str, str]) -> None:
     answer = ask(method, path, headers=headers, json={} if method == "POST" else None)
     assert answer.status_code == 200 and not [name for name in answer.headers if name.startswith("access-control")]
     assert answer.headers["cross-origin-resource-policy"] == "same-origin"
@@ -84,7 +84,7 @@ def test_other_websites_are_turned_away(method: str, path: str, headers: dict[st
     ({"Content-Type": "application/x-www-form-urlencoded"}, 415), ({"Content-Type": "application/json+x"}, 415),
     ({**AS_JSON, "Content-Encoding": "gzip"}, 415), ({**AS_JSON, "Content-Length": "9" * 30}, 413),
     ({"Content-Type": "Application/JSON; charset=utf-8"}, 200)])
-def test_a_body_has_to_say_that_it_is_json_and_how_long(headers: dict[str, str], status: int) -> None:
+def test_a_body_has_to_declare_json_and_its_length(headers: dict[str, str], status: int) -> None:
     assert ask("POST", CALL, content=b"{}", headers=headers).status_code == status
 
 
@@ -93,7 +93,7 @@ def test_a_body_has_to_say_that_it_is_json_and_how_long(headers: dict[str, str],
         "upload", "proxy=http://x.hf.space/", "file=/etc/passwd", "vibe-code", "process_recording", "deep_link",
         "token", "run-history/buckets", "", "informed", "callx")),
     "/monitoring", "/docs", "//", "/x", "/assetsx"])
-def test_endpoints_that_the_page_does_not_use_are_shut(path: str) -> None:
+def test_endpoints_that_the_page_does_not_use_are_closed(path: str) -> None:
     answer = ask("GET", f"{HERE}{path}")
     assert answer.status_code == 404 and answer.text.rstrip('"}\n').endswith(".")
 
@@ -119,14 +119,14 @@ async def in_pieces() -> AsyncIterator[bytes]:
     ("queue/join", lambda: quoted(2**20), ""), ("queue/join", lambda: quoted(3 * 2**20), "larger than 3 MiB"),
     ("cancel", lambda: quoted(2**13), ""), ("cancel", lambda: quoted(17 * 2**10), "larger than 16 KiB"),
     ("reset/", lambda: quoted(17 * 2**10), "larger than 16 KiB")])
-def test_bodies_are_bounded_by_bytes_and_by_values(
+def test_bodies_are_limited_in_bytes_and_in_values(
         path: str, content: Any, refused: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bodies, "MAX_BYTES", 3 * 2**20)
     answer = ask("POST", f"/gradio_api/{path}", content=content(), headers=AS_JSON)
     assert answer.status_code == (413 if refused else 200) and refused in answer.text
 
 
-def test_few_large_bodies_are_held_at_once() -> None:
+def test_only_a_few_large_bodies_are_in_memory_at_once() -> None:
     async def asked() -> list[int]:
         arrived = asyncio.Event()
 
@@ -147,7 +147,7 @@ def test_few_large_bodies_are_held_at_once() -> None:
     assert completed(asked()) == [503, 200, *[200] * bodies.MAX_LARGE, 200]
 
 
-def test_a_body_that_does_not_arrive_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_body_that_does_not_arrive_times_out(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bodies, "BODY_TIMEOUT_SECONDS", 0.05)
 
     async def stuck() -> AsyncIterator[bytes]:
@@ -184,7 +184,7 @@ PROXIES = [("canopy.example", None), ("other.example", 8443)]
      ["evil.example", "1.2.3.4.evil.example", "1.2.3"]),
     ("192.168.1.5", [], ["192.168.1.5:7860"], ["192.168.1.6:7860"]),
     ("127.0.0.1", PROXIES, ["canopy.example", "canopy.example:443", "other.example:8443"], ["other.example:1"])])
-def test_a_server_answers_to_its_own_names(
+def test_a_server_answers_only_to_its_own_names(
         listens_on: str, proxies: list[Address], answers_to: list[str], not_to: list[str]) -> None:
     hosts = hosts_of(listens_on, proxies)
     assert [host for host in (*answers_to, *not_to) if hosts.answers_to(host)] == answers_to
@@ -199,11 +199,11 @@ def test_a_server_answers_to_its_own_names(
     ([], "http://127.0.0.1:7860.evil.example", "127.0.0.1:7860", False), ([], "", "127.0.0.1:7860", False),
     ([], "file://", "127.0.0.1:7860", False), ([], "http://127.0.0.1:7860/b", "127.0.0.1:7860", False),
     ([], "ftp://127.0.0.1:7860", "127.0.0.1:7860", False), ([], "http://u@127.0.0.1:7860", "127.0.0.1:7860", False),
-    (PROXIES, "https://canopy.example", "127.0.0.1:7860", True),  # a proxy that names the server, not itself
+    (PROXIES, "https://canopy.example", "127.0.0.1:7860", True),  # the proxy passes the server's name as host, not its own
     (PROXIES, "https://other.example:8443", "127.0.0.1:7860", True),
     (PROXIES, "https://canopy.example:9", "127.0.0.1:7860", False),
     (PROXIES, "https://evil.example", "canopy.example", False)])
-def test_only_its_own_pages_are_its_own(proxies: list[Address], origin: str, host: str, is_its_page: bool) -> None:
+def test_only_the_servers_own_pages_are_its_own(proxies: list[Address], origin: str, host: str, is_its_page: bool) -> None:
     assert hosts_of("127.0.0.1", proxies).is_of_this_server(origin, host) is is_its_page
 
 
@@ -228,7 +228,7 @@ def test_only_named_origins_may_show_the_page_in_a_frame() -> None:
     (frame_origin, "no origin", ["", "huggingface.co", "https://", "https://a.test/path", "https://a.test?b", "null",
                                  "javascript:alert(1)", "https://a.test; script-src *", "https://a.test b.test", "*"]),
     (proxy_address, "no host", ["", "https://canopy.example", "*", "a b"])])
-def test_flags_take_no_origin_or_host_that_is_none(read: Callable[[str], Any], reason: str, texts: list[str]) -> None:
+def test_flags_refuse_invalid_origins_and_hosts(read: Callable[[str], Any], reason: str, texts: list[str]) -> None:
     for text in texts:
         with pytest.raises(RequestError, match=reason):
             read(text)

@@ -21,19 +21,19 @@ NAME, PASSWORD = "someone", "correct horse"
 
 @pytest.fixture(scope="module")
 def built() -> Any:
-    """The page and its routes."""
+    """Provide the page and its routes."""
     return build(answering(ScriptedSource()), Library([]))
 
 
 @pytest.fixture
 def page(built: Any, request: pytest.FixtureRequest) -> TestClient:
-    """A program on another machine that asks the page, for which it has to log in."""
+    """Provide a client on another machine, which has to log in."""
     blocks, routes = built
     app = guarded(blocks, routes, Listening(auth=getattr(request, "param", (NAME, PASSWORD))))
     return TestClient(app, base_url=HERE, client=("10.0.0.1", 1), follow_redirects=False)
 
 
-def test_a_login_gives_a_cookie_that_stays_at_home_and_opens_the_page(page: TestClient) -> None:
+def test_a_login_sets_a_same_site_cookie_that_opens_the_page(page: TestClient) -> None:
     assert page.get("/config").status_code == 401
     assert page.post("/login", data={"username": NAME, "password": "wrong"}).status_code == 400
     right = page.post("/login", data={"username": NAME, "password": PASSWORD}, headers={"Origin": HERE})
@@ -78,7 +78,7 @@ ODD_PATHS = ["x" * 300, "é" * 150, "a/" * 600, "%00", "x%00.js", "..", "../x", 
 
 
 @pytest.mark.parametrize("page", [None], indirect=True)
-def test_a_path_that_no_file_can_have_is_not_there_and_no_call_skips_the_queue(page: TestClient) -> None:
+def test_an_impossible_path_is_not_found_and_no_call_skips_the_queue(page: TestClient) -> None:
     asked = {"data": ["Hi", "ddtree", 4, 0, {}]}
     assert page.post("/gradio_api/run/generate", json=asked).status_code == 404
     statuses = {path: page.get(path).status_code for odd in ODD_PATHS for path in (
@@ -88,7 +88,7 @@ def test_a_path_that_no_file_can_have_is_not_there_and_no_call_skips_the_queue(p
     assert {path: status for path, status in statuses.items() if status >= 500} == {}
 
 
-def test_this_machine_is_both_its_addresses_and_all_is_all() -> None:
+def test_localhost_binds_both_loopback_addresses_and_the_wildcard_binds_all() -> None:
     local = sockets_of("localhost", 0)
     assert {listening.getsockname()[0] for listening in local} <= {"127.0.0.1", "::1"} and len(
         {listening.getsockname()[1] for listening in local}) == 1

@@ -1,4 +1,4 @@
-"""Nothing that anybody asks for keeps the others waiting: what the thread that answers all of them does at a time."""
+"""No request delays others: the thread that answers everybody works on one only briefly at a time."""
 
 import asyncio
 import base64
@@ -22,7 +22,7 @@ from tests.explorer.scripted import scripted_trace
 from tests.explorer.scripted_rigs import answering
 from tests.running import completed
 
-MAX_SECONDS = 0.1  # of processor time, where 0.05 is meant: this machine may be busy
+MAX_SECONDS = 0.1  # of processor time; the goal is 0.05, but a machine may be busy
 ROUNDS = {"long": 3_000, "short": 30}
 HEADERS = (("Host", "127.0.0.1:7860"), ("Content-Type", "application/json"))
 PREFIX = "/gradio_api"
@@ -30,7 +30,7 @@ PREFIX = "/gradio_api"
 
 @cache
 def trace_of(length: str) -> Trace:
-    """A recording of many rounds, or of few."""
+    """Return a recording of many rounds, or of few."""
     short, rounds = recorded(scripted_trace("ddtree", 4), length, "", "2026-11-20"), ROUNDS[length]
     entries = (short.entries * (rounds // len(short.entries) + 1))[:rounds]
     return Trace(short.header, tuple(
@@ -38,7 +38,7 @@ def trace_of(length: str) -> Trace:
 
 
 class Server:
-    """The page, asked in this process."""
+    """Send requests to the page in this process."""
 
     def __init__(self, app: Any, page: Any, run: str) -> None:
         self._app, self.run, self.rounds = app, run, ROUNDS[run]
@@ -46,32 +46,32 @@ class Server:
                        for name in part["props"].get("server_fns") or ()}
 
     async def post(self, path: str, body: bytes) -> Answer:
-        """A body of JSON to a path of the API."""
+        """Send a JSON body to a path of the API."""
         return await ask(self._app, "POST", PREFIX + path, HEADERS, body, 120)
 
     async def get(self, path: str) -> bytes:
-        """What is there."""
+        """Return the body at the path."""
         return (await ask(self._app, "GET", path, HEADERS, b"", 120)).body
 
     async def call(self, name: str, data: Any) -> Any:
-        """A function of the page."""
+        """Call a function of the page."""
         body = {"data": data, "component_id": self._parts[name], "fn_name": name, "session_hash": "x"}
         return json.loads((await self.post("/component_server", json.dumps(body).encode())).body)
 
     async def named(self, name: str, *values: Any) -> Any:
-        """A function for programs: its last answer."""
+        """Call a function of the API; return its last answer."""
         event = json.loads((await self.post(f"/call/{name}", json.dumps({"data": values}).encode())).body)["event_id"]
         stream = await ask(self._app, "GET", f"{PREFIX}/call/{name}/{event}", HEADERS, b"", 120)
         return json.loads(stream.body.decode().rpartition("data: ")[2])[0]
 
 
 async def replayed(server: Server, opened: str = "") -> None:
-    """All lines of a recording."""
+    """Read all lines of a recording."""
     assert (await server.get(f"/canopy/runs/{opened or server.run}")).count(b'{"round":') == server.rounds
 
 
 async def traced(server: Server) -> None:
-    """Its trace file, in pieces."""
+    """Read a recording's trace file, in pieces."""
     lines = 0
     while lines < server.rounds + 2:
         lines += (await server.named("trace", server.run, lines)).count("\n")
@@ -79,13 +79,13 @@ async def traced(server: Server) -> None:
 
 
 async def exported(server: Server) -> None:
-    """As a file of every kind."""
+    """Export a recording as a file of every kind."""
     for kind in ("trace", "rounds", "tree", "replay"):
         assert (await server.call("export", {"kind": kind, "run": server.run, "round": 0}))["data"]
 
 
 async def drawn(server: Server) -> None:
-    """By the lab, and beside another."""
+    """Draw a recording in the lab, and compare it with another."""
     run = {"run": server.run}
     assert (await server.call("lab_acceptance", run))["lengths"]
     assert (await server.call("two_runs", {"first": run, "second": run}))["same_text"]
@@ -93,7 +93,7 @@ async def drawn(server: Server) -> None:
 
 
 async def opened(server: Server) -> None:
-    """As a file of somebody."""
+    """Upload a recording and open it."""
     data, name = dumps(trace_of(server.run)), ""
     for begin in range(0, len(data), 2**20):
         piece = base64.b64encode(data[begin:begin + 2**20]).decode()
@@ -102,7 +102,7 @@ async def opened(server: Server) -> None:
 
 
 async def bodies(server: Server) -> None:
-    """Bodies that cost as much as one may."""
+    """Send bodies that are as costly to parse as the limits allow."""
     digits = b'{"data": [' + b",".join([b"7" * 4200] * 490) + b"]}"
     flat = b'{"data": [' + b",".join([b"7"] * 49_000) + b"]}"
     deep = b'{"data": [' + b",".join([b'{"a":[]}'] * 16_000) + b"]}"
@@ -112,7 +112,7 @@ async def bodies(server: Server) -> None:
         assert (await server.post(path, digits)).status in (400, 413)
 
 
-def test_a_long_answer_leaves_in_steps() -> None:
+def test_a_long_answer_is_sent_in_parts() -> None:
     sent: list[Any] = []
 
     async def take(message: Any) -> None:
@@ -147,7 +147,7 @@ def test_no_request_blocks_the_event_loop(
         page, routes = build(answering(), library, results=tmp_path / "results.sqlite")
         app = guarded(page, routes, Listening())
         alive = await start_app(app)
-        await hostile(Server(app, page, "short"))  # the first time imports what is needed
+        await hostile(Server(app, page, "short"))  # the first call imports modules
         monkeypatch.setattr(asyncio.Handle, "_run", timed)
         await hostile(Server(app, page, "long"))
         monkeypatch.undo()
