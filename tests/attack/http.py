@@ -32,7 +32,7 @@ from tests.attack.traces import hostile_trace
 from tests.browser.other_sites import Endpoint, endpoints_of
 from tests.explorer.scripted import ScriptedSource, scripted_trace
 from tests.explorer.scripted_instruments import ScriptedInstruments
-from tests.explorer.scripted_rigs import answering
+from tests.explorer.scripted_rigs import current_rig
 
 PAGE = "127.0.0.1:7860"
 HEADERS: tuple[tuple[str, str | None, tuple[str, ...], int], ...] = (  # name, usual value, others, odds
@@ -122,7 +122,7 @@ class Attack(Area):
         dump(sound, place / "welcome.jsonl")
         dump(sound, place / os.fsdecode(b"caf\xe9\xff.jsonl"))
         dump(replace(sound, entries=(sound.entries * LONG_ROUNDS)[:LONG_ROUNDS]), place / "long.jsonl")
-        page, routes = build(answering(ScriptedSource(), ScriptedInstruments()), Library(shipped(place)),
+        page, routes = build(current_rig(ScriptedSource(), ScriptedInstruments()), Library(shipped(place)),
                              results=place / "results.sqlite")
         self._app = guarded(page, routes, Listening())
         self._printed, self._log = StringIO(), StringIO()

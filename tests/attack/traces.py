@@ -28,7 +28,7 @@ from explorer.runs import RunLog
 from tests.attack.area import Area, BrokenError, Case, check_sentence
 from tests.attack.strategies import ODD, mostly, mutated, mutated_bytes, mutated_lines
 from tests.explorer.scripted import scripted_trace
-from tests.explorer.scripted_rigs import answering
+from tests.explorer.scripted_rigs import current_rig
 
 TRACES = Path(__file__).parents[2] / "assets" / "traces"
 MAX_ROUNDS, MAX_BYTES = 3, 60_000  # of a mutated recording: longer ones find nothing more and are slower
@@ -130,7 +130,7 @@ class Attack(Area):
         self._folder = tempfile.TemporaryDirectory()
         self._path = Path(self._folder.name, "run.jsonl")
         self._at_hand: Any = None
-        self._lab = Lab(answering(), lambda _: self._at_hand, Admission(), self._path)
+        self._lab = Lab(current_rig(), lambda _: self._at_hand, Admission(), self._path)
 
     def trial(self, case: Case) -> None:
         try:

@@ -20,9 +20,9 @@ from explorer.recordings import Library, shipped
 from explorer.runs import RunLog
 from explorer.shared import SharedRuns
 from explorer.startup import Listening, listener, open_sockets, serve_at_once
-from tests.explorer.scripted import ScriptedSource, going_on, scripted_trace
+from tests.explorer.scripted import ScriptedSource, prompt_for, scripted_trace
 from tests.explorer.scripted_instruments import ScriptedInstruments
-from tests.explorer.scripted_rigs import answering
+from tests.explorer.scripted_rigs import current_rig
 
 LESSONS = (("welcome", "joint", 64), ("plain", "autoregressive", 0), ("merged", "merged", 64), ("routed", "routed", 32),
            ("tried", "nanogpt", 32))
@@ -45,7 +45,7 @@ class Timed(ScriptedSource):
 
 def wide_trace() -> Trace:
     """More than 200 rounds of 256 drafted nodes."""
-    return gather(ScriptedSource().run(PromptRequest(going_on(1700), method="joint", budget=256)))
+    return gather(ScriptedSource().run(PromptRequest(prompt_for(1700), method="joint", budget=256)))
 
 
 def record(folder: Path, welcome_alone: bool) -> None:
@@ -86,7 +86,7 @@ def main() -> None:
             source = Timed(args.seconds, log=args.log)
             follow, results = Follow(args.follow) if args.follow else None, args.results or page.RESULTS
             shared = SharedRuns(Path(folder, "shared"))
-            built = page.build(answering(source, instruments), recordings, None, results, follow, shared)
+            built = page.build(current_rig(source, instruments), recordings, None, results, follow, shared)
             return page.guarded(*built, listening)
 
         if args.until:

@@ -9,7 +9,7 @@ import pytest
 
 from tests.browser.conftest import Watched
 from tests.browser.doing import RUN, STAGE, ask, start
-from tests.explorer.scripted import going_on
+from tests.explorer.scripted import prompt_for
 
 pytestmark = pytest.mark.long
 
@@ -60,7 +60,7 @@ def test_a_round_is_on_the_screen_soon_after_it_was_made(watched: Watched, addre
         });
     }""")
     before = len(round_times.read_text().splitlines()) if round_times.exists() else 0
-    ask(page, going_on(60))
+    ask(page, prompt_for(60))
     start(page, "autoregressive")
     page.wait_for_function("Object.keys(painted).length >= 50 && painted[59] > 0")
     made = [float(line) for line in round_times.read_text().splitlines()[before:]]

@@ -9,7 +9,7 @@ from engine.decoding.methods import METHODS
 from engine.trace import dumps, recorded
 from tests.browser.conftest import Watched
 from tests.browser.doing import RUN, STAGE, STATE, ask, choose, exported, finish, press, run, start, upload
-from tests.explorer.scripted import CODE, ENDLESS, STORY, going_on, scripted_trace
+from tests.explorer.scripted import CODE, ENDLESS, STORY, prompt_for, scripted_trace
 
 long = pytest.mark.long
 CAMERA = ("(({ column, row, left, top, held }) => [column, row, left, top, held])"
@@ -52,7 +52,7 @@ def test_stop_ends_the_run_and_another_can_begin(watched: Watched, address: str)
 def test_fifty_updates_leave_every_element_and_the_zoom(watched: Watched, address: str) -> None:
     page = watched.open(f"{address}#mode=workbench")
     page.evaluate("window.before = Array.from(document.querySelectorAll('[data-panel] .cs-body > *'))")
-    ask(page, going_on(60))
+    ask(page, prompt_for(60))
     start(page, "autoregressive")
     for _ in range(3):
         page.locator("[data-panel=tree]").get_by_role("button", name="Zoom in").click()

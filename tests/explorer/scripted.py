@@ -81,12 +81,12 @@ def write_script() -> Script:
                   [known[part] for part in OTHERS], len(pieces_of(STORY)))
 
 
-def going_on(tokens: int) -> str:
+def prompt_for(tokens: int) -> str:
     """Return a prompt whose answer repeats the script for that many tokens."""
     return f"Go on for {tokens} tokens."
 
 
-ENDLESS = going_on(4000)  # longer than any test waits
+ENDLESS = prompt_for(4000)  # longer than any test waits
 
 
 class ScriptedTarget:
@@ -235,7 +235,7 @@ class ScriptedSource:
                 time.sleep(self.pause_seconds)
                 count += 1
                 written += len(round_.acceptance.keep)
-                yield Entry(steady(round_), {}, 0.01 * count)
+                yield Entry(with_fixed_times(round_), {}, 0.01 * count)
             yield End("length" if written >= request.max_tokens else "stop", count, 0.01 * count)
         finally:
             self.closed += 1
@@ -260,7 +260,7 @@ class ScriptedRun:
         return self.source.run(self.ask)
 
 
-def steady(round_: Round) -> Round:
+def with_fixed_times(round_: Round) -> Round:
     """Return the round with times that are the same on every machine."""
     keep = round_.acceptance.keep
     tokens = np.stack([round_.verification.choice[keep], np.full(len(keep), 1)], axis=1).astype(np.int32)

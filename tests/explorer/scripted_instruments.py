@@ -23,14 +23,14 @@ from tests.explorer.scripted import CURVE, ScriptedSource
 METHODS_MEASURED = ("autoregressive", "dflash", "ddtree", "merged", "joint", "nanogpt_ratio")
 
 
-def steady_reading(trace: Trace) -> Reading:
+def fixed_reading(trace: Trace) -> Reading:
     reading = reading_of(trace)
     return replace(reading, round_seconds=tuple(0.01 + 0.00004 * rows for rows in reading.rows))
 
 
 @lru_cache(maxsize=256)
 def scripted_reading(ask: PromptRequest) -> Reading:
-    return steady_reading(gather(ScriptedSource().run(ask)))
+    return fixed_reading(gather(ScriptedSource().run(ask)))
 
 
 @dataclass
@@ -47,7 +47,7 @@ class ScriptedLaboratory:
         self.asked.append(ask)
         if self.pause_seconds == 0:
             return scripted_reading(ask)
-        return steady_reading(gather(ScriptedSource(self.pause_seconds).run(ask)))
+        return fixed_reading(gather(ScriptedSource(self.pause_seconds).run(ask)))
 
     def measure_concurrent(self, ask: PromptRequest, others: Sequence[PromptRequest], concurrency: int) -> Reading:
         """Lengthen the script's rounds for every other request; each request adds as much as this one."""

@@ -11,14 +11,14 @@ from engine.trace import encode_record
 from explorer.lab.lab import Lab
 from tests.explorer.scripted import scripted_trace
 from tests.explorer.scripted_instruments import ScriptedInstruments
-from tests.explorer.scripted_rigs import answering, called
+from tests.explorer.scripted_rigs import call_function, current_rig
 from tests.running import until
 
 FORM = {"methods": ["autoregressive", "ddtree", "joint"], "budgets": [8, 32, 16], "set": "math", "prompts": "2",
         "repeats": 1, "temperature": 0, "max_tokens": 64, "split": "total"}
 
 
-class Answering:
+class JsonLab:
     """Wrap a lab so that its functions answer in JSON, as the browser receives it."""
 
     def __init__(self, lab: Any) -> None:
@@ -31,8 +31,8 @@ class Answering:
 def lab_at(folder: Path = Path("nowhere"), pause_seconds: float = 0.0, queue: Admission | None = None,
            instruments: ScriptedInstruments | None = None) -> Any:
     """Return a lab that saves results in that folder and knows one run, under every name."""
-    rig = answering(None, instruments or ScriptedInstruments(pause_seconds))
-    return Answering(Lab(rig, lambda run: scripted_trace("joint", 32), queue or Admission(), folder / "results.sqlite"))
+    rig = current_rig(None, instruments or ScriptedInstruments(pause_seconds))
+    return JsonLab(Lab(rig, lambda run: scripted_trace("joint", 32), queue or Admission(), folder / "results.sqlite"))
 
 
 def state(lab: Any) -> str:
@@ -46,22 +46,22 @@ def measure(lab: Any, form: Mapping[str, Any] = FORM) -> int:
     return number
 
 
-def measured(folder: Path, form: Mapping[str, Any] = FORM) -> Any:
+def measured_lab(folder: Path, form: Mapping[str, Any] = FORM) -> Any:
     """Return a lab that has measured that form."""
     lab = lab_at(folder)
     measure(lab, form)
     return lab
 
 
-def saved(lab: Any, kind: str) -> bytes:
+def saved_file(lab: Any, kind: str) -> bytes:
     return base64.b64decode(json.loads(lab.report({"sweep": None, "kind": kind}))["data"])
 
 
-def polled(lab: Any, begun: Mapping[str, Any], **more: Any) -> Any:
+def poll_job(lab: Any, begun: Mapping[str, Any], **more: Any) -> Any:
     """Return what the page reads of a job."""
-    return encode_record(called(lab.lab.functions(), "lab_job", **begun, **more))
+    return encode_record(call_function(lab.lab.functions(), "lab_job", **begun, **more))
 
 
-def ended(lab: Any, begun: Mapping[str, Any]) -> Any:
-    until(lambda: polled(lab, begun)["state"] in ("done", "error", "stopped"))
-    return polled(lab, begun)
+def wait_for_job(lab: Any, begun: Mapping[str, Any]) -> Any:
+    until(lambda: poll_job(lab, begun)["state"] in ("done", "error", "stopped"))
+    return poll_job(lab, begun)

@@ -27,7 +27,7 @@ def scripted_rig(name: str, methods: tuple[str, ...] = ()) -> ScriptedInstrument
     return ScriptedInstruments(source=source, opened_as=name)
 
 
-def answering(source: Source | None = None, instruments: ScriptedInstruments | None = None) -> CurrentRig:
+def current_rig(source: Source | None = None, instruments: ScriptedInstruments | None = None) -> CurrentRig:
     """Make the scripted rig or this source the current rig; without instruments it measures nothing."""
     if instruments is None:
         return CurrentRig(NoInstruments(source or ScriptedSource(), "Nothing is measured here."))
@@ -35,12 +35,12 @@ def answering(source: Source | None = None, instruments: ScriptedInstruments | N
     return CurrentRig(instruments)
 
 
-def begun(rig: CurrentRig, ask: PromptRequest = ASK, queue: Admission | None = None) -> RunLog:
+def start_run(rig: CurrentRig, ask: PromptRequest = ASK, queue: Admission | None = None) -> RunLog:
     """Start a run. Nobody reads it, so it ends after ten seconds."""
     return Runner(rig, Runs(), queue or Admission()).start(ask)
 
 
-def ended(run: RunLog) -> RunLog:
+def wait_for_end(run: RunLog) -> RunLog:
     """Wait for the end of the run; return it."""
     until(lambda: run.over)
     return run
@@ -52,16 +52,16 @@ def header_of(run: RunLog) -> Header:
     return header
 
 
-def called(functions: list[Any], name: str, /, **wanted: Any) -> Any:
+def call_function(functions: list[Any], name: str, /, **wanted: Any) -> Any:
     """Call the function of that name as the browser does."""
     return next(function for function in functions if function.__name__ == name)(wanted)
 
 
 class ScriptedRigs:
-    """Open rigs: opening waits for ``go``, then raises ``failure`` if it is set."""
+    """Open rigs: opening waits for ``may_open``, then raises ``failure`` if it is set."""
 
     def __init__(self, methods: tuple[str, ...] = ()) -> None:
-        self.go, self.told = Event(), Event()
+        self.may_open, self.began = Event(), Event()
         self.methods = methods
         self.failure: Exception | None = None
         self.beside: list[str] = []
@@ -69,8 +69,8 @@ class ScriptedRigs:
     def open(self, name: str, beside: Source, report: ReportProgress) -> Instruments:
         self.beside.append(beside.name)
         report("Reading the weights …", 0.5)
-        self.told.set()
-        assert self.go.wait(20)
+        self.began.set()
+        assert self.may_open.wait(20)
         report("Reading the drafters …", None)
         if self.failure:
             raise self.failure
@@ -79,7 +79,7 @@ class ScriptedRigs:
         return scripted_rig(name, self.methods)
 
 
-class Rigged:
+class PageWithRigs:
     """Hold a page with a choice of rigs: the rig "first" answers, or, if ``first`` is given, a rig of that name is
     being loaded with ``demo`` as its fallback."""
 
@@ -97,18 +97,18 @@ class Rigged:
     def state(self) -> RigState:
         return self.choice.state({})
 
-    def choose(self, name: str, begun: bool = False) -> RigState:
-        """Choose a rig; if ``begun``, wait until it is being loaded."""
+    def choose(self, name: str, until_begun: bool = False) -> RigState:
+        """Choose a rig; if ``until_begun``, wait until it is being loaded."""
         state = self.choice.choose({"rig": name})
-        assert not begun or self.rigs.told.wait(20)
+        assert not until_begun or self.rigs.began.wait(20)
         return state
 
-    def ran(self, ask: PromptRequest = ASK) -> RunLog:
+    def run_to_end(self, ask: PromptRequest = ASK) -> RunLog:
         """Run to the end."""
-        return ended(self.runner.start(ask))
+        return wait_for_end(self.runner.start(ask))
 
-    def settled(self) -> RigState:
+    def finish_loading(self) -> RigState:
         """Allow loading, wait until it has succeeded or failed, and return the state."""
-        self.rigs.go.set()
+        self.rigs.may_open.set()
         until(lambda: not (self.state()["coming"] or self.state()["loading"]))
         return self.state()

@@ -17,19 +17,19 @@ from explorer.runs import RunLog
 from tests.explorer.scripted import scripted_trace
 
 
-def exported(kind: str, method: str, number: int = 0) -> tuple[Trace, Download]:
+def export_run(kind: str, method: str, number: int = 0) -> tuple[Trace, Download]:
     trace = scripted_trace(method)
     return trace, export(kind, RunLog.recorded("run", trace), number)
 
 
 def test_the_trace_file_is_the_trace() -> None:
-    trace, file = exported("trace", "merged")
+    trace, file = export_run("trace", "merged")
     assert file.name == "run.jsonl.gz"
     assert dumps(loads(file.data)) == dumps(trace) == gzip.decompress(file.data)
 
 
 def test_the_table_has_one_row_for_each_round() -> None:
-    trace, file = exported("rounds", "joint")
+    trace, file = export_run("rounds", "joint")
     table = pandas.read_csv(io.BytesIO(file.data), keep_default_na=False)
     assert table["tokens_kept"].tolist() == [len(entry.round.acceptance.keep) for entry in trace.entries]
     assert table["rows_verified"].tolist() == [len(entry.round.tree) for entry in trace.entries]
@@ -60,7 +60,7 @@ def test_an_export_needs_no_disk(kind: str, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_the_graph_is_the_tree() -> None:
-    trace, file = exported("tree", "merged", 3)
+    trace, file = export_run("tree", "merged", 3)
     round_, graph = trace.entries[3].round, networkx.parse_graphml(file.data.decode())
     assert graph.number_of_nodes() == len(round_.tree)
     assert {(int(parent), int(child)) for parent, child in graph.edges} == {
@@ -71,7 +71,7 @@ def test_the_graph_is_the_tree() -> None:
 
 
 def test_the_replay_page_needs_nothing_else() -> None:
-    trace, file = exported("replay", "joint")
+    trace, file = export_run("replay", "joint")
     page = file.data.decode()
     assert not re.search(r"(?:src|href)\s*=\s*[\"'](?!data:|#)", page)
     assert not re.search(r"https?://(?!www\.w3\.org/|HOST:PORT)", page)

@@ -18,7 +18,7 @@ ROUND = {"tokens": [7, 3, 4], "parents": [0, 0, 1], "keep": [0, 1], "bonus": 9}
 PATIENCE_SECONDS = 20
 
 
-def write(path: Path, rounds: int = 1, when: int | None = None) -> None:
+def write_run(path: Path, rounds: int = 1, when: int | None = None) -> None:
     """Write a run of that many rounds, last modified at ``when``."""
     with Recorder(path) as recorder:
         for _ in range(rounds):
@@ -28,7 +28,7 @@ def write(path: Path, rounds: int = 1, when: int | None = None) -> None:
 
 
 @pytest.fixture(autouse=True)
-def _searched_often(monkeypatch: pytest.MonkeyPatch) -> None:
+def _search_often(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("explorer.follow.SEARCH_SECONDS", 0.05)
 
 
@@ -78,7 +78,7 @@ def test_all_followers_see_rounds_soon_after_they_were_made(tmp_path: Path) -> N
 
 
 def test_the_newest_run_of_a_folder_is_followed_and_all_are_listed(tmp_path: Path) -> None:
-    write(tmp_path / "old.jsonl", when=1)
+    write_run(tmp_path / "old.jsonl", when=1)
     (tmp_path / "notes.txt").write_text("no run")
     browser = Browser(follow := Follow(tmp_path))
     assert browser.until(1, "done") == "old.jsonl"
@@ -93,7 +93,7 @@ def test_the_newest_run_of_a_folder_is_followed_and_all_are_listed(tmp_path: Pat
 def test_a_run_that_restarts_is_shown_from_its_start(tmp_path: Path) -> None:
     browser = Browser(Follow(tmp_path / "run.jsonl"))
     for count in (3, 1):
-        write(tmp_path / "run.jsonl", count)
+        write_run(tmp_path / "run.jsonl", count)
         while not browser.end or browser.end["rounds"] != count:
             browser.read()
     assert len(browser.rounds) == 1
@@ -109,7 +109,7 @@ def test_a_temporary_error_ends_no_following(tmp_path: Path, broken: str, monkey
             raise (OSError if broken == "glob" else RuntimeError)("once")
         return usual(self, *given, **named)
     browser = Browser(Follow(tmp_path))
-    write(tmp_path / "run.jsonl")
+    write_run(tmp_path / "run.jsonl")
     monkeypatch.setattr(Path, broken, fails_once)
     assert browser.until(1, "done") == "run.jsonl" and failed
 
@@ -120,7 +120,7 @@ def test_a_file_that_is_no_trace_is_reported_and_file_names_need_not_be_utf8(tmp
     browser = Browser(follow := Follow(tmp_path))
     browser.until(0, "error")
     assert browser.state["message"].startswith("bad")
-    write(tmp_path / os.fsdecode(b"new\xe9.jsonl"))
+    write_run(tmp_path / os.fsdecode(b"new\xe9.jsonl"))
     assert browser.until(1, "done") == r"new\xe9.jsonl" and browser.listed == [r"new\xe9.jsonl", r"bad\xff.jsonl"]
     refused = browser_call("export", lambda _: follow.trace(r"bad\xff.jsonl"))({})
     assert refused["error"].startswith("bad")

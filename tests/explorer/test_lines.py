@@ -11,7 +11,7 @@ from engine.trace import End, Entry, gather
 from explorer.lines import MODEL_LIMITS, about, encode_up_to, encoded, remark, repetition
 from explorer.run_form import read_presets
 from explorer.runs import RunLog
-from tests.explorer.scripted import ScriptedSource, going_on, scripted_trace
+from tests.explorer.scripted import ScriptedSource, prompt_for, scripted_trace
 
 DEMO = "demo rig"
 
@@ -46,7 +46,7 @@ def test_a_remark_names_what_a_file_lacks(end: End, words: str) -> None:
 @pytest.mark.parametrize(("tokens", "loops"), [(900, True), (150, False)])
 def test_a_repetition_is_found_while_the_text_is_written(tokens: int, loops: bool) -> None:
     run, told = RunLog("x"), []
-    lines = ScriptedSource().run(PromptRequest(going_on(tokens), method="ddtree", budget=16, max_tokens=tokens))
+    lines = ScriptedSource().run(PromptRequest(prompt_for(tokens), method="ddtree", budget=16, max_tokens=tokens))
     for line in lines:
         run.add(line)
         told.append(run.about.get("repetition"))

@@ -22,7 +22,7 @@ from explorer.rig import CurrentRig
 from explorer.rig_choice import loading
 from explorer.runs import RunLog, Runner, Runs
 from tests.explorer.scripted import scripted_trace
-from tests.explorer.scripted_rigs import answering, called
+from tests.explorer.scripted_rigs import call_function, current_rig
 
 PROMPT = "How many books does Omar have? ${7*6}"
 
@@ -35,16 +35,16 @@ def library(tmp_path: Path) -> Library:
     return Library(shipped(tmp_path))
 
 
-class Asked:
+class Calls:
     """Call the endpoints over a library as the browser does; read bytes as JSON."""
 
     def __init__(self, library: Library) -> None:
         self.runs = Runs()
-        self.endpoints = Endpoints(library, self.runs, Runner(answering(), self.runs, Admission()))
+        self.endpoints = Endpoints(library, self.runs, Runner(current_rig(), self.runs, Admission()))
         self.functions = self.endpoints.functions()
 
     def __call__(self, name: str, /, **wanted: Any) -> Any:
-        answer = called(self.functions, name, **wanted)
+        answer = call_function(self.functions, name, **wanted)
         return json.loads(answer) if isinstance(answer, bytes) else answer
 
     def open(self, data: bytes, name: str = "mine.jsonl") -> Any:
@@ -52,8 +52,8 @@ class Asked:
 
 
 @pytest.fixture
-def asked(library: Library) -> Asked:
-    return Asked(library)
+def calls(library: Library) -> Calls:
+    return Calls(library)
 
 
 def test_the_page_opens_with_the_prompt_of_its_first_recording() -> None:
@@ -104,27 +104,27 @@ def test_recordings_answer_only_recorded_prompts(library: Library) -> None:
             list(source.prepare(other).lines())
 
 
-def test_links_and_replay_files_keep_the_comparison_of_a_run(asked: Asked) -> None:
-    runs, trace = asked.runs, scripted_trace("ddtree")
+def test_links_and_replay_files_keep_the_comparison_of_a_run(calls: Calls) -> None:
+    runs, trace = calls.runs, scripted_trace("ddtree")
     runs.store(RunLog.recorded("mine", trace))
-    assert asked.endpoints.speed_of("mine") == {}
+    assert calls.endpoints.speed_of("mine") == {}
     comparison = recorded_comparison(trace, scripted_trace("autoregressive", 0))
-    asked.endpoints.run_of("mine").set_comparison(comparison)
-    assert asked.endpoints.speed_of("mine") == encode_record(comparison.speed)
-    page, table = (base64.b64decode(asked("export", kind=kind, run="mine")["data"]).decode()
+    calls.endpoints.run_of("mine").set_comparison(comparison)
+    assert calls.endpoints.speed_of("mine") == encode_record(comparison.speed)
+    page, table = (base64.b64decode(calls("export", kind=kind, run="mine")["data"]).decode()
                    for kind in ("replay", "rounds"))
     assert comparison.text.words in page and comparison.text.words not in table
 
 
-def test_a_file_is_opened_and_kept_even_if_it_is_truncated(asked: Asked) -> None:
-    name = asked.open(gzip.compress(dumps(scripted_trace("routed"))))["run"]
-    run = asked.endpoints.run_of(name)
+def test_a_file_is_opened_and_kept_even_if_it_is_truncated(calls: Calls) -> None:
+    name = calls.open(gzip.compress(dumps(scripted_trace("routed"))))["run"]
+    run = calls.endpoints.run_of(name)
     assert run.state_line["state"] == "done" and len(run.lines) == len(scripted_trace("routed").lines)
     assert isinstance(run.lines[0], Header) and run.lines[0].recorded, "it is shown as a recording"
-    assert dumps(asked.endpoints.trace_of(name)) == dumps(scripted_trace("routed"))
-    assert asked("export", kind="rounds", run=name, round=0)["name"].endswith(".csv")
+    assert dumps(calls.endpoints.trace_of(name)) == dumps(scripted_trace("routed"))
+    assert calls("export", kind="rounds", run=name, round=0)["name"].endswith(".csv")
     lines = dumps(scripted_trace("ddtree")).splitlines(keepends=True)
-    run = asked.endpoints.run_of(asked.open(b"".join(lines[:3]) + lines[3][:8])["run"])
+    run = calls.endpoints.run_of(calls.open(b"".join(lines[:3]) + lines[3][:8])["run"])
     assert (run.state_line["state"], len(run.lines)) == ("stopped", 4)
     assert "cut off" in run.about["remark"]
 
@@ -136,6 +136,6 @@ def test_a_file_is_opened_and_kept_even_if_it_is_truncated(asked: Asked) -> None
     (lambda: b"", "cut off"), (lambda: b"0" * (33 * 2**20), "32 MiB"),
     (lambda: gzip.compress(bytes(20 * 2**20), 1), "16"),
 ], ids=["words", "version", "packed", "empty", "large", "line"])
-def test_a_file_that_is_no_trace_is_refused_in_a_sentence(asked: Asked, data: Callable[[], bytes], words: str) -> None:
-    answer = asked.open(data(), "bad.jsonl")
+def test_a_file_that_is_no_trace_is_refused_in_a_sentence(calls: Calls, data: Callable[[], bytes], words: str) -> None:
+    answer = calls.open(data(), "bad.jsonl")
     assert words in answer["error"] and answer["error"].endswith(".")

@@ -14,24 +14,24 @@ from explorer.rig_choice import RIG_IS_FIXED, RigChoice
 from tests.explorer.scripted import ENDLESS, ScriptedSource, scripted_trace
 from tests.explorer.scripted_instruments import ScriptedLaboratory
 from tests.explorer.scripted_lab import FORM
-from tests.explorer.scripted_rigs import ASK, Rigged, ended, header_of
+from tests.explorer.scripted_rigs import ASK, PageWithRigs, header_of, wait_for_end
 from tests.running import until
 
 SOME = ("autoregressive", "ddtree")
 
 
-def loaded_and_waiting(rigged: Rigged) -> bool:
+def loaded_and_waiting(rigged: PageWithRigs) -> bool:
     return "as soon as the run" in (rigged.state()["loading"] or {"message": ""})["message"]
 
 
 def test_the_old_rig_answers_until_the_new_one_is_loaded_and_is_then_released() -> None:
-    rigged = Rigged(methods=SOME)
+    rigged = PageWithRigs(methods=SOME)
     first = rigged.rig.source
     assert isinstance(first, ScriptedSource)
-    rigged.choose(" second ", begun=True)
+    rigged.choose(" second ", until_begun=True)
     assert rigged.state()["loading"] == {"name": "second", "message": "Reading the weights …", "share": 0.5}
     assert gather(rigged.rig.source.prepare(ASK).lines()).header.rig == "first rig" and not first.released
-    now = rigged.settled()
+    now = rigged.finish_loading()
     assert {key: now[key] for key in ("rig", "opened", "changes", "failure", "good_at")} == {
         "rig": "second rig", "opened": "second", "changes": 1, "failure": "", "good_at": "It is good at second."}
     assert gather(rigged.rig.source.prepare(ASK).lines()).header.rig == "second rig"
@@ -41,35 +41,35 @@ def test_the_old_rig_answers_until_the_new_one_is_loaded_and_is_then_released() 
 @pytest.mark.parametrize(("failure", "words"), [
     (None, "no rig 'nonsense'"), (ZeroDivisionError("hidden"), "an internal error (ZeroDivisionError)")])
 def test_a_failure_is_reported_and_the_old_rig_continues_to_answer(failure: Exception | None, words: str) -> None:
-    rigged = Rigged()
+    rigged = PageWithRigs()
     rigged.rigs.failure = failure
     rigged.choose("nonsense")
-    now = rigged.settled()
+    now = rigged.finish_loading()
     assert words in now["failure"] and "hidden" not in now["failure"]
     assert (now["rig"], now["changes"]) == ("first rig", 0)
     rigged.rigs.failure = None
     rigged.choose("second")
-    assert rigged.settled()["failure"] == "" and rigged.rig.source.name == "second rig"
+    assert rigged.finish_loading()["failure"] == "" and rigged.rig.source.name == "second rig"
 
 
 @pytest.mark.parametrize("loaded", [False, True])
 def test_cancelling_changes_nothing(loaded: bool) -> None:
-    rigged = Rigged()
-    rigged.choose("second", begun=True)
+    rigged = PageWithRigs()
+    rigged.choose("second", until_begun=True)
     with rigged.queue.place():
         if loaded:
-            rigged.rigs.go.set()
+            rigged.rigs.may_open.set()
             until(lambda: loaded_and_waiting(rigged))
         loading = rigged.choice.cancel({})["loading"]
         assert loading and "Cancelling" in loading["message"]
-        now = rigged.settled()
+        now = rigged.finish_loading()
     assert (now["rig"], now["failure"], now["changes"]) == ("first rig", "", 0)
     assert rigged.choice.cancel({})["loading"] is None
 
 
 def test_a_rig_that_cannot_be_loaded_now_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rig_choice, "MAX_IDLE_WAIT_SECONDS", 0.05)
-    rigged = Rigged()
+    rigged = PageWithRigs()
 
     def refused(name: str, words: str, choice: RigChoice = rigged.choice) -> None:
         with pytest.raises(RequestError, match=words):
@@ -82,31 +82,31 @@ def test_a_rig_that_cannot_be_loaded_now_is_refused(monkeypatch: pytest.MonkeyPa
     assert rigged.rigs.beside == []
     rigged.choose("second")
     refused("third", "second")
-    rigged.settled()
+    rigged.finish_loading()
     refused("third", RIG_IS_FIXED, RigChoice(rigged.rig, rigged.queue))
 
 
 def test_a_run_that_began_during_loading_ends_on_its_own_rig() -> None:
-    rigged = Rigged()
-    rigged.choose("second", begun=True)
+    rigged = PageWithRigs()
+    rigged.choose("second", until_begun=True)
     run = rigged.runner.start(PromptRequest(ENDLESS, method="ddtree", budget=16))
     until(lambda: len(run.lines) > 1)
-    rigged.rigs.go.set()
+    rigged.rigs.may_open.set()
     until(lambda: loaded_and_waiting(rigged))
     assert header_of(run).rig == rigged.rig.source.name == "first rig" and not run.over
     run.stop()
-    assert rigged.settled()["rig"] == header_of(rigged.ran()).rig == "second rig"
+    assert rigged.finish_loading()["rig"] == header_of(rigged.run_to_end()).rig == "second rig"
 
 
 def test_the_lab_measures_the_current_rig_and_no_sweep_resumes_with_another(tmp_path: Path) -> None:
-    rigged = Rigged(methods=SOME)
+    rigged = PageWithRigs(methods=SOME)
     lab = Lab(rigged.rig, lambda run: scripted_trace("joint", 8), rigged.queue, tmp_path / "results.sqlite")
     with rigged.queue.exclusive(lambda _: None):  # so that it does not end before it is paused
         number = lab.start(FORM)["sweep"]
         lab.control({"do": "pause", "sweep": number})
         until(lambda: lab.progress({})["state"] == "paused")
     rigged.choose("second")
-    rigged.settled()
+    rigged.finish_loading()
     laboratory = rigged.rig.instruments.laboratory
     assert isinstance(laboratory, ScriptedLaboratory)
     laboratory.asked.clear()
@@ -126,8 +126,8 @@ def test_a_public_server_offers_no_choice_of_rigs_by_default(flags: list[str], m
 
 
 def test_a_run_waits_for_the_first_rig_and_shows_its_progress() -> None:
-    rigged = Rigged("second")
-    assert rigged.rigs.told.wait(20)
+    rigged = PageWithRigs("second")
+    assert rigged.rigs.began.wait(20)
     state = rigged.state()
     assert state["loading"] and state["coming"] == state["loading"]["name"] == "second"
     run = rigged.runner.start(ASK)
@@ -135,44 +135,44 @@ def test_a_run_waits_for_the_first_rig_and_shows_its_progress() -> None:
     assert all(fact in run.state_line["message"] for fact in ("second", "50%"))
     with pytest.raises(RequestError, match="second"):
         rigged.choose("third")
-    rigged.rigs.go.set()
-    assert ended(run).state_line["state"] == "done"
+    rigged.rigs.may_open.set()
+    assert wait_for_end(run).state_line["state"] == "done"
     assert (header_of(run).rig, header_of(run).note) == ("second rig", "")
-    now = rigged.settled()
+    now = rigged.finish_loading()
     assert (now["rig"], now["changes"], now["failure"], now["loading"]) == ("second rig", 1, "", None)
 
 
 def test_if_the_first_rig_fails_the_embedded_one_answers_and_gives_the_reason() -> None:
-    rigged = Rigged("nonsense")
-    now = rigged.settled()
+    rigged = PageWithRigs("nonsense")
+    now = rigged.finish_loading()
     assert now["rig"] == "demo rig" and "'nonsense'" in now["failure"]
-    assert header_of(rigged.ran()).note == now["failure"]
+    assert header_of(rigged.run_to_end()).note == now["failure"]
     rigged.choose("second")
     until(lambda: rigged.rig.source.name == "second rig")
-    assert header_of(rigged.ran()).note == ""
+    assert header_of(rigged.run_to_end()).note == ""
 
 
 def test_if_no_rig_can_be_loaded_the_recordings_give_the_reason(caplog: pytest.LogCaptureFixture) -> None:
-    rigged = Rigged("second")
+    rigged = PageWithRigs("second")
     rigged.rigs.failure = ZeroDivisionError("hidden")
-    now = rigged.settled()
+    now = rigged.finish_loading()
     assert now["rig"] == "recordings" and now["reason"] == now["failure"]
     assert all(fact in now["failure"] for fact in ("second", "ZeroDivisionError")) and "hidden" not in now["failure"]
     assert rigged.rigs.beside == ["recordings"] * 2, "the embedded rig was tried too"
     assert [record.exc_info[0] for record in caplog.records if record.exc_info] == [ZeroDivisionError] * 2
-    assert rigged.ran().state_line["message"].startswith(now["failure"])
+    assert rigged.run_to_end().state_line["message"].startswith(now["failure"])
     rigged.rigs.failure = None
     rigged.choose("second")
     until(lambda: rigged.rig.source.name == "second rig")
 
 
 def test_a_page_without_a_choice_of_rigs_still_loads_its_first_one(tmp_path: Path) -> None:
-    rigged = Rigged("second", closed="Not here.")
+    rigged = PageWithRigs("second", closed="Not here.")
     lab = Lab(rigged.rig, lambda run: scripted_trace("joint", 8), rigged.queue, tmp_path / "results.sqlite")
     with pytest.raises(RequestError, match="second"):
         lab.setup()
     with pytest.raises(RequestError):
         lab.start(FORM)
-    assert rigged.settled()["rig"] == "second rig" and lab.setup()["reason"] == ""
+    assert rigged.finish_loading()["rig"] == "second rig" and lab.setup()["reason"] == ""
     with pytest.raises(RequestError, match="Not here"):
         rigged.choose("third")

@@ -43,16 +43,16 @@ def test_only_values_of_the_list_are_parsed() -> None:
         assert names_of(nothing) == []
 
 
-def offered_by(rig: CurrentRig) -> list[str]:
+def offered_presets(rig: CurrentRig) -> list[str]:
     return [preset.name for preset in read_presets(PROMPTS).for_rig(rig)]
 
 
 def test_presets_depend_on_the_rig() -> None:
-    demo, other = (offered_by(CurrentRig(scripted_rig(name))) for name in ("demo", "my/folder"))
+    demo, other = (offered_presets(CurrentRig(scripted_rig(name))) for name in ("demo", "my/folder"))
     assert "boxes" in demo and other[0] == "any-code" and not set(demo) & set(other)
     without = recorded_rig(Library([]), "No model.")
-    assert offered_by(CurrentRig(without)) == demo, "the recordings were made on the embedded rig"
-    coming = offered_by(CurrentRig(without, coming=loading("smollm2")))
+    assert offered_presets(CurrentRig(without)) == demo, "the recordings were made on the embedded rig"
+    coming = offered_presets(CurrentRig(without, coming=loading("smollm2")))
     assert [name.partition("-")[2] for name in coming[:3]] == ["palindrome", "facts", "story"]
     assert fitting("joint", ["autoregressive", "joint"]) == "joint"
     assert fitting("joint", ["autoregressive", "ddtree"]) == "ddtree" and fitting("joint", ["a"]) == "a"

@@ -24,7 +24,7 @@ from explorer.runs import Runner, Runs
 from explorer.security.gate import Gate, hosts_of
 from explorer.startup import Listening, listener, sockets_of
 from tests.explorer.scripted import ENDLESS, ScriptedSource
-from tests.explorer.scripted_rigs import answering
+from tests.explorer.scripted_rigs import current_rig
 from tests.running import until
 
 ASK = {"prompt": "How many books?", "method": "ddtree", "budget": 64}
@@ -33,7 +33,7 @@ Answer = list[dict[str, Any]]
 
 
 @dataclass
-class Served:
+class RunClient:
     """Send requests to a server of these runs."""
 
     client: httpx.Client
@@ -41,13 +41,13 @@ class Served:
     queue: Admission
 
     @contextmanager
-    def begun(self, **options: Any) -> Iterator[Iterator[dict[str, Any]]]:
+    def start(self, **options: Any) -> Iterator[Iterator[dict[str, Any]]]:
         """Start a run and yield its lines; leaving the block closes the connection."""
         with self.client.stream("POST", RUNS, json={**ASK, **options}) as answer:
             yield map(json.loads, answer.iter_lines())
 
-    def ran(self, **options: Any) -> Answer:
-        with self.begun(**options) as lines:
+    def run(self, **options: Any) -> Answer:
+        with self.start(**options) as lines:
             return list(lines)
 
     def lines(self, run: str, first: int = 0) -> Answer:
@@ -55,22 +55,22 @@ class Served:
 
 
 @contextmanager
-def serving(source: Any) -> Iterator[Served]:
+def serving(source: Any) -> Iterator[RunClient]:
     runs, queue = Runs(), Admission()
-    routes = RunRoutes(Runner(answering(source), runs, queue), runs.find).routes()
+    routes = RunRoutes(Runner(current_rig(source), runs, queue), runs.find).routes()
     (bound,) = sockets_of("127.0.0.1", 0)[:1]
     server = listener(Gate(Starlette(routes=routes), hosts_of("127.0.0.1")), Listening())
     thread = threading.Thread(target=server.run, args=([bound],))
     thread.start()
     try:
         with httpx.Client(base_url=f"http://127.0.0.1:{bound.getsockname()[1]}", timeout=30) as client:
-            yield Served(client, runs, queue)
+            yield RunClient(client, runs, queue)
     finally:
         server.should_exit = True
         thread.join()
 
 
-def numbered(answer: Answer) -> Answer:
+def trace_lines(answer: Answer) -> Answer:
     """Return the lines that have a number: those of the trace."""
     return [line for line in answer if not {"state", "about"} & set(line)]
 
@@ -81,10 +81,10 @@ def states(answer: Answer) -> list[str]:
 
 def test_a_run_streams_its_trace_between_two_lines_of_its_state() -> None:
     with serving(ScriptedSource(pause_seconds=0.005)) as served:
-        answer = served.ran()
+        answer = served.run()
         trace = served.runs.trace(answer[0]["run"])
         assert [answer[0]["state"], answer[-1]["state"]] == ["running", "done"]
-    sent = numbered(answer)
+    sent = trace_lines(answer)
     assert trace.entries[0].round.drafts[0].tokens.shape[2] > MAX_RANKS, "wider than the page draws"
     narrowed = [replace(line, round=replace(line.round, drafts=tuple(
         draft.narrowed(MAX_RANKS) for draft in line.round.drafts))) if isinstance(line, Entry) else line
@@ -97,28 +97,28 @@ def test_a_run_streams_its_trace_between_two_lines_of_its_state() -> None:
 def test_a_lost_connection_resumes_at_the_line_where_it_broke() -> None:
     with serving(ScriptedSource(pause_seconds=0.02)) as served:
         had = []
-        with served.begun() as lines:
+        with served.start() as lines:
             for line in lines:
                 had.append(line)
-                if len(numbered(had)) > 3:
+                if len(trace_lines(had)) > 3:
                     break
         run = had[0]["run"]
-        rest = served.lines(run, len(numbered(had)))
+        rest = served.lines(run, len(trace_lines(had)))
         assert states(rest)[-1] == "done" and len(states(rest)) > 1
-        assert numbered(had) + numbered(rest) == numbered(served.lines(run))
-        assert numbered(served.lines(run, 10**6)) == []
+        assert trace_lines(had) + trace_lines(rest) == trace_lines(served.lines(run))
+        assert trace_lines(served.lines(run, 10**6)) == []
 
 
 def test_stop_ends_a_run_at_once_and_keeps_its_rounds() -> None:
     source = ScriptedSource(pause_seconds=0.02)
-    with serving(source) as served, served.begun(prompt=ENDLESS) as lines:
+    with serving(source) as served, served.start(prompt=ENDLESS) as lines:
         first = next(lines)
         had = list(islice(lines, 4))
         assert served.client.delete(f"{RUNS}/{first['run']}").status_code == 204
         rest = list(lines)
         assert rest[-1]["state"] == "stopped" and source.closed == 1 and served.queue.count_places() == 0
         assert [line["end"]["reason"] for line in rest if "end" in line] == ["stopped"]
-        assert numbered(had + rest) == numbered(served.lines(first["run"]))
+        assert trace_lines(had + rest) == trace_lines(served.lines(first["run"]))
 
 
 def test_a_run_that_nobody_reads_ends_and_one_that_waits_leaves_the_queue(
@@ -126,10 +126,10 @@ def test_a_run_that_nobody_reads_ends_and_one_that_waits_leaves_the_queue(
     monkeypatch.setattr(runs_module, "READER_TIMEOUT_SECONDS", 0.3)
     source = ScriptedSource(pause_seconds=0.02)
     with serving(source) as served:
-        with served.begun(prompt=ENDLESS) as running:
+        with served.start(prompt=ENDLESS) as running:
             first = next(running)["run"]
             until(lambda: served.queue.running() == 1)
-            with served.begun(prompt=ENDLESS) as waiting:
+            with served.start(prompt=ENDLESS) as waiting:
                 second = next(line["run"] for line in waiting if line["state"] == "queued")
             until(lambda: served.queue.count_places() == 1)
             time.sleep(0.5)
@@ -144,7 +144,7 @@ def test_a_run_that_nobody_reads_ends_and_one_that_waits_leaves_the_queue(
     ({"colour": 1}, "There is no option 'colour'"), ({"method": "guess"}, "guess")])
 def test_invalid_options_are_refused_in_a_sentence(options: dict[str, Any], says: str) -> None:
     with serving(ScriptedSource()) as served:
-        (refused,) = served.ran(**options)
+        (refused,) = served.run(**options)
         assert (refused["state"], refused["run"]) == ("error", "") and says in refused["message"]
         for method, path in (("GET", "/gone"), ("DELETE", "/gone"), ("GET", "/gone?from=-1")):
             assert json.loads(served.client.request(method, RUNS + path).text)["state"] == "error"
@@ -159,16 +159,16 @@ def test_a_failure_is_the_last_line_and_earlier_rounds_are_kept() -> None:
                     raise ZeroDivisionError("hidden detail")
                 yield line
     with serving(Failing()) as served:
-        answer = served.ran()
+        answer = served.run()
         assert answer[-1]["state"] == "error" and "ZeroDivisionError" in answer[-1]["message"]
-        assert "hidden" not in str(answer) and len(numbered(answer)) == 4
+        assert "hidden" not in str(answer) and len(trace_lines(answer)) == 4
         assert served.queue.count_places() == 0
 
 
 @pytest.mark.parametrize("method", ["GET", "POST", "DELETE"])
 def test_other_websites_cannot_reach_runs(method: str) -> None:
     with serving(ScriptedSource(pause_seconds=0.02)) as served:
-        run = served.ran()[0]["run"]
+        run = served.run()[0]["run"]
         path = RUNS if method == "POST" else f"{RUNS}/{run}"
         for headers in ({"Origin": "http://evil.example"}, {"Sec-Fetch-Site": "cross-site"}, {"Host": "evil.example"}):
             answer = served.client.request(method, path, headers=headers, json=ASK if method == "POST" else None)

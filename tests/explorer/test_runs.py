@@ -10,18 +10,18 @@ from engine.requests.admission import MAX_PENDING_RUNS, MAX_RUNS_PER_ADDRESS, Ad
 from engine.trace import Line, dumps, held_bytes, loads
 from explorer.runs import RUN_BYTES, RunLog, Runner, Runs
 from tests.explorer.scripted import ENDLESS, ScriptedSource, scripted_trace
-from tests.explorer.scripted_rigs import answering, ended
+from tests.explorer.scripted_rigs import current_rig, wait_for_end
 from tests.running import until
 
 LONG = PromptRequest(ENDLESS, method="ddtree", budget=16)
 
 
-class Started:
+class UnreadRuns:
     """Start runs on one rig, none of which is read."""
 
     def __init__(self, source: ScriptedSource) -> None:
         self.queue = Admission()
-        self._runner = Runner(answering(source), Runs(), self.queue)
+        self._runner = Runner(current_rig(source), Runs(), self.queue)
 
     def begin(self, ask: PromptRequest = LONG) -> RunLog:
         """Start a run, and wait until it is in the queue."""
@@ -32,7 +32,7 @@ class Started:
 
 
 def test_the_queue_advances_when_a_run_leaves_it() -> None:
-    started = Started(ScriptedSource(pause_seconds=0.01))
+    started = UnreadRuns(ScriptedSource(pause_seconds=0.01))
     first, second, third = (started.begin() for _ in range(3))
     until(lambda: {second.state_line["state"], third.state_line["state"]} == {"queued"})
     told = third.state_line["message"]
@@ -41,7 +41,7 @@ def test_the_queue_advances_when_a_run_leaves_it() -> None:
     first.stop()
     until(lambda: len(third.lines) > 1)
     third.stop()
-    assert not ended(second).lines and ended(third).lines
+    assert not wait_for_end(second).lines and wait_for_end(third).lines
 
 
 def test_remembered_runs_are_bounded_by_bytes() -> None:
@@ -86,19 +86,19 @@ def test_a_run_in_progress_is_evicted_last_and_then_ends() -> None:
     trace = scripted_trace("ddtree")
     size = RUN_BYTES + sum(map(held_bytes, trace.lines))
     runs = Runs(max_bytes=2 * size)
-    going_on = runs.register(RunLog("going on"))
-    runs.add(going_on, trace.header, *trace.entries)
+    in_progress = runs.register(RunLog("going on"))
+    runs.add(in_progress, trace.header, *trace.entries)
     for name in "ab":
         runs.store(RunLog.recorded(name, trace))
     assert [run for run in ("going on", "a", "b") if runs.get(run)] == ["going on", "b"]
-    going_on.raise_if_stopped()
+    in_progress.raise_if_stopped()
     other = runs.register(RunLog("other"))
     runs.add(other, trace.header, *trace.entries)
     assert not runs.get("b") and runs.get("going on")
     runs.add(other, *trace.entries[:-1])
     assert not runs.get("going on")
     with pytest.raises(CancellationError):
-        going_on.raise_if_stopped()
+        in_progress.raise_if_stopped()
 
 
 def test_a_restarted_run_that_is_stopped_has_the_rounds_since_its_restart() -> None:

@@ -25,7 +25,7 @@ from explorer.runs import RUN_BYTES, RunLog, Runner, Runs
 from explorer.shared import SharedRuns, with_words
 from explorer.startup import Listening
 from tests.explorer.scripted import ScriptedSource, scripted_trace
-from tests.explorer.scripted_rigs import answering, called
+from tests.explorer.scripted_rigs import call_function, current_rig
 
 TRACE = scripted_trace("ddtree")
 EVIL = '<script>alert("${7*6}")</script>\u202eevil\x00'
@@ -37,12 +37,12 @@ class Server:
     def __init__(self, folder: Path) -> None:
         runs = Runs()
         self.endpoints = Endpoints(
-            Library([]), runs, Runner(answering(), runs, Admission()), None, SharedRuns(folder))
+            Library([]), runs, Runner(current_rig(), runs, Admission()), None, SharedRuns(folder))
         self.comparison = recorded_comparison(TRACE, scripted_trace("autoregressive", 0))
         runs.store(RunLog.recorded("mine", TRACE, self.comparison))
 
     def __call__(self, name: str, /, **wanted: Any) -> Any:
-        return called(self.endpoints.functions(), name, **wanted)
+        return call_function(self.endpoints.functions(), name, **wanted)
 
 
 def test_a_shared_run_outlives_the_server_with_its_title_and_speed(tmp_path: Path) -> None:
@@ -159,7 +159,7 @@ def test_a_name_cannot_lead_outside_the_folder(tmp_path: Path, name: str) -> Non
 def test_another_website_can_neither_share_nor_delete_runs(tmp_path: Path) -> None:
     keeper = SharedRuns(tmp_path)
     name = keeper.keep(TRACE, None)
-    page, routes = build(answering(ScriptedSource()), Library([]), shared=keeper)
+    page, routes = build(current_rig(ScriptedSource()), Library([]), shared=keeper)
     (stage,) = [number for number, part in page.blocks.items() if getattr(part, "elem_id", "") == "canopy-stage"]
     client = TestClient(guarded(page, routes, Listening()), base_url="http://127.0.0.1:7860")
 

@@ -64,17 +64,17 @@ def test_flags_are_parsed_and_invalid_ones_refused() -> None:
         assert app.flags().parse_args(["--root-path", typed]).root_path == path
 
 
-class Building:
-    """Serve a page that answers "first" until another one is built after ``go``."""
+class SlowPage:
+    """Serve a page that answers "first" until another one may be built."""
 
     def __init__(self, failure: Exception | None = None) -> None:
-        self.go, self.begun, self.ended, self.gave_up = Event(), Event(), Event(), Event()
+        self.may_build, self.begun, self.ended, self.gave_up = Event(), Event(), Event(), Event()
         self._failure = failure
         first = Starlette(routes=[Route("/", lambda _: PlainTextResponse("first"))])
         self.app = FirstSeconds(first, self._build, self.gave_up.set)
 
     def _build(self) -> Starlette:
-        assert self.go.wait(20)
+        assert self.may_build.wait(20)
         if self._failure:
             raise self._failure
 
@@ -87,7 +87,7 @@ class Building:
         return Starlette(routes=routes, lifespan=lives)
 
     @asynccontextmanager
-    async def served(self) -> AsyncIterator[httpx.AsyncClient]:
+    async def serve(self) -> AsyncIterator[httpx.AsyncClient]:
         """Yield a client, between the server's startup and shutdown."""
         heard, sent = asyncio.Queue[dict[str, Any]](), asyncio.Queue[Any]()
         life = asyncio.create_task(self.app({"type": "lifespan"}, heard.get, sent.put))
@@ -98,21 +98,21 @@ class Building:
             yield client
         await heard.put({"type": "lifespan.shutdown"})
         await asyncio.sleep(0.1)
-        self.go.set()
+        self.may_build.set()
         await life
 
 
 def test_the_real_page_replaces_the_first_and_answers_waiting_requests() -> None:
-    building = Building()
+    building = SlowPage()
 
     async def act() -> list[str]:
-        async with building.served() as client:
+        async with building.serve() as client:
             first = (await client.get("/")).text
             waiting = asyncio.create_task(client.get("/config"))
             with suppress(TimeoutError):
                 await asyncio.wait_for(asyncio.shield(waiting), 0.1)
             assert not waiting.done() and not building.begun.is_set()
-            building.go.set()
+            building.may_build.set()
             return [first, (await waiting).text, (await client.get("/")).text]
     assert completed(act()) == ["first", "real /config", "real /"]
     assert building.begun.is_set() and building.ended.is_set(), "the real page lives and ends with the server"
@@ -126,12 +126,12 @@ def test_before_a_login_neither_recordings_nor_paths_are_shown() -> None:
 
 
 def test_a_page_that_cannot_be_built_ends_the_server_with_a_reason() -> None:
-    building = Building(RequestError("The presets are broken."))
+    building = SlowPage(RequestError("The presets are broken."))
 
     async def act() -> httpx.Response:
-        async with building.served() as client:
+        async with building.serve() as client:
             waiting = asyncio.create_task(client.get("/config"))
-            building.go.set()
+            building.may_build.set()
             return await waiting
     answer = completed(act())
     assert answer.status_code == 503
@@ -142,11 +142,11 @@ def test_the_number_of_waiting_requests_is_limited(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(startup, "MAX_WAITING", 2)
 
     async def act() -> list[httpx.Response]:
-        building = Building()
-        async with building.served() as client:
+        building = SlowPage()
+        async with building.serve() as client:
             asked = [asyncio.create_task(client.get("/config")) for _ in range(3)]
             refused, _ = await asyncio.wait(asked, return_when=asyncio.FIRST_COMPLETED, timeout=20)
-            building.go.set()
+            building.may_build.set()
             return [*(done.result() for done in refused), *await asyncio.gather(*asked)]
     refused, *answers = completed(act())
     assert refused.status_code == 503 and "Retry-After" in refused.headers

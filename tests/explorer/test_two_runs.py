@@ -20,7 +20,7 @@ Chains = Sequence[tuple[Sequence[int], int]]  # drafted tokens, number accepted
 TEXT = {1: "one ", 2: "two ", 3: "three ", 11: "one two ", 12: "🌳", 13: "x"}
 
 
-def recorded(path: Path, root: int, chains: Chains, bonus: Sequence[int], prompt: str = "Count.") -> Trace:
+def record_run(path: Path, root: int, chains: Chains, bonus: Sequence[int], prompt: str = "Count.") -> Trace:
     with Recorder(path, prompt=prompt, method="theirs", engine="their loop", token_text=TEXT) as recorder:
         for number, ((drafted, accepted), after) in enumerate(zip(chains, bonus, strict=True)):
             recorder.chain(drafted, accepted, after, root=None if number else root)
@@ -28,25 +28,25 @@ def recorded(path: Path, root: int, chains: Chains, bonus: Sequence[int], prompt
 
 
 def test_equal_texts_are_recognised_across_different_tokenizers(tmp_path: Path) -> None:
-    ours = recorded(tmp_path / "a.jsonl", 1, [((2, 3), 2), ((2, 2), 0)], [1, 2])  # one two three | one
-    theirs = recorded(tmp_path / "b.jsonl", 11, [((3, 13), 1), ((2,), 0)], [1, 3])  # "one two " three | one
+    ours = record_run(tmp_path / "a.jsonl", 1, [((2, 3), 2), ((2, 2), 0)], [1, 2])  # one two three | one
+    theirs = record_run(tmp_path / "b.jsonl", 11, [((3, 13), 1), ((2,), 0)], [1, 3])  # "one two " three | one
     view: dict[str, Any] = {**two_runs(ours, theirs)}
     assert re.findall(r"\d+", view.pop("summary")) == ["1", "3", "2"], "a round, and what each side kept in it"
     assert view == {"same_text": True, "first_difference": None, "same_prompt": True, "rule": "", "sides": [
         {"rows": 3.0, "depths": [0.5, 0.5]}, {"rows": 2.5, "depths": [0.5, 0.0]}]}
 
 
-@pytest.mark.parametrize(("tokens", "parted"), [
+@pytest.mark.parametrize(("tokens", "difference"), [
     ((1, 2, 3), None), ((1, 2, 12), [2, 2]), ((1, 3, 2), [1, 1]), ((11, 3), None), ((11, 13), [2, 1]),
     ((1, 2), [2, 2])])
 def test_texts_differ_at_their_first_different_character(
-        tmp_path: Path, tokens: Sequence[int], parted: list[int] | None) -> None:
-    first = recorded(tmp_path / "a.jsonl", 1, [((2, 3), 2)], [1])
-    second = recorded(tmp_path / "b.jsonl", tokens[0], [(tokens[1:], len(tokens) - 1)], [1])
-    assert first_difference(first, second) == parted
+        tmp_path: Path, tokens: Sequence[int], difference: list[int] | None) -> None:
+    first = record_run(tmp_path / "a.jsonl", 1, [((2, 3), 2)], [1])
+    second = record_run(tmp_path / "b.jsonl", tokens[0], [(tokens[1:], len(tokens) - 1)], [1])
+    assert first_difference(first, second) == difference
     view = two_runs(first, second)
-    assert view["same_text"] == (parted is None)
-    assert parted is None or re.findall(r"\d+", view["summary"])[:2] == [str(place + 1) for place in parted]
+    assert view["same_text"] == (difference is None)
+    assert difference is None or re.findall(r"\d+", view["summary"])[:2] == [str(place + 1) for place in difference]
 
 
 def test_two_methods_on_one_prompt_are_compared() -> None:
@@ -73,7 +73,7 @@ def test_runs_that_cannot_be_compared_are_refused_in_a_sentence(wanted: Any, nam
     assert named in ask(wanted)["error"]
 
 
-def parted(gap: float, dtype: str = "float32", **sampling: Any) -> TwoRuns:
+def differing_runs(gap: float, dtype: str = "float32", **sampling: Any) -> TwoRuns:
     """Compare two runs of one prompt whose second tokens differ, with this gap in the first run."""
     one, other = scripted_trace("ddtree", 8), scripted_trace("ddtree", 8)
     first = one.entries[0]
@@ -90,10 +90,10 @@ def parted(gap: float, dtype: str = "float32", **sampling: Any) -> TwoRuns:
 
 
 def test_the_first_difference_of_two_texts_has_one_verdict() -> None:
-    near, wide, drawn = parted(0.0005), parted(0.2), parted(0.2, temperature=0.7)
+    near, wide, drawn = differing_runs(0.0005), differing_runs(0.2), differing_runs(0.2, temperature=0.7)
     assert NEAR_TIE in near["summary"] and "float32" in near["summary"] and near["rule"]
-    assert NEAR_TIE in parted(0.2, "bfloat16")["summary"]
-    unknown, penalised = parted(float("nan")), parted(0.2, presence_penalty=1.0)  # penalties change the logits
+    assert NEAR_TIE in differing_runs(0.2, "bfloat16")["summary"]
+    unknown, penalised = differing_runs(float("nan")), differing_runs(0.2, presence_penalty=1.0)
     assert not any(NEAR_TIE in view["summary"] for view in (wide, drawn, unknown, penalised))
     assert len({view["summary"] for view in (near, wide, drawn, unknown)}) == 4
     thinks = scripted_trace("ddtree", 8)

@@ -13,7 +13,7 @@ from explorer.claims import recorded_comparison
 from explorer.types import FILE, METHODS_FILE, Writer, methods_module
 from tests.engine.test_trace import toy_trace
 from tests.explorer.lab.test_tools import RACE
-from tests.explorer.scripted_lab import ended, measured
+from tests.explorer.scripted_lab import measured_lab, wait_for_job
 from tests.house.reading import HOUSE
 
 TSC = HOUSE / "node_modules" / ".bin" / "tsc"
@@ -55,12 +55,12 @@ def test_every_line_has_its_type(tmp_path: Path) -> None:
 @NEEDS_NODE
 @pytest.mark.slow
 def test_the_answers_of_the_lab_have_their_types(tmp_path: Path) -> None:
-    lab = measured(tmp_path)
-    race = ended(lab, lab.race(RACE))["result"]
-    replayed = ended(lab, lab.what_if({"run": "r"}))["result"]
+    lab = measured_lab(tmp_path)
+    race = wait_for_job(lab, lab.race(RACE))["result"]
+    replayed = wait_for_job(lab, lab.what_if({"run": "r"}))["result"]
     answers = [("LabSetup", lab.setup()), ("LabCurves", lab.curves({"what_if": "r"})),
                ("LabConcurrency", lab.concurrency({})), ("SweepProgress", lab.progress({})),
                ("AcceptanceView", lab.acceptance({"run": "r"})),
                ("MachinePrediction", lab.predict_on_machine({"run": "r"})),
-               ("RaceView", race), ("PredictionResult", replayed), ("JobView", ended(lab, lab.doctor({})))]
+               ("RaceView", race), ("PredictionResult", replayed), ("JobView", wait_for_job(lab, lab.doctor({})))]
     assert problems(answers, tmp_path) == ""

@@ -8,7 +8,7 @@ from engine.errors import RequestError
 from explorer.uploads import DAMAGED, MAX_INCOMPLETE_FILES, Uploads
 
 
-def sent(files: Uploads, *parts: bytes, name: str = "") -> str:
+def send(files: Uploads, *parts: bytes, name: str = "") -> str:
     """Send a file in those pieces; return its name."""
     for part in parts:
         name = files.receive({"upload": name, "data": base64.b64encode(part).decode()})["upload"]
@@ -17,7 +17,7 @@ def sent(files: Uploads, *parts: bytes, name: str = "") -> str:
 
 def test_a_file_is_joined_from_its_pieces_and_taken_once() -> None:
     files = Uploads(2**20)
-    one, other = sent(files, b"ab", b"c"), sent(files, b"")
+    one, other = send(files, b"ab", b"c"), send(files, b"")
     assert [files.collect({"upload": name}) for name in (one, other)] == [b"abc", b""]
     for call in (files.collect, files.receive):
         with pytest.raises(RequestError, match=DAMAGED):
@@ -33,9 +33,9 @@ def test_a_damaged_piece_is_refused(data: object) -> None:
 
 def test_a_file_that_is_too_large_is_refused_and_dropped() -> None:
     files = Uploads(2**20)
-    name = sent(files, b"x" * 2**20)
+    name = send(files, b"x" * 2**20)
     with pytest.raises(RequestError, match="1 MiB"):
-        sent(files, b"x", name=name)
+        send(files, b"x", name=name)
     with pytest.raises(RequestError, match=DAMAGED):
         files.collect({"upload": name})
     with pytest.raises(RequestError, match="1 MiB"):
@@ -44,9 +44,9 @@ def test_a_file_that_is_too_large_is_refused_and_dropped() -> None:
 
 def test_concurrent_uploads_are_limited_and_one_that_stalls_is_dropped() -> None:
     files = Uploads(9)
-    going, stopped, *_ = [sent(files, b"x") for _ in range(MAX_INCOMPLETE_FILES)]
-    sent(files, b"y", name=going)
-    sent(files, b"new")
+    going, stopped, *_ = [send(files, b"x") for _ in range(MAX_INCOMPLETE_FILES)]
+    send(files, b"y", name=going)
+    send(files, b"new")
     assert files.collect({"upload": going}) == b"xy"
     with pytest.raises(RequestError, match=DAMAGED):
         files.collect({"upload": stopped})

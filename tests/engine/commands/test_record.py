@@ -13,9 +13,9 @@ import pytest
 from engine.commands.record import CURVE_BUDGETS, RecordingPlan, measure_curve, run
 from engine.records import PromptRequest, Round
 from engine.trace import gather
-from tests.explorer.scripted import ScriptedSource, going_on
+from tests.explorer.scripted import ScriptedSource, prompt_for
 
-PLAN: dict[str, Any] = {"name": "one", "title": "", "note": "", "prompt": going_on(150), "max_tokens": 150}
+PLAN: dict[str, Any] = {"name": "one", "title": "", "note": "", "prompt": prompt_for(150), "max_tokens": 150}
 
 
 class TimedRig:

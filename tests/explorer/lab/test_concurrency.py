@@ -10,7 +10,7 @@ from engine.lab.settings import Setting
 from engine.lab.summary import Summary
 from explorer.lab.concurrency import concurrency_view
 from tests.engine.lab.test_concurrency import row
-from tests.explorer.scripted_lab import FORM, lab_at, measure, saved
+from tests.explorer.scripted_lab import FORM, lab_at, measure, saved_file
 
 CROWD = {**FORM, "methods": ["ddtree"], "budgets": [8, 16], "concurrency": [1, 4]}
 ASKED = (Setting("autoregressive", 0), *(Setting("ddtree", budget, concurrency=count)
@@ -47,7 +47,7 @@ def test_every_cell_is_in_the_report_and_has_a_description(lab: Any) -> None:
     assert [words.partition(":")[0] for words in view["words"][:-1]] == ["1 request at once", "4 requests at once"]
     assert f"{FORM['prompts']} prompts" in view["words"][-1]
     json.dumps(view, allow_nan=False)
-    page, table = saved(lab, "html").decode(), saved(lab, "csv").decode()
+    page, table = saved_file(lab, "html").decode(), saved_file(lab, "csv").decode()
     assert "ddtree, 16 nodes, 4 at once" in page and "over node budget and requests at once" in page
     assert "total_tokens_per_second" in table and "ddtree 16, 4 at once" in table
 

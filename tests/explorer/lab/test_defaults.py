@@ -23,14 +23,14 @@ def table(rig: str) -> list[Row]:
     return [row for row in rows if METHODS[row.setting.method].lossless]
 
 
-def measured(rig: str, method: str, budget: int) -> Row | None:
+def row_of(rig: str, method: str, budget: int) -> Row | None:
     return next((row for row in table(rig) if (row.setting.method, row.setting.budget) == (method, budget)), None)
 
 
 @pytest.mark.parametrize("rig", RIGS)
 def test_a_rig_starts_with_the_fastest_setting_of_its_table(rig: str) -> None:
     usual = default_setting(rig)
-    row, fastest = measured(rig, usual["method"], usual["budget"]), max(row.total.median for row in table(rig))
+    row, fastest = row_of(rig, usual["method"], usual["budget"]), max(row.total.median for row in table(rig))
     assert row and row.speedup and row.speedup.median > 1, "it is measured, and faster than plain decoding"
     assert row.total.median >= TIE * fastest
     card = json.loads((RIGS_FOLDER / rig / "rig.json").read_text("utf8"))
@@ -46,7 +46,7 @@ def test_vetted_presets_run_at_the_rigs_setting(rig: str) -> None:
 @pytest.mark.parametrize(("rig", "preset"), [(rig, preset) for rig in RIGS for preset in PRESETS.by_rig[rig]],
                          ids=lambda value: value.name if isinstance(value, Preset) else value)
 def test_no_preset_runs_at_a_setting_that_was_slower_than_plain_decoding(rig: str, preset: Preset) -> None:
-    row = measured(rig, preset.request.method, preset.request.budget)
+    row = row_of(rig, preset.request.method, preset.request.budget)
     assert row and row.speedup and row.speedup.median >= 1
 
 

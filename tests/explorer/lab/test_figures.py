@@ -23,7 +23,7 @@ from explorer.lab.recorded import FIRST_RECORDED
 from explorer.lab.report import figures
 from explorer.lab.style import LOOKS, SPARE, log_axis
 from explorer.lab.table import outcome, remark, table_view
-from tests.explorer.scripted_lab import ended, lab_at
+from tests.explorer.scripted_lab import lab_at, wait_for_job
 
 CSS = Path("assets/stage.css").read_text("utf8")
 
@@ -64,7 +64,7 @@ def all_figures(value: Any) -> list[Any]:
 def test_plotly_accepts_every_figure_unchanged() -> None:
     """Figures are plain dictionaries, which nothing checks when they are made."""
     lab = lab_at()
-    ended(lab, lab.what_if({"run": "r"}))
+    wait_for_job(lab, lab.what_if({"run": "r"}))
     recorded = lab.lab.sweeps.view(FIRST_RECORDED, concurrent=True)
     assert recorded.stored is not None
     trace = load(Path("assets/traces/arithmetic.jsonl.gz"))
@@ -161,7 +161,7 @@ def row(method: str, speeds: tuple[float, ...], speedup: Estimate | None) -> Row
                len(speeds))
 
 
-def against(speedups: tuple[float, ...], plain: tuple[float, ...] = STEADY) -> Summary:
+def vs_plain(speedups: tuple[float, ...], plain: tuple[float, ...] = STEADY) -> Summary:
     rows = (row("autoregressive", plain, None), row("ddtree", (150.0,) * len(speedups), estimate(speedups)))
     return Summary(rows)
 
@@ -170,40 +170,40 @@ SLOWER = Summary((row("autoregressive", STEADY, None), row("ddtree", (50.0,) * 6
 
 
 @pytest.mark.parametrize(("summary", "named", "sentence"), [
-    (against((0.8, 1.4, 0.9, 1.3, 1.2, 1.1)), "unclear", "between 0.80× and 1.40×"),
-    (against((1.8, 1.4, 1.9, 1.3, 1.2, 1.1)), "faster", "no other setting comes within 5 %"),
-    (against((1.8, 1.9)), "few", "six or more"), (SLOWER, "plain", "no drafter paid"), (Summary(()), "", ""),
-    (against((1.8,) * 6, plain=(100.0, 60.0, 130.0, 100.0, 90.0, 110.0)), "faster", "other programs were using this")])
+    (vs_plain((0.8, 1.4, 0.9, 1.3, 1.2, 1.1)), "unclear", "between 0.80× and 1.40×"),
+    (vs_plain((1.8, 1.4, 1.9, 1.3, 1.2, 1.1)), "faster", "no other setting comes within 5 %"),
+    (vs_plain((1.8, 1.9)), "few", "six or more"), (SLOWER, "plain", "no drafter paid"), (Summary(()), "", ""),
+    (vs_plain((1.8,) * 6, plain=(100.0, 60.0, 130.0, 100.0, 90.0, 110.0)), "faster", "other programs were using this")])
 def test_the_remark_on_the_fastest_setting_depends_on_its_interval(summary: Summary, named: str, sentence: str) -> None:
     view = table_view(summary)
     assert view["outcome"] == outcome(summary.best) == named and sentence in view["remark"]
     assert ("other programs" in view["remark"]) == ("other programs" in sentence)
 
 
-def beside(*rivals: tuple[float, ...]) -> Summary:
+def with_rivals(*rivals: tuple[float, ...]) -> Summary:
     """Return a setting at about 100 tokens/s, and others at these speeds."""
     best = row("ddtree", STEADY, estimate((2.0,) * 7))
     return Summary((best, *(replace(row("joint", speeds, None), setting=Setting("joint", 2**place))
                             for place, speeds in enumerate(rivals))))
 
 
-def close_to(*rivals: tuple[float, ...]) -> str:
-    return remark(beside(*rivals))
+def remark_beside(*rivals: tuple[float, ...]) -> str:
+    return remark(with_rivals(*rivals))
 
 
 def test_a_setting_that_overlaps_the_best_or_is_within_5_percent_is_named() -> None:
     wide = (40.0, 60.0, 80.0, 85.0, 90.0, 99.0, 101.0)  # overlaps the best, though its median is far below
-    assert "no other setting" not in close_to(wide) and "joint, 1 node" in close_to(wide)
-    assert "joint, 2 nodes" in close_to((97.0,) * 7, wide)
-    assert "5 other settings" in close_to(*[wide] * 5)
-    assert "no other setting" not in close_to((96.5,) * 7) and "joint, 1 node" in close_to((96.5,) * 7)
-    assert "no other setting comes within 5 %" in close_to((94.0,) * 7)
-    assert table_view(beside(*[wide] * 3))["rivals"] == ["joint, 1 node", "joint, 2 nodes", "joint, 4 nodes"]
-    assert table_view(beside(wide))["rivals"] == [], "the remark names it"
+    assert "no other setting" not in remark_beside(wide) and "joint, 1 node" in remark_beside(wide)
+    assert "joint, 2 nodes" in remark_beside((97.0,) * 7, wide)
+    assert "5 other settings" in remark_beside(*[wide] * 5)
+    assert "no other setting" not in remark_beside((96.5,) * 7) and "joint, 1 node" in remark_beside((96.5,) * 7)
+    assert "no other setting comes within 5 %" in remark_beside((94.0,) * 7)
+    assert table_view(with_rivals(*[wide] * 3))["rivals"] == ["joint, 1 node", "joint, 2 nodes", "joint, 4 nodes"]
+    assert table_view(with_rivals(wide))["rivals"] == [], "the remark names it"
 
 
 def test_the_table_says_what_is_counted_and_lists_withheld_rows_last() -> None:
-    plain, best = against((1.8,) * 6).rows
+    plain, best = vs_plain((1.8,) * 6).rows
     assert "In 3 of 13 runs" in remark(Summary((plain, replace(best, repeating=3))))
     slow = replace(row("joint", (50.0,) * 6, estimate((0.5,) * 6)), setting=Setting("joint", 8))
     rows = table_view(Summary((plain, replace(best, speedup=None, withheld="It was chance."), slow)))["rows"]
@@ -216,7 +216,7 @@ def test_ticks_of_a_logarithmic_axis_are_numbers() -> None:
 
 
 def test_a_speed_up_that_is_withheld_is_neither_shown_nor_counted() -> None:
-    plain, best = against((1.8,) * 6).rows
+    plain, best = vs_plain((1.8,) * 6).rows
     summary = Summary((plain, replace(best, speedup=None, withheld="It was chance.")))
     view = table_view(summary)
     assert view["outcome"] == "withheld" and "It was chance." in view["remark"] and view["best"]

@@ -9,7 +9,7 @@ import pytest
 from engine.errors import RequestError
 from explorer.lab.recorded import FIRST_RECORDED, FOLDER, pack, read_packed, shipped
 from tests.explorer.scripted_instruments import ScriptedInstruments
-from tests.explorer.scripted_lab import FORM, ended, lab_at, measure, measured
+from tests.explorer.scripted_lab import FORM, lab_at, measure, measured_lab, wait_for_job
 
 HERE, THERE = "scripted rig", "another rig"
 SMALL = {**FORM, "methods": ["ddtree"], "budgets": [8], "prompts": "1"}
@@ -25,22 +25,22 @@ def lab_of(folder: Path, rig: str = HERE) -> Any:
     return lab
 
 
-def ship(folder: Path, name: str, rig: str, **form: Any) -> None:
+def record_sweep(folder: Path, name: str, rig: str, **form: Any) -> None:
     """Record a sweep of that rig in the folder."""
     measure(lab_of(folder / name, rig), {**SMALL, **form})
     pack(folder / name / "results.sqlite", folder / f"recorded-{name}.sqlite.gz")
 
 
-def drawn(answer: dict[str, Any]) -> set[str]:
+def curve_kinds(answer: dict[str, Any]) -> set[str]:
     """Return the kinds of curves in the figure."""
     return {trace.get("meta") for trace in answer["curves"]["figure"]["data"]} & {
         "swept", "predicted"}
 
 
 def test_the_lab_opens_on_the_recorded_sweep_of_the_rig_that_is_loaded(tmp_path: Path) -> None:
-    ship(tmp_path, "first", THERE)
-    ship(tmp_path, "second", HERE)
-    ship(tmp_path, "second-several", HERE, concurrency=[1, 2])
+    record_sweep(tmp_path, "first", THERE)
+    record_sweep(tmp_path, "second", HERE)
+    record_sweep(tmp_path, "second-several", HERE, concurrency=[1, 2])
     for rig, number in ((THERE, 0), (HERE, -1)):
         progress = lab_of(tmp_path, rig).progress({})
         assert (progress["sweep"], progress["recorded"]["rig"], progress["other_rig"]) == (number, rig, "")
@@ -72,19 +72,19 @@ def test_nothing_of_the_loaded_rig_shares_an_axis_with_another_rig(tmp_path: Pat
     elsewhere = measure(lab_of(tmp_path, THERE), SMALL)
     lab = lab_of(tmp_path)
     here = measure(lab, SMALL)
-    ended(lab, lab.what_if({"run": "r"}))
+    wait_for_job(lab, lab.what_if({"run": "r"}))
     asked = {"what_if": "r", "line": "joint"}
-    assert drawn(lab.curves({**asked, "sweep": here})) == {"swept", "predicted"}
+    assert curve_kinds(lab.curves({**asked, "sweep": here})) == {"swept", "predicted"}
     alone = lab.curves({**asked, "sweep": elsewhere})
-    assert drawn(alone) == {"swept"} and alone["seconds_per_run"] is None
+    assert curve_kinds(alone) == {"swept"} and alone["seconds_per_run"] is None
 
 
 def test_a_prediction_for_a_replaced_rig_is_not_drawn(tmp_path: Path) -> None:
     instruments = ScriptedInstruments()
     lab = lab_at(tmp_path, instruments=instruments)
-    ended(lab, lab.what_if({"run": "r"}))
+    wait_for_job(lab, lab.what_if({"run": "r"}))
     instruments.laboratory.conditions = replace(instruments.laboratory.conditions, rig=THERE)
-    assert drawn(lab.curves({"what_if": "r"})) == set()
+    assert curve_kinds(lab.curves({"what_if": "r"})) == set()
 
 
 @pytest.mark.slow
@@ -103,7 +103,7 @@ def test_the_lab_opens_with_the_recorded_sweep_until_something_is_measured(tmp_p
 
 
 def test_a_packed_results_file_is_complete(tmp_path: Path) -> None:
-    measured(tmp_path)
+    measured_lab(tmp_path)
     pack(tmp_path / "results.sqlite", tmp_path / "packed.gz")
     packed = read_packed(tmp_path / "packed.gz")
     assert packed.stored.number == FIRST_RECORDED

@@ -21,8 +21,8 @@ from explorer.lab.recorded import FIRST_RECORDED as RECORDED
 from explorer.lab.recorded import is_recorded
 from tests.explorer.scripted import scripted_trace
 from tests.explorer.scripted_instruments import ScriptedInstruments
-from tests.explorer.scripted_lab import FORM, lab_at, measure, measured, saved, state
-from tests.explorer.scripted_rigs import answering, begun, ended
+from tests.explorer.scripted_lab import FORM, lab_at, measure, measured_lab, saved_file, state
+from tests.explorer.scripted_rigs import current_rig, start_run, wait_for_end
 from tests.running import until
 
 CELLS = (1 + 2 * 3) * 2
@@ -51,7 +51,7 @@ def test_an_empty_file_left_by_a_full_disk_is_accepted(tmp_path: Path) -> None:
 
 
 def test_a_run_gets_the_curve_of_its_method_and_machine_live_or_recorded(tmp_path: Path) -> None:
-    lab = measured(tmp_path)
+    lab = measured_lab(tmp_path)
     rows = lab.curves({})["table"]["rows"]
     totals = {row["budget"]: row["total"]["median"] for row in rows if row["method"] == "joint"}
     sweeps = lab.lab.sweeps
@@ -74,7 +74,7 @@ def test_a_run_gets_the_curve_of_its_method_and_machine_live_or_recorded(tmp_pat
 
 
 def test_curves_and_table_are_of_the_requested_category(tmp_path: Path) -> None:
-    lab = measured(tmp_path, {**FORM, "set": "all", "prompts": 8, "methods": ["ddtree"], "budgets": [8]})
+    lab = measured_lab(tmp_path, {**FORM, "set": "all", "prompts": 8, "methods": ["ddtree"], "budgets": [8]})
     kinds = ["code", "explain", "math", "mixed"]
     answers = [lab.curves({"category": category}) for category in ("", *kinds, "nothing")]
     assert all(answer["categories"] == kinds for answer in answers)
@@ -94,10 +94,10 @@ def test_points_appear_during_a_sweep_while_others_wait(tmp_path: Path) -> None:
     until(lambda: 2 <= lab.progress({})["done"] < CELLS)
     assert lab.curves({})["curves"]["count"] >= 2
     assert lab.progress({})["seconds_left"] > 0
-    run = begun(answering(), queue=queue)
+    run = start_run(current_rig(), queue=queue)
     until(lambda: run.state_line["state"] == "queued")
     lab.control({"do": "stop", "sweep": None})
-    assert ended(run).state_line["state"] == "done"
+    assert wait_for_end(run).state_line["state"] == "done"
     until(lambda: state(lab) == "stopped")
 
 
@@ -195,7 +195,7 @@ PACED = {**FORM, "budgets": ["auto", 8, 16]}
 
 @pytest.mark.slow
 def test_auto_is_measured_drawn_and_described(tmp_path: Path) -> None:
-    lab = measured(tmp_path, PACED)
+    lab = measured_lab(tmp_path, PACED)
     answer = lab.curves({})
     rows = {row["label"]: row for row in answer["table"]["rows"]}
     assert {"ddtree, auto", "joint, auto"} < set(rows) and len(rows) == answer["curves"]["count"] == 7
@@ -203,12 +203,12 @@ def test_auto_is_measured_drawn_and_described(tmp_path: Path) -> None:
     assert (auto["line"], auto["pace"], auto["nodes"], auto["budget"]) == ("joint", "auto", "auto", MAX_AUTO_NODES)
     assert auto["same_text"] == auto["compared"] == 2 and answer["curves"]["figure"]["auto"] is not None
     assert lab.acceptance({"sweep": None, "nodes": "auto", "line": "joint"})["lengths"]["data"][0]["name"] == "joint"
-    assert "joint auto" in saved(lab, "csv").decode() and "--budgets 8 16 auto" in lab.progress({})["command"]
+    assert "joint auto" in saved_file(lab, "csv").decode() and "--budgets 8 16 auto" in lab.progress({})["command"]
 
 
 @pytest.mark.slow
 def test_deleting_a_sweep_deletes_no_other(tmp_path: Path) -> None:
-    lab = measured(tmp_path, FORM)
+    lab = measured_lab(tmp_path, FORM)
     measure(lab, PACED)
     lab.delete({"sweep": 2})
     shipped = [sweep["number"] for sweep in lab.progress({"sweep": 2})["sweeps"]]

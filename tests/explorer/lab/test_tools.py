@@ -29,7 +29,7 @@ from explorer.recordings import NoInstruments
 from explorer.rig import CurrentRig
 from tests.explorer.scripted import CODE, CURVE, PASSES_MS, STORY, ScriptedSource, scripted_trace
 from tests.explorer.scripted_instruments import ScriptedInstruments
-from tests.explorer.scripted_lab import FORM, Answering, ended, lab_at, measure, measured, polled, saved
+from tests.explorer.scripted_lab import FORM, JsonLab, lab_at, measure, measured_lab, poll_job, saved_file, wait_for_job
 from tests.running import until
 
 RACE = {"prompt": "How many books? ${7*6}", "methods": ["autoregressive", "ddtree", "joint"], "budget": 32,
@@ -39,7 +39,7 @@ RACE = {"prompt": "How many books? ${7*6}", "methods": ["autoregressive", "ddtre
 def test_a_race_has_one_track_for_each_setting_with_the_whole_text() -> None:
     instruments, turns = ScriptedInstruments(), (("user", "</script>"), ("assistant", "${7*6}"))
     lab = lab_at(instruments=instruments)
-    job = ended(lab, lab.race({**RACE, "auto": ["joint"], "turns": turns}))
+    job = wait_for_job(lab, lab.race({**RACE, "auto": ["joint"], "turns": turns}))
     assert (job["state"], job["done"], job["total"], job["share"]) == ("done", 12, 12, 1.0)
     tracks = job["result"]["tracks"]
     assert [track["label"] for track in tracks] == [
@@ -100,25 +100,25 @@ def test_a_failing_job_reports_it_and_leaves_the_queue(caplog: pytest.LogCapture
 
 
 @pytest.fixture(scope="module")
-def predicted() -> Any:
+def replayed_lab() -> Any:
     """Provide a lab that has replayed its run."""
     lab = lab_at()
     assert lab.curves({"what_if": "r"})["cost"] is None
-    assert ended(lab, lab.what_if({"run": "r"}))["result"]["what_if"] == "r"
+    assert wait_for_job(lab, lab.what_if({"run": "r"}))["result"]["what_if"] == "r"
     return lab
 
 
 @pytest.fixture
-def forecast(predicted: Any) -> WhatIf:
+def forecast(replayed_lab: Any) -> WhatIf:
     """Provide the prediction for the lab's run."""
-    what_if: WhatIf | None = predicted.lab.forecast("r")
+    what_if: WhatIf | None = replayed_lab.lab.forecast("r")
     assert what_if is not None
     return what_if
 
 
 @pytest.mark.slow
-def test_the_cost_of_a_row_crosses_its_gain_at_the_best_budget(predicted: Any, forecast: WhatIf) -> None:
-    answer = predicted.curves({"what_if": "r", "line": "joint"})
+def test_the_cost_of_a_row_crosses_its_gain_at_the_best_budget(replayed_lab: Any, forecast: WhatIf) -> None:
+    answer = replayed_lab.curves({"what_if": "r", "line": "joint"})
     assert answer["curves"]["predicted"]["lines"] == ["ddtree", "joint"]
     assert "joint" in answer["cost"]["gain"]["summary"]
     gain = Gain(Setting("joint"), (0.9,) * 200, tuple(0.8**n for n in range(1, 201)))
@@ -166,7 +166,7 @@ def test_no_best_budget_is_predicted_from_costs_that_do_not_rise() -> None:
     costs = replace(CURVE, verify_ms=passes, verify_low_ms=passes, verify_high_ms=passes)
     instruments.cost = costs
     lab = lab_at(instruments=instruments)
-    ended(lab, lab.what_if({"run": "r"}))
+    wait_for_job(lab, lab.what_if({"run": "r"}))
     answer = lab.curves({"what_if": "r", "line": "joint"})
     curves, gain = answer["curves"], answer["cost"]["gain"]
     withheld = curves["predicted"]["withheld"]
@@ -179,21 +179,21 @@ def test_no_best_budget_is_predicted_from_costs_that_do_not_rise() -> None:
 def test_the_doctor_reports_progress_lists_the_worst_first_and_can_be_cancelled() -> None:
     instruments = ScriptedInstruments()
     lab = lab_at(instruments=instruments)
-    findings = ended(lab, lab.doctor({}))["result"]["findings"]
+    findings = wait_for_job(lab, lab.doctor({}))["result"]["findings"]
     assert [finding["status"] for finding in findings] == ["wrong", "fine"]
     instruments.doctor_seconds = 1.0
     begun = lab.doctor({})
-    until(lambda: (polled(lab, begun)["share"] or 0) > 0.1)
-    assert polled(lab, begun)["message"].startswith("Step ")
-    polled(lab, begun, stop=True)
-    assert (ended(lab, begun)["state"], ended(lab, begun)["result"]) == ("stopped", None)
+    until(lambda: (poll_job(lab, begun)["share"] or 0) > 0.1)
+    assert poll_job(lab, begun)["message"].startswith("Step ")
+    poll_job(lab, begun, stop=True)
+    assert (wait_for_job(lab, begun)["state"], wait_for_job(lab, begun)["result"]) == ("stopped", None)
 
 
 @pytest.mark.slow
 def test_without_a_rig_the_lab_says_why_and_shows_earlier_results(tmp_path: Path) -> None:
-    lab = measured(tmp_path)
+    lab = measured_lab(tmp_path)
     instruments = NoInstruments(ScriptedSource(), "The rig has no weights.")
-    closed = Answering(Lab(CurrentRig(instruments), lambda run: scripted_trace("joint", 8), Admission(),
+    closed = JsonLab(Lab(CurrentRig(instruments), lambda run: scripted_trace("joint", 8), Admission(),
                            tmp_path / "results.sqlite"))
     given = closed.setup()
     assert given["reason"] == "The rig has no weights." and not given["server"]
@@ -204,8 +204,8 @@ def test_without_a_rig_the_lab_says_why_and_shows_earlier_results(tmp_path: Path
 
 @pytest.mark.slow
 def test_a_report_is_complete_and_loads_nothing_from_elsewhere(tmp_path: Path) -> None:
-    lab = measured(tmp_path)
-    page = saved(lab, "html").decode()
+    lab = measured_lab(tmp_path)
+    page = saved_file(lab, "html").decode()
     table = lab.curves({})["table"]
     assert f"Fastest here: {table['best']['label']}" in page and "python -m engine sweep" in page
     assert all(row["label"] in page for row in table["rows"]) and "<!--" not in page.split("<script>")[0]
@@ -213,10 +213,10 @@ def test_a_report_is_complete_and_loads_nothing_from_elsewhere(tmp_path: Path) -
     drawings = json.loads(page.split('id="drawings">')[1].split("</script>")[0])
     assert len(drawings) == 4 and drawings[0]["summary"].endswith(f"{table['best']['tau']['median']:.2f}.")
 
-    settings = pandas.read_csv(io.BytesIO(saved(lab, "csv")))
+    settings = pandas.read_csv(io.BytesIO(saved_file(lab, "csv")))
     fastest = settings.loc[settings["tokens_per_second"].idxmax()]
     assert bool(fastest["recommended"]) and settings["recommended"].sum() == 1
-    assert len(pandas.read_csv(io.BytesIO(saved(lab, "runs")))) == lab.progress({})["total"]
+    assert len(pandas.read_csv(io.BytesIO(saved_file(lab, "runs")))) == lab.progress({})["total"]
     with pytest.raises(RequestError, match="'pdf'"):
         lab.report({"sweep": None, "kind": "pdf"})
 
@@ -226,7 +226,7 @@ def test_names_from_outside_are_escaped_in_the_page(tmp_path: Path) -> None:
     data = base64.b64encode(b'{"prompt": "{{ 7*6 }} </script><img src=x>"}').decode()
     chosen = lab.prompts({"name": "{{ 7*6 }}<img src=x>.jsonl", "data": data})["chosen"]
     measure(lab, {**FORM, "set": chosen})
-    page = saved(lab, "html").decode()
+    page = saved_file(lab, "html").decode()
     assert "<img src=x>" not in page and "{{ 7*6 }}&lt;img src=x&gt;.jsonl" in page
 
 

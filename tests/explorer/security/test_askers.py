@@ -25,7 +25,7 @@ from explorer.security.askers import ALLOWED_FAILURES, MAX_WAIT_SECONDS, Logins,
 from explorer.security.gate import Address, Gate, hosts_of
 from explorer.startup import Listening
 from tests.explorer.scripted import ENDLESS, ScriptedRun, ScriptedSource
-from tests.explorer.scripted_rigs import answering
+from tests.explorer.scripted_rigs import current_rig
 from tests.running import completed, until
 
 
@@ -44,7 +44,7 @@ def test_a_run_without_a_listener_is_ended(monkeypatch: pytest.MonkeyPatch) -> N
     requester = Requester(is_connected=lambda: readers.is_open("s"))
     monkeypatch.setattr("explorer.endpoints.current_requester", lambda: requester)
     source, runs = ScriptedSource(pause_seconds=0.01), Runs()
-    endpoints = Endpoints(Library([]), runs, Runner(answering(source), runs, Admission()))
+    endpoints = Endpoints(Library([]), runs, Runner(current_rig(source), runs, Admission()))
     answers = endpoints._generate(ENDLESS, "ddtree", 16)
     with readers.reading("s"), readers.reading("s"):
         end = monotonic() + 0.5
@@ -96,7 +96,7 @@ def test_runs_that_come_through_the_gate_have_a_requester(
     monkeypatch.setattr("explorer.endpoints.current_requester", noted)
 
     async def act() -> str:
-        app = guarded(*build(answering(Noting()), Library([])), Listening(allowed=proxies))
+        app = guarded(*build(current_rig(Noting()), Library([])), Listening(allowed=proxies))
         transport = httpx.ASGITransport(app, client=("10.0.0.1", 1))
         async with app.router.lifespan_context(app), httpx.AsyncClient(
                 transport=transport, base_url="http://127.0.0.1:7860", timeout=60) as client:

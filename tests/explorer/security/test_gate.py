@@ -22,7 +22,7 @@ CALL = "/gradio_api/component_server"
 OPENED = {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "document"}
 
 
-async def answered(request: Request) -> Response:
+async def answer_all(request: Request) -> Response:
     """Answer with the size of the body, and with headers that the gate must restrict."""
     body = await request.body()
     answer = JSONResponse({"body": len(body), "forwarded": request.headers.get("x-forwarded-host")}, headers={
@@ -33,7 +33,7 @@ async def answered(request: Request) -> Response:
 
 def gate(*proxies: Address, frames: Sequence[str] = ()) -> Gate:
     """Return the gate in front of an app that answers everything."""
-    app = Starlette(routes=[Route("/{path:path}", answered, methods=["GET", "HEAD", "POST", "PUT", "OPTIONS"])])
+    app = Starlette(routes=[Route("/{path:path}", answer_all, methods=["GET", "HEAD", "POST", "PUT", "OPTIONS"])])
     return Gate(app, hosts_of("127.0.0.1", proxies, frames))
 
 
@@ -199,11 +199,11 @@ def test_a_server_answers_only_to_its_own_names(
     ([], "http://127.0.0.1:7860.evil.example", "127.0.0.1:7860", False), ([], "", "127.0.0.1:7860", False),
     ([], "file://", "127.0.0.1:7860", False), ([], "http://127.0.0.1:7860/b", "127.0.0.1:7860", False),
     ([], "ftp://127.0.0.1:7860", "127.0.0.1:7860", False), ([], "http://u@127.0.0.1:7860", "127.0.0.1:7860", False),
-    (PROXIES, "https://canopy.example", "127.0.0.1:7860", True),  # the proxy passes the server's name as host, not its own
+    (PROXIES, "https://canopy.example", "127.0.0.1:7860", True),  # the proxy sends the server's host, not its own
     (PROXIES, "https://other.example:8443", "127.0.0.1:7860", True),
     (PROXIES, "https://canopy.example:9", "127.0.0.1:7860", False),
     (PROXIES, "https://evil.example", "canopy.example", False)])
-def test_only_the_servers_own_pages_are_its_own(proxies: list[Address], origin: str, host: str, is_its_page: bool) -> None:
+def test_other_origins_are_not_its_page(proxies: list[Address], origin: str, host: str, is_its_page: bool) -> None:
     assert hosts_of("127.0.0.1", proxies).is_of_this_server(origin, host) is is_its_page
 
 

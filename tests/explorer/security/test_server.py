@@ -13,7 +13,7 @@ from explorer.security.bodies import RUNS
 from explorer.security.gate import ROUTE_PREFIXES
 from explorer.startup import Listening, sockets_of
 from tests.explorer.scripted import ScriptedSource
-from tests.explorer.scripted_rigs import answering
+from tests.explorer.scripted_rigs import current_rig
 
 HERE = "http://127.0.0.1:7860"
 NAME, PASSWORD = "someone", "correct horse"
@@ -22,7 +22,7 @@ NAME, PASSWORD = "someone", "correct horse"
 @pytest.fixture(scope="module")
 def built() -> Any:
     """Provide the page and its routes."""
-    return build(answering(ScriptedSource()), Library([]))
+    return build(current_rig(ScriptedSource()), Library([]))
 
 
 @pytest.fixture

@@ -19,7 +19,7 @@ from explorer.recordings import Library, Recording
 from explorer.startup import Listening
 from tests.attack.asgi import Answer, ask, start_app
 from tests.explorer.scripted import scripted_trace
-from tests.explorer.scripted_rigs import answering
+from tests.explorer.scripted_rigs import current_rig
 from tests.running import completed
 
 MAX_SECONDS = 0.1  # of processor time; the goal is 0.05, but a machine may be busy
@@ -65,12 +65,12 @@ class Server:
         return json.loads(stream.body.decode().rpartition("data: ")[2])[0]
 
 
-async def replayed(server: Server, opened: str = "") -> None:
+async def read_lines(server: Server, name: str = "") -> None:
     """Read all lines of a recording."""
-    assert (await server.get(f"/canopy/runs/{opened or server.run}")).count(b'{"round":') == server.rounds
+    assert (await server.get(f"/canopy/runs/{name or server.run}")).count(b'{"round":') == server.rounds
 
 
-async def traced(server: Server) -> None:
+async def read_trace(server: Server) -> None:
     """Read a recording's trace file, in pieces."""
     lines = 0
     while lines < server.rounds + 2:
@@ -78,13 +78,13 @@ async def traced(server: Server) -> None:
     assert lines == server.rounds + 2
 
 
-async def exported(server: Server) -> None:
+async def export(server: Server) -> None:
     """Export a recording as a file of every kind."""
     for kind in ("trace", "rounds", "tree", "replay"):
         assert (await server.call("export", {"kind": kind, "run": server.run, "round": 0}))["data"]
 
 
-async def drawn(server: Server) -> None:
+async def draw(server: Server) -> None:
     """Draw a recording in the lab, and compare it with another."""
     run = {"run": server.run}
     assert (await server.call("lab_acceptance", run))["lengths"]
@@ -92,16 +92,16 @@ async def drawn(server: Server) -> None:
     assert len(await server.call("lab_plotly", {})) > 10**6
 
 
-async def opened(server: Server) -> None:
+async def upload(server: Server) -> None:
     """Upload a recording and open it."""
     data, name = dumps(trace_of(server.run)), ""
     for begin in range(0, len(data), 2**20):
         piece = base64.b64encode(data[begin:begin + 2**20]).decode()
         name = (await server.call("upload", {"upload": name, "data": piece}))["upload"]
-    await replayed(server, (await server.call("open_trace", {"name": "mine.jsonl", "upload": name}))["run"])
+    await read_lines(server, (await server.call("open_trace", {"name": "mine.jsonl", "upload": name}))["run"])
 
 
-async def bodies(server: Server) -> None:
+async def send_costly_bodies(server: Server) -> None:
     """Send bodies that are as costly to parse as the limits allow."""
     digits = b'{"data": [' + b",".join([b"7" * 4200] * 490) + b"]}"
     flat = b'{"data": [' + b",".join([b"7"] * 49_000) + b"]}"
@@ -130,7 +130,7 @@ async def _sent(call: Callable[..., Any], take: Callable[[Any], Any]) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("hostile", [replayed, traced, exported, drawn, opened, bodies])
+@pytest.mark.parametrize("hostile", [read_lines, read_trace, export, draw, upload, send_costly_bodies])
 def test_no_request_blocks_the_event_loop(
         hostile: Callable[[Server], Any], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     taken: list[tuple[float, str]] = []
@@ -144,7 +144,7 @@ def test_no_request_blocks_the_event_loop(
     async def asked() -> None:
         library = Library([])
         library.recordings = {length: Recording(length, trace_of(length)) for length in ROUNDS}
-        page, routes = build(answering(), library, results=tmp_path / "results.sqlite")
+        page, routes = build(current_rig(), library, results=tmp_path / "results.sqlite")
         app = guarded(page, routes, Listening())
         alive = await start_app(app)
         await hostile(Server(app, page, "short"))  # the first call imports modules
