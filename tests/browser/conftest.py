@@ -1,4 +1,4 @@
-"""A server of the scripted page and a browser, shared by the whole module; every page watched for errors."""
+"""Fixtures of the browser tests: a server of the scripted page, a browser, and pages whose errors fail the test."""
 
 import os
 import shutil
@@ -12,17 +12,17 @@ from playwright.sync_api import Browser, BrowserContext, Page, Request, Viewport
 
 from tests.running import PORT, ROOT, free_port, served
 
-__all__ = ["PORT", "ROOT", "free_port", "served"]  # for the tests of the browser
+__all__ = ["PORT", "ROOT", "free_port", "served"]  # re-exported for the browser tests
 
 CHROMIUM = os.environ.get("CHROMIUM") or shutil.which("chromium") or "/usr/bin/chromium"
 USUAL_SIZE: ViewportSize = {"width": 1440, "height": 900}
 READY = "window.Canopy && Canopy.parts && Canopy.parts.ready"
-PATIENCE_MS = int(os.environ.get("PATIENCE_MS", "90000"))  # for busy machines; a quiet one needs a second
+PATIENCE_MS = int(os.environ.get("PATIENCE_MS", "90000"))  # an idle machine needs 1000
 
 
-@pytest.hookimpl(tryfirst=True)  # before ``-m`` chooses
+@pytest.hookimpl(tryfirst=True)  # before ``-m`` deselects
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """On a busy machine a browser may answer late: what fails here gets a second try, which the summary counts."""
+    """Repeat a failing browser test once, since a busy machine may answer late; the summary counts repetitions."""
     for item in items:
         if Path(__file__).parent in item.path.parents:
             item.add_marker(pytest.mark.flaky(reruns=1))
@@ -30,20 +30,20 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def round_times(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where the server writes down when it made each round."""
+    """Provide the file in which the server records the time of each round."""
     return tmp_path_factory.mktemp("server") / "rounds"
 
 
 @pytest.fixture(scope="session")
 def address(round_times: Path) -> Iterator[str]:
-    """The address of a server whose rounds take a twentieth of a second."""
+    """Provide the address of a server whose rounds take 0.05 s."""
     with served("-m", "tests.browser.serve", PORT, "0.05", "--log", str(round_times)) as url:
         yield url
 
 
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Browser]:
-    """Chromium, or a skip if there is none."""
+    """Provide Chromium, or skip if it is not installed."""
     if not os.path.exists(CHROMIUM):
         pytest.skip(f"There is no Chromium at {CHROMIUM}; set CHROMIUM to one.")
     with sync_playwright() as playwright:
@@ -54,7 +54,7 @@ def browser() -> Iterator[Browser]:
 
 @dataclass
 class Watched:
-    """A page with everything it complained of or asked for elsewhere, and the requests that are under way."""
+    """Hold a page, its errors, its requests to other hosts, and the requests in progress."""
 
     page: Page
     pending: set[Request] = field(default_factory=set)
@@ -62,14 +62,14 @@ class Watched:
     foreign: list[str] = field(default_factory=list)
 
     def open(self, url: str) -> Page:
-        """Go there and wait for the stage."""
+        """Open the address and wait for the stage."""
         self.page.goto(url)
         self.page.wait_for_selector(".cs-stage")
-        self.page.wait_for_function(READY, polling=100)  # frames are few while another page draws all it can
+        self.page.wait_for_function(READY, polling=100)  # frames are rare while another page draws
         return self.page
 
     def show(self, view: str) -> Page:
-        """Let the open page show what an address would, without opening it anew; panels are at their top, at rest."""
+        """Show a view as an address would, without reloading; scroll panels to the top and end animations."""
         self.page.set_viewport_size(USUAL_SIZE)
         self.page.evaluate("""async (view) => {
             const { stage, address } = Canopy.parts;
@@ -84,13 +84,13 @@ class Watched:
 
 
 def new_context(browser: Browser) -> BrowserContext:
-    """A browser of one person, who asked for stillness."""
+    """Return a new person's browser context, which asks for reduced motion."""
     return browser.new_context(viewport=USUAL_SIZE, reduced_motion="reduce", accept_downloads=True)
 
 
 @contextmanager
 def visit(browser: Browser, address: str) -> Iterator[Watched]:
-    """A page in a browser of its own."""
+    """Yield a watched page in a new context."""
     context = new_context(browser)
     with watch(context, address) as watched:
         yield watched
@@ -98,7 +98,7 @@ def visit(browser: Browser, address: str) -> Iterator[Watched]:
 
 
 def watch_page(page: Page, address: str) -> Watched:
-    """Take note of what the page complains of and asks others for."""
+    """Record the page's errors and its requests to other hosts."""
     watched = Watched(page)
     page.set_default_timeout(PATIENCE_MS)
     page.on("console", lambda message: watched.complaints.append(message.text) if message.type == "error" else None)
@@ -113,7 +113,7 @@ def watch_page(page: Page, address: str) -> Watched:
 
 @contextmanager
 def watch(context: BrowserContext, address: str) -> Iterator[Watched]:
-    """A new page; fails if it logged an error or asked anybody else for anything."""
+    """Yield a new page; fail if it logged an error or sent a request to another host."""
     watched = watch_page(context.new_page(), address)
     yield watched
     watched.page.close()
@@ -123,7 +123,7 @@ def watch(context: BrowserContext, address: str) -> Iterator[Watched]:
 
 @pytest.fixture(scope="session")
 def warm(browser: Browser) -> Iterator[BrowserContext]:
-    """A browser that has the page's scripts after the first test: fetching them is most of what opening it takes."""
+    """Provide a context that keeps the page's scripts in its cache, since fetching them takes most of the load time."""
     context = new_context(browser)
     yield context
     context.close()
@@ -131,7 +131,7 @@ def warm(browser: Browser) -> Iterator[BrowserContext]:
 
 @contextmanager
 def first_visit(warm: BrowserContext, address: str) -> Iterator[Watched]:
-    """A page of which nothing is kept."""
+    """Yield a page with empty storage."""
     with watch(warm, address) as watched:
         watched.page.goto(f"{address}robots.txt")
         watched.page.evaluate("localStorage.clear()")
@@ -140,7 +140,7 @@ def first_visit(warm: BrowserContext, address: str) -> Iterator[Watched]:
 
 @pytest.fixture
 def watched(warm: BrowserContext, address: str) -> Iterator[Watched]:
-    """A page of one person, of whom nothing is kept."""
+    """Provide a page with empty storage."""
     with first_visit(warm, address) as watched:
         yield watched
     warm.clear_permissions()
@@ -148,7 +148,7 @@ def watched(warm: BrowserContext, address: str) -> Iterator[Watched]:
 
 @pytest.fixture(scope="module")
 def onlooker(warm: BrowserContext, address: str) -> Iterator[Watched]:
-    """One page for all tests of a module that look and leave no trace: each begins with ``show``."""
+    """Provide one page for all tests of a module that change nothing lasting; each begins with ``show``."""
     with first_visit(warm, address) as watched:
         watched.open(address)
         yield watched
@@ -156,6 +156,6 @@ def onlooker(warm: BrowserContext, address: str) -> Iterator[Watched]:
 
 @pytest.fixture
 def neighbour(browser: Browser, address: str) -> Iterator[Watched]:
-    """The page of somebody else."""
+    """Provide a second person's page."""
     with visit(browser, address) as watched:
         yield watched

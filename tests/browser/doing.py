@@ -1,4 +1,4 @@
-"""What the tests do on the page as a person would: choose, run, wait for the end, take the trace home."""
+"""Actions on the page as a person performs them: choose, run, wait for the end, download the trace."""
 
 import base64
 from pathlib import Path
@@ -19,7 +19,7 @@ def choose(page: Any, elem_id: str, value: str) -> None:
 
 
 def fill_more(page: Any, elem_id: str, value: str) -> None:
-    """Open More and fill a field of it; Gradio sets its fields once more a moment after it was opened."""
+    """Open More and fill one of its fields, after Gradio has reset them shortly after opening."""
     page.click("#canopy-more .label-wrap")
     field = page.locator(f"#{elem_id} input")
     while field.input_value() != value:
@@ -28,12 +28,12 @@ def fill_more(page: Any, elem_id: str, value: str) -> None:
 
 
 def ask(page: Any, prompt: str) -> None:
-    """Write the prompt."""
+    """Type the prompt."""
     page.fill("#canopy-prompt textarea", prompt)
 
 
 def press(page: Any) -> None:
-    """Press Run, and wait for the first round of that run: until then the stage still shows what was there before."""
+    """Press Run, and wait for that run's first round, because until then the stage shows the previous run."""
     before = page.evaluate(RUN)
     page.click("#canopy-run")
     page.wait_for_function(f"{RUN} !== '{before}' && {STAGE}.rounds.length > 0")
@@ -58,13 +58,13 @@ def run(page: Any, method: str) -> None:
 
 
 def exported(page: Any) -> Trace:
-    """The trace of what the stage shows, as the server has it now."""
+    """Return the trace of the run on the stage, as the server has it now."""
     file = page.evaluate(f"{STAGE}.server.export({{kind: 'trace', run: {RUN}}})")
     return loads(base64.b64decode(file["data"]))
 
 
 def upload(page: Any, name: str, data: bytes) -> None:
-    """Open a file from the person's disk, and wait until the page has read it."""
+    """Open a file from disk, and wait until the page has read it."""
     with TemporaryDirectory() as folder:
         (file := Path(folder, name)).write_bytes(data)
         page.set_input_files("[aria-label='Trace file to open']", file)

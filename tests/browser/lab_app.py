@@ -1,4 +1,4 @@
-"""The lab's app in a process of its own, for tests that kill it or want its results file for themselves."""
+"""The lab's app in a separate process, for tests that kill it or need their own results file."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.running import free_port, wait_until_served
 
 
 class App:
-    """The app over one results file: it can be killed, and started again at the same address. A round of the stage
+    """Run the app over one results file; it can be killed and restarted at the same address. A round of the stage
     takes ``pause_seconds``, one of the lab a tenth of it."""
 
     def __init__(self, results: Path, pause_seconds: float) -> None:
@@ -28,11 +28,11 @@ class App:
         wait_until_served(self.url, self.process)
 
     def kill(self) -> None:
-        """As ``kill -9`` does: nothing of it gets to say goodbye."""
+        """Kill the process as ``kill -9`` does, without any shutdown."""
         os.kill(self.process.pid, signal.SIGKILL)
         self.process.wait(20)
 
     def kept(self) -> dict[str, Any]:
-        """Every cell that is done, with what came of it, as the file has it."""
+        """Return the file's finished cells with their results."""
         with Results(self.results) as results:
             return {str(result.cell): result for result in results.measured(1)}

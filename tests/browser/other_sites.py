@@ -1,5 +1,5 @@
-"""Asks a running Canopy from a page in a browser for every endpoint that the server itself describes (its routes, the
-functions of its API, those of its page), deleting included, in every way in which a page can ask."""
+"""Requests from a page in a browser to every endpoint that a running Canopy describes (routes, functions of its API and
+of its page, deletion included), in every way in which a page can send them."""
 
 import json
 import re
@@ -49,7 +49,7 @@ WAYS = {"POST": ("text", "json", "beacon", "form"), "GET": ("get", "blind", "scr
 
 @dataclass(frozen=True)
 class Endpoint:
-    """Something that a server says it answers."""
+    """Describe one endpoint of a server."""
 
     method: str
     path: str
@@ -58,8 +58,8 @@ class Endpoint:
 
 @dataclass
 class Attempts:
-    """The requests that the server refused and let in, and those whose answers the page could read. What the browser
-    itself held back is in none."""
+    """Record which requests the server refused and accepted, and which answers the page could read. Requests that
+    the browser blocked are not listed."""
 
     refused: list[str] = field(default_factory=list)
     let_in: list[str] = field(default_factory=list)
@@ -67,8 +67,8 @@ class Attempts:
 
 
 def endpoints_of(read: Callable[[str], Any]) -> list[Endpoint]:
-    """The routes of the server's description, its API's named functions, and the functions of its page; ``read`` gives
-    the JSON at a path."""
+    """Return the described routes, the named API functions and the page's functions; ``read`` returns the JSON at a
+    path."""
     routes = [Endpoint(method.upper(), re.sub(r"\{[^}]*\}", "x1", path), {})
               for path, methods in read("openapi.json")["paths"].items() for method in methods]
     named = [Endpoint("POST", f"/gradio_api/call/{'v2/' if second else ''}{name.strip('/')}", {"data": []})
@@ -84,7 +84,7 @@ def endpoints_of(read: Callable[[str], Any]) -> list[Endpoint]:
 
 
 def ask_for_all(page: sync_api.Page, address: str, endpoints: list[Endpoint]) -> Attempts:
-    """Ask from the page that is open for every endpoint in every way."""
+    """Send requests from the open page to every endpoint in every way."""
     tried = [(endpoint, way) for endpoint in endpoints for way in WAYS.get(endpoint.method, ())]
     attempts, statuses = Attempts(), {}
 
@@ -99,7 +99,7 @@ def ask_for_all(page: sync_api.Page, address: str, endpoints: list[Endpoint]) ->
                  for number, (endpoint, way) in enumerate(tried[first:first + AT_ONCE], first)]
         attempts.read += [_named(tried[number]) for number in page.evaluate(TRY, asked)]
     known = -1
-    while known < len(statuses):  # a busy machine answers late
+    while known < len(statuses):  # a busy machine may answer late
         known = len(statuses)
         page.wait_for_timeout(1500)
     page.remove_listener("response", note)

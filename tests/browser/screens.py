@@ -1,7 +1,6 @@
-"""Takes the README's pictures of the page: ``python -m tests.browser.screens [NAME …]``.
+"""Take the README's pictures of the page: ``python -m tests.browser.screens [NAME …]``.
 
-All show what ships, on the demo rig: story and workbench recorded runs, the lab its recorded sweep.
-"""
+All show what ships, on the demo rig: story and workbench recorded runs, the lab its recorded sweep."""
 
 import io
 import sys
@@ -23,7 +22,7 @@ PICTURES = {
     "lab-light": ("light", LAB),
     "lab-dark": ("dark", LAB),
 }
-# The round that kept most, but for the first two: what came before it is in the text then.
+# The round that kept most nodes, except the first two, so that some text precedes it.
 BUSIEST_ROUND = """() => {
     const { rounds } = Canopy.parts.stage;
     return rounds.slice(2).reduce((best, made) => (made.keep.length > best.keep.length ? made : best)).index + 1;
@@ -31,7 +30,7 @@ BUSIEST_ROUND = """() => {
 
 
 def take(browser: Browser, url: str, name: str) -> None:
-    """One picture in 256 colours: a median cut would drop the rare ones, and without k-means the ground is tinted."""
+    """Save a picture in 256 colours; a median cut loses rare ones, and without k-means the background is tinted."""
     scheme, view = PICTURES[name]
     page = browser.new_page(viewport=SIZE, color_scheme=scheme, reduced_motion="reduce")
     page.goto(url + view.format(most=1))
@@ -51,7 +50,7 @@ def take(browser: Browser, url: str, name: str) -> None:
 
 
 def main() -> None:
-    """Those that are named, or all, from one server."""
+    """Take the named pictures, or all, from one server."""
     FOLDER.mkdir(exist_ok=True)
     with sync_playwright() as playwright, TemporaryDirectory() as folder:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])

@@ -1,5 +1,5 @@
-"""The page over the scripted source, in a process of its own: ``python -m tests.browser.serve PORT SECONDS``, a round
-taking so many seconds."""
+"""The page over the scripted source in a separate process: ``python -m tests.browser.serve PORT SECONDS``, where each
+round takes SECONDS."""
 
 import argparse
 import json
@@ -30,7 +30,7 @@ LESSONS = (("welcome", "joint", 64), ("plain", "autoregressive", 0), ("merged", 
 
 @dataclass
 class Timed(ScriptedSource):
-    """Writes down when each round was made."""
+    """Record the time of each round in a file."""
 
     log: Path = Path(os.devnull)
 
@@ -44,12 +44,12 @@ class Timed(ScriptedSource):
 
 
 def wide_trace() -> Trace:
-    """More than 200 rounds of 256 drafted nodes."""
+    """Return a trace of more than 200 rounds of 256 drafted nodes."""
     return gather(ScriptedSource().run(PromptRequest(prompt_for(1700), method="joint", budget=256)))
 
 
 def record(folder: Path, welcome_alone: bool) -> None:
-    """Recorded runs of the script, one per lesson."""
+    """Record runs of the script, one for each lesson."""
     traces = {name: scripted_trace(method, budget) for name, method, budget in LESSONS[:1 if welcome_alone else None]}
     for name, trace in (traces if welcome_alone else {**traces, "wide": wide_trace()}).items():
         method = trace.header.request.method

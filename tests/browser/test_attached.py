@@ -1,5 +1,5 @@
-"""A server attached to the page: what it does not report is shown as unknown, what it decides cannot be set, and one
-that does not answer at first is taken when it does."""
+"""An attached server on the page: unreported values are shown as unknown, settings that the server decides are
+disabled, and a server that answers late is attached when it answers."""
 
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ SETTLED = ("window.Canopy && Canopy.parts && Canopy.parts.ready && Canopy.parts.
            "&& !Canopy.parts.rigs.state.coming")
 
 
-def test_a_server_that_answers_late_is_taken_and_what_it_does_not_report_is_unknown(
+def test_a_server_that_answers_late_is_attached_and_unreported_values_are_unknown(
         browser: Browser, tmp_path: Path) -> None:
     port, words = free_port(), ("--results", str(tmp_path / "results.sqlite"))
     server = f"http://127.0.0.1:{port}"
@@ -29,8 +29,8 @@ def test_a_server_that_answers_late_is_taken_and_what_it_does_not_report_is_unkn
         with scripted(port, **LLAMA):
             page.evaluate("window.before = true")
             page.locator(".is-news").get_by_role("button", name="Retry").click()
-            page.wait_for_function(f"!window.before && {SETTLED}")  # it opens anew
-            for name in ("steps", "budget", "pace", "split"):  # what the server decides cannot be set
+            page.wait_for_function(f"!window.before && {SETTLED}")  # it reloads
+            for name in ("steps", "budget", "pace", "split"):  # the server decides these
                 page.wait_for_function(f"document.querySelector('#canopy-{name} input').disabled")
                 page.locator(f"#canopy-{name}").wait_for(state="hidden")
             assert page.locator("#canopy-temperature input").is_enabled()

@@ -1,4 +1,4 @@
-"""axe finds nothing in any view, light or dark, and the keyboard reaches everything in order."""
+"""axe reports nothing in any view, light or dark, and the keyboard reaches everything in order."""
 
 from importlib.resources import files
 from pathlib import Path
@@ -20,7 +20,7 @@ LARGE, LOW, PHONE = (1440, 900), (1280, 720), (390, 844)
 
 
 def check_axe(page: Page, schemes: tuple[str, ...] = ("light", "dark")) -> None:
-    """Assert that axe finds nothing, once the buttons have faded from one colour scheme to the other."""
+    """Assert that axe reports nothing, after the buttons' colour transition has ended."""
     page.evaluate(AXE)
     for scheme in schemes:
         page.emulate_media(color_scheme=scheme)
@@ -31,7 +31,7 @@ def check_axe(page: Page, schemes: tuple[str, ...] = ("light", "dark")) -> None:
 
 @pytest.mark.parametrize("sizes", [(LARGE,), pytest.param((LOW, PHONE), marks=pytest.mark.long)])
 @pytest.mark.parametrize("mode", ["story", "workbench", "lab"])
-def test_axe_finds_nothing(onlooker: Watched, mode: str, sizes: tuple[tuple[int, int], ...]) -> None:
+def test_axe_finds_nothing_in_views(onlooker: Watched, mode: str, sizes: tuple[tuple[int, int], ...]) -> None:
     page = onlooker.show(f"#trace=merged&mode={mode}&round=4")
     for width, height in sizes:
         page.set_viewport_size({"width": width, "height": height})
@@ -50,7 +50,7 @@ def open_keys(page: Any) -> None:
 
 
 def open_rigs(page: Any) -> None:
-    """Show the sheet as it is while a rig loads after another could not be."""
+    """Open the sheet of rigs while one is loading after another failed."""
     page.wait_for_function("Canopy.parts.rigs.state")
     page.evaluate("""() => {
       const { rigs } = Canopy.parts;
@@ -102,7 +102,7 @@ def test_axe_finds_nothing_in_the_tabs_of_the_lab(
         check_tabs(measured.page, url, "load", "check")
 
 
-def test_the_keyboard_goes_from_the_head_through_the_settings_to_the_stage(onlooker: Watched) -> None:
+def test_tab_goes_from_the_header_through_the_settings_to_the_stage(onlooker: Watched) -> None:
     page = onlooker.show("#mode=workbench&round=3")
     page.evaluate("document.activeElement.blur()")
     seen = []

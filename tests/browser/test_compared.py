@@ -1,5 +1,5 @@
-"""A typed run gets its ×: plain decoding of the same prompt is measured after it. What is slower, withheld or not
-measured is never shown as a win."""
+"""A typed run gets its speed-up: plain decoding of the same prompt is measured after it. A slower, withheld or
+unmeasured result is never shown as a win."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -25,7 +25,7 @@ ANSWER = """() => {{
 
 @pytest.fixture
 def page(onlooker: Watched) -> Iterator[Any]:
-    """The workbench; what a test lets the server answer is forgotten."""
+    """Provide the workbench; afterwards drop the responses that the test replaced."""
     page = onlooker.show("#trace=welcome&mode=workbench")
     page.evaluate(f"window.answers = {{ ...{STAGE}.server }}")
     yield page
@@ -33,7 +33,7 @@ def page(onlooker: Watched) -> Iterator[Any]:
 
 
 def run_with(page: Any, speed: str, others: str = "[]") -> None:
-    """Run in the workbench; the run's comparison finds this."""
+    """Run in the workbench, and answer the comparison with this speed and these other settings."""
     page.evaluate(ANSWER.format(speed=speed, others=others))
     ask(page, "A question that nobody asked before")
     run(page, "ddtree")
@@ -49,11 +49,11 @@ def test_a_typed_run_gets_its_measured_speed_up_and_keeps_it(page: Any) -> None:
     page.evaluate(f"{STAGE}.setMode('story')")
     page.keyboard.press("End")
     assert "word for word" in page.locator(".cs-more").inner_text()
-    page.reload()  # the link to the run knows it too
+    page.reload()  # the link to the run restores it
     page.wait_for_function(f"window.Canopy && Canopy.parts && Canopy.parts.ready && {STAGE}.speedup !== null")
 
 
-def test_a_slower_run_says_so_and_what_would_help(watched: Watched, address: str) -> None:
+def test_a_slower_run_says_so_and_suggests_what_would_help(watched: Watched, address: str) -> None:
     page = watched.open(f"{address}#mode=workbench")
     run_with(page, SLOWER, OTHERS)
     use = page.get_by_role("button", name="Use auto up to 64 nodes: 1.30×")
@@ -63,7 +63,7 @@ def test_a_slower_run_says_so_and_what_would_help(watched: Watched, address: str
     page.wait_for_function("document.querySelector('#canopy-pace input').value.startsWith('auto')")
 
 
-def test_a_slow_recording_links_to_one_that_won(watched: Watched, address: str) -> None:
+def test_a_slow_recording_links_to_a_faster_one(watched: Watched, address: str) -> None:
     page = watched.open(f"{address}#mode=story")
     page.keyboard.press("Escape")  # past the film
     page.evaluate(f"""() => {{
@@ -83,7 +83,7 @@ def test_a_slow_recording_links_to_one_that_won(watched: Watched, address: str) 
     won.wait_for(state="hidden")
 
 
-def test_what_is_withheld_is_no_win_until_it_is_measured_again(page: Any) -> None:
+def test_a_withheld_speed_up_is_no_win_until_it_is_measured_again(page: Any) -> None:
     run_with(page, BUSY)
     again = page.get_by_role("button", name="Measure again")
     again.wait_for(state="visible")
@@ -109,7 +109,7 @@ def test_a_run_that_could_not_be_measured_says_why(page: Any) -> None:
     assert "Somebody runs." in words and "word for word" not in words
 
 
-def test_two_runs_have_an_arrow_only_beside_what_can_be_compared(onlooker: Watched) -> None:
+def test_two_runs_have_an_arrow_only_beside_comparable_figures(onlooker: Watched) -> None:
     page = onlooker.show("#mode=lab&tab=compare")
     page.wait_for_function("window.Canopy && Canopy.laboratory")
     page.wait_for_function("Canopy.laboratory.compare.sides.every((side) => side.ends)")

@@ -1,5 +1,5 @@
-"""A conversation: in the story the next prompt is the next turn, in the workbench Continue says so; turns keep their
-figures, are edited and answered again; and the drafters that one chooses."""
+"""A conversation: the next prompt is the next turn (in the workbench after Continue); turns keep their figures and can
+be edited and answered again; the drafters are those that a person chooses."""
 
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,7 @@ TURNS = "Canopy.controls.turns"
 
 
 def run(page: Any) -> Any:
-    """Press Run and wait for the end; the header of that run."""
+    """Press Run and wait for the end; return the run's header."""
     press(page)
     finish(page)
     return exported(page).header
@@ -32,7 +32,7 @@ def continue_(page: Any) -> None:
 
 
 def talk(watched: Watched, address: str) -> Any:
-    """The page after a first turn, with Continue pressed behind it."""
+    """Return the page after a first turn, with Continue pressed."""
     page = watched.open(f"{address}#mode=workbench")
     assert page.locator(".cs-turn").is_hidden()
     ask(page, FIRST)
@@ -41,7 +41,7 @@ def talk(watched: Watched, address: str) -> Any:
     return page
 
 
-def test_the_second_run_has_the_first_turn(watched: Watched, address: str) -> None:
+def test_the_second_runs_prompt_includes_the_first_turn(watched: Watched, address: str) -> None:
     page = talk(watched, address)
     assert page.locator(".cs-turn").inner_text().startswith("Turn 2") and page.input_value(PROMPT) == ""
     page.keyboard.type("And if he gives 7 away?")  # the prompt has the focus
@@ -63,7 +63,7 @@ def test_the_second_run_has_the_first_turn(watched: Watched, address: str) -> No
     assert (header.prompt, header.turns) == ("Something else", ()) and page.locator(".cs-turn-before").count() == 0
 
 
-def test_a_recording_ends_the_conversation_and_brings_its_own(watched: Watched, address: str) -> None:
+def test_a_recording_replaces_the_conversation_with_its_own(watched: Watched, address: str) -> None:
     page = talk(watched, address)
     page.get_by_role("button", name="Runs").click()
     page.get_by_role("button", name="Scripted: routed").click()
@@ -94,7 +94,7 @@ def test_in_the_story_the_next_prompt_is_the_next_turn_and_turns_keep_their_figu
     code.wait_for()
     assert code.inner_text().startswith("def total_books") and "${7*6} and </script>" in code.inner_text()
     assert "```" not in rendered.inner_text() and "```" in page.locator(".cs-output").first.text_content()
-    code.locator(".cs-token").nth(3).click()  # pieces lead to their round, which shows the tokens
+    code.locator(".cs-token").nth(3).click()  # a token leads to its round
     page.wait_for_function("!document.querySelector('.cs-output').hidden")
     assert page.evaluate(f"{STAGE}.pinned") is not None
 
@@ -131,7 +131,7 @@ def test_the_drafters_are_those_that_a_person_chooses(watched: Watched, address:
     page.wait_for_function("document.querySelector('#canopy-drafters input')?.disabled")
 
 
-def test_a_page_that_opens_anew_for_another_rig_keeps_the_conversation(watched: Watched, address: str) -> None:
+def test_a_page_that_reloads_for_another_rig_keeps_the_conversation(watched: Watched, address: str) -> None:
     page = talk(watched, address)
     page.keyboard.type("And now?")
     turns = page.evaluate(TURNS)
@@ -144,7 +144,7 @@ def test_a_page_that_opens_anew_for_another_rig_keeps_the_conversation(watched: 
     page.wait_for_selector(".cs-turn", state="hidden")
 
 
-def test_the_blank_that_a_tokenizer_drops_is_not_sent_back(watched: Watched, address: str, tmp_path: Path) -> None:
+def test_a_space_that_the_tokenizer_drops_is_not_sent_back(watched: Watched, address: str, tmp_path: Path) -> None:
     tokenizer = kind("sentencepiece")
     ids = tokenizer.encode("one two three", add_special_tokens=False)
     trace = recorded(tmp_path / "words.jsonl", tokenizer, [ids[:1], ids[1:]], prompt="Count.", method="ddtree")

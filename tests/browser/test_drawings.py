@@ -1,5 +1,5 @@
-"""What the panels draw of a round is what its trace says: the accepted path on a line of its own, the mask's cells, the
-walk, the cache's rows, the text. What they read from a round is tested in tests/node."""
+"""The panels draw a round as its trace says: the accepted path on its own line, the mask's cells, the walk, the cache's
+rows, the text. What they read from a round is tested in tests/node."""
 
 from dataclasses import replace
 from typing import Any
@@ -52,7 +52,7 @@ DRAWN = """() => {
 
 
 def compare(page: Any, trace: Trace, index: int) -> None:
-    """What stands on the screen for a round is what its trace says."""
+    """Assert that the screen shows the round as its trace says."""
     go(page, index)
     entry, drawn = trace.entries[index].round, page.evaluate(DRAWN)
     size, keep, start = len(entry.tree), entry.acceptance.keep.tolist(), entry.start
@@ -77,7 +77,7 @@ def compare(page: Any, trace: Trace, index: int) -> None:
 
 
 def opened(onlooker: Watched, trace: Trace) -> Any:
-    """The workbench on a trace file."""
+    """Return the workbench on a trace file."""
     page = onlooker.show("#mode=workbench")
     method = trace.header.request.method
     upload(page, f"{method}.jsonl", dumps(trace))
@@ -86,26 +86,26 @@ def opened(onlooker: Watched, trace: Trace) -> Any:
     return page
 
 
-@pytest.mark.parametrize("method", ["autoregressive", "ddtree", "merged", "nanogpt"])  # no draft, one, two, depth-first
+@pytest.mark.parametrize("method", ["autoregressive", "ddtree", "merged", "nanogpt"])  # 0, 1, 2 drafts, depth-first
 def test_the_panels_draw_what_the_trace_says(onlooker: Watched, method: str) -> None:
     trace = scripted_trace(method, 64)
     page = opened(onlooker, trace)
     for index in (0, len(trace.entries) // 2, len(trace.entries) - 1):
         compare(page, trace, index)
-    for _ in range(2):  # rows depth-first, and back
+    for _ in range(2):  # rows in depth-first order, and back
         page.get_by_role("button", name="Order the rows depth-first").click()
         compare(page, trace, 0)
 
 
 def test_a_large_tree_is_drawn_as_its_trace_says(onlooker: Watched) -> None:
     onlooker.show("#trace=wide&mode=workbench&round=1")
-    onlooker.page.locator("[data-panel=tree] button", has_text="icicle").click()  # the usual drawing of so many nodes
+    onlooker.page.locator("[data-panel=tree] button", has_text="icicle").click()  # the default for a large tree
     compare(onlooker.page, wide_trace(), 1)
 
 
 def test_a_large_tree_folds_narrow_siblings_and_full_screen_shows_it_as_a_tree(onlooker: Watched) -> None:
     page = onlooker.show("#trace=wide&mode=workbench&round=1")
-    page.reload()  # nobody has chosen a drawing
+    page.reload()  # forget the chosen drawing
     page.wait_for_function(READY)
     tree = page.locator("[data-panel=tree]")
     expect(tree.locator(".cp-bundle").first).to_be_attached()
@@ -118,7 +118,7 @@ def test_a_large_tree_folds_narrow_siblings_and_full_screen_shows_it_as_a_tree(o
     page.go_back()
     page.wait_for_selector(".is-full", state="detached")
     tree.get_by_role("button", name="Fit the tree").click()
-    tree.get_by_role("button", name="icicle").click()  # a tree for the tests that follow
+    tree.get_by_role("button", name="icicle").click()  # restore the tree for later tests
 
 
 def test_a_live_run_is_drawn_as_its_trace_says(onlooker: Watched) -> None:
@@ -130,7 +130,7 @@ def test_a_live_run_is_drawn_as_its_trace_says(onlooker: Watched) -> None:
         compare(page, trace, index)
 
 
-def test_the_batch_and_the_timeline_are_drawn_as_pictures_that_stand_alone(onlooker: Watched) -> None:
+def test_pictures_of_the_batch_and_the_timeline_are_self_contained(onlooker: Watched) -> None:
     page = opened(onlooker, scripted_trace("merged", 64))
     page.evaluate(f"""() => {{
         const blocks = [0, 1].map((seat) => ({{ seat, parents: [0, 0], keep: [0], poolsRows: false }}));
@@ -153,7 +153,7 @@ def test_the_batch_and_the_timeline_are_drawn_as_pictures_that_stand_alone(onloo
     assert all(words in saved.value.path().read_text() for words in legend), "a picture has its whole legend"
 
 
-def test_a_folded_node_that_is_pinned_elsewhere_unfolds(onlooker: Watched) -> None:
+def test_a_folded_node_unfolds_when_another_panel_pins_it(onlooker: Watched) -> None:
     trace = scripted_trace("ddtree", 64)
     page = opened(onlooker, trace)
     hidden = ancestors(trace.entries[0].round.tree.parents)[:, 1].nonzero()[0].tolist()[1:]
@@ -164,7 +164,7 @@ def test_a_folded_node_that_is_pinned_elsewhere_unfolds(onlooker: Watched) -> No
     assert page.evaluate(f"{TREE}.layout.rows[{hidden[0]}] >= 0")
 
 
-def test_without_a_round_every_panel_says_so(onlooker: Watched) -> None:
+def test_every_panel_says_when_there_is_no_round(onlooker: Watched) -> None:
     page = opened(onlooker, scripted_trace("routed", 32))
     empty = page.evaluate(f"""Array.from({FRAMES}.entries.values(), ({{ body, panel }}) => {{
         panel.draw(null);
@@ -174,8 +174,8 @@ def test_without_a_round_every_panel_says_so(onlooker: Watched) -> None:
 
 
 def transitions(marginals: Lattice) -> Lattice:
-    """The likeliest tokens of each depth with a row for each of those before them: (depths, 16, 16). The likeliest may
-    follow all of them, and each other one is likelier after one of them."""
+    """Return a row of the likeliest tokens of each depth for each of those before them: (depths, 16, 16). The likeliest
+    token may follow any of them; each other token is likelier after one of them."""
     tokens, unary = marginals.tokens[:, 0, :16], marginals.logprobs[:, 0, :16]
     scores = unary[:, None] + np.where(np.eye(16, k=1), 3, 0).astype(np.float32)
     scores -= np.logaddexp.reduce(scores, -1, keepdims=True)
@@ -185,7 +185,7 @@ def transitions(marginals: Lattice) -> Lattice:
     return Lattice(tokens[rows, follow], np.take_along_axis(scores, follow, -1), follow)
 
 
-def test_transitions_are_drawn_and_a_candidate_says_what_it_changes(onlooker: Watched) -> None:
+def test_transitions_are_drawn_and_a_candidate_shows_what_it_changes(onlooker: Watched) -> None:
     trace = scripted_trace("ddtree", 24)
     entries = [replace(entry, round=replace(entry.round, drafts=tuple(map(transitions, entry.round.drafts))))
                for entry in trace.entries]

@@ -1,4 +1,4 @@
-"""What comes in as a file and what leaves as one."""
+"""Opening and saving files in the page."""
 
 import base64
 import gzip
@@ -38,13 +38,13 @@ BROKEN = {
 
 
 def menu_item(page: Any, label: str, note: str) -> Any:
-    """An entry of the Save menu, which is open then."""
+    """Open the Save menu and return one of its entries."""
     page.get_by_role("button", name="Save or share this run").click()
     return page.get_by_role("menuitem").filter(has=page.get_by_text(label, exact=True)).filter(has_text=note).first
 
 
 def saved(page: Any, label: str, note: str) -> tuple[str, bytes]:
-    """Choose an entry of the Save menu; the file's name and bytes."""
+    """Choose an entry of the Save menu; return the file's name and bytes."""
     entry = menu_item(page, label, note)
     with page.expect_download() as waiting:
         entry.click()
@@ -52,13 +52,13 @@ def saved(page: Any, label: str, note: str) -> tuple[str, bytes]:
 
 
 def opened(watched: Watched, address: str, trace: str, number: int) -> Any:
-    """The page on a round of a recording, drawn."""
+    """Return the page on a round of a recording, once it is drawn."""
     page = watched.open(f"{address}#trace={trace}&mode=workbench&round={number}")
     page.wait_for_function(f"{RUN} === '{trace}' && {STAGE}.current === {number - 1} && Canopy.parts.frames.settled")
     return page
 
 
-def test_a_broken_file_is_refused_by_name_and_a_dropped_one_fills_the_bar(watched: Watched, address: str) -> None:
+def test_a_broken_file_is_refused_by_name_and_a_valid_one_fills_the_bar(watched: Watched, address: str) -> None:
     page = watched.open(f"{address}#mode=workbench")
     for name, (data, reason) in BROKEN.items():
         upload(page, name, data)
@@ -97,7 +97,7 @@ def test_a_recording_with_gaps_shows_them_and_characters_of_several_tokens(
     assert page.locator(".cs-missing").count() == 1
 
 
-def test_tables_trees_and_pictures_leave_as_files(watched: Watched, address: str) -> None:
+def test_tables_trees_and_pictures_are_saved_as_files(watched: Watched, address: str) -> None:
     page = opened(watched, address, "merged", 4)
     page.wait_for_function("document.querySelectorAll('[data-panel=tree] [data-node]').length > 1")
     kept = [len(entry.round.acceptance.keep) for entry in MERGED.entries]
@@ -125,7 +125,7 @@ def test_tables_trees_and_pictures_leave_as_files(watched: Watched, address: str
     assert b"predicted: merged, 3 nodes" in saved(page, "Draft tree", "SVG")[1]
 
 
-def test_a_picture_saved_as_soon_as_a_round_is_chosen_is_of_that_round(watched: Watched, address: str) -> None:
+def test_a_picture_saved_right_after_choosing_a_round_shows_that_round(watched: Watched, address: str) -> None:
     page = opened(watched, address, "merged", 4)
     entry = menu_item(page, "KV cache", "SVG")
     with page.expect_download() as waiting:
@@ -135,13 +135,13 @@ def test_a_picture_saved_as_soon_as_a_round_is_chosen_is_of_that_round(watched: 
     assert name.endswith("-round-6.svg") and (name, drawn) == saved(page, "KV cache", "SVG")
 
 
-def test_a_panel_with_nothing_to_draw_says_so(watched: Watched, address: str) -> None:
+def test_an_empty_panel_says_so(watched: Watched, address: str) -> None:
     page = opened(watched, address, "plain", 2)
-    menu_item(page, "Marginals", "SVG").click()  # nobody drafts there
+    menu_item(page, "Marginals", "SVG").click()  # this run has no drafter
     page.wait_for_selector(".cs-toast >> text=nothing to draw")
 
 
-def test_a_shared_page_opens_from_disk_where_it_was_and_asks_nobody(
+def test_a_shared_page_opens_from_disk_at_its_view_without_requests(
         watched: Watched, address: str, tmp_path: Path) -> None:
     page = opened(watched, address, "merged", 3)
     menu_item(page, "Share …", "").click()

@@ -1,4 +1,4 @@
-"""The film: it plays by itself, its figures are the recording's, it can be left, and a live run ends on its card."""
+"""The film plays by itself with the recording's figures and can be left; a live run ends on its card."""
 
 from typing import Any
 
@@ -13,12 +13,12 @@ SCENES = ["plain", "guess", "verify", "race", "same", "card"]
 
 @pytest.fixture
 def moving(watched: Watched, address: str) -> Any:
-    """The page of somebody who did not ask for reduced motion."""
+    """Provide the page of a person who did not ask for reduced motion."""
     watched.page.emulate_media(reduced_motion="no-preference")
     return watched.open(address)
 
 
-def test_its_scenes_wait_for_a_key_if_motion_is_reduced_and_show_the_recordings_figures(
+def test_scenes_wait_for_a_key_if_motion_is_reduced_and_show_the_recordings_figures(
         watched: Watched, address: str) -> None:
     page = watched.open(address)
     lengths, tracks, against, nodes = page.evaluate(f"""[{STAGE}.rounds.map((made) => made.keep.length),
@@ -67,7 +67,7 @@ def test_its_scenes_wait_for_a_key_if_motion_is_reduced_and_show_the_recordings_
     assert page.evaluate("document.activeElement.closest('#canopy-prompt') !== null")
 
 
-def test_race_and_answer_fill_their_panels_and_are_whole(watched: Watched, address: str) -> None:
+def test_race_and_answer_fill_their_panels_and_are_not_cut_off(watched: Watched, address: str) -> None:
     page = watched.open(address)
     page.set_viewport_size({"width": 1280, "height": 720})
     for scene, boxes in (("race", ".cs-track-text"), ("card", ".cs-text")):
@@ -90,7 +90,7 @@ def test_the_race_can_be_read_on_a_phone(watched: Watched, address: str) -> None
     assert min(sizes) >= 13
 
 
-def test_it_is_left_by_key_and_button_and_played_again(moving: Any) -> None:
+def test_the_film_can_be_left_by_key_and_button_and_played_again(moving: Any) -> None:
     assert moving.evaluate(SCENE) == "plain"
     moving.keyboard.press("Escape")
     assert moving.evaluate(SCENE) == "card"
@@ -140,7 +140,7 @@ def test_the_last_frame_of_a_small_budget_shows_the_next_guesses(watched: Watche
     assert page.get_by_text("not verified").first.is_visible(), "the legend has the dashed guesses"
 
 
-def test_escape_takes_a_person_in_a_hurry_to_the_card(moving: Any) -> None:
+def test_escape_skips_to_the_card(moving: Any) -> None:
     ask(moving, "Tell me how it ends")
     press(moving)
     finish(moving)
@@ -149,7 +149,7 @@ def test_escape_takes_a_person_in_a_hurry_to_the_card(moving: Any) -> None:
         moving.keyboard.press("Escape")
 
 
-def test_without_a_speed_the_race_and_the_last_frame_count_passes(watched: Watched, address: str) -> None:
+def test_the_race_and_the_last_frame_count_passes_if_there_is_no_speed(watched: Watched, address: str) -> None:
     page = watched.open(address)
     page.evaluate("""() => {
         const { film, stage: { comparison: { speed, tracks } } } = Canopy.parts;

@@ -1,4 +1,4 @@
-"""The page follows a loop that is not ours: as it grows, while a person scrubs, and back from another run."""
+"""The page follows a loop that runs elsewhere: as it grows, while a person scrubs, and on return from another run."""
 
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,7 @@ def wait_for_rounds(page: Any, run: str, count: int) -> None:
         f"window.Canopy && Canopy.parts && {RUN} === '{run}' && {STAGE}.rounds.length >= {count}")
 
 
-def test_a_loop_is_followed_as_it_goes_on(browser: Any, tmp_path: Path) -> None:
+def test_a_running_loop_is_followed(browser: Any, tmp_path: Path) -> None:
     with Recorder(tmp_path / "old.jsonl.gz", method="theirs", engine="old loop", token_text=TEXT) as recorder:
         recorder.round(**ROUND)
     with served("-m", "tests.browser.serve", PORT, "0.05", "--follow", str(tmp_path)) as url, visit(

@@ -1,4 +1,4 @@
-"""Finding one's way: every key, typing, the tour, and what follows from opening a run."""
+"""Navigation: every key, typing, the tour, and what opening a run changes."""
 
 import pytest
 
@@ -9,13 +9,13 @@ from tests.explorer.scripted import scripted_trace
 
 pytestmark = pytest.mark.long
 
-NEEDED = {  # by what a step asks to try
+NEEDED = {  # step of the tour: the elements that its task needs
     3: (".cs-frame-tree", ".cs-search"), 7: (".cs-frame-tree", "[data-panel=mask]", "[data-panel=cache]"),
     8: (".cs-frame-budget", ".cs-frame-tree")}
 CAMERA = "Canopy.parts.frames.entries.get('tree').panel.camera"
 
 
-def test_keys_walk_over_rounds_and_nodes(onlooker: Watched) -> None:
+def test_keys_move_between_rounds_and_nodes(onlooker: Watched) -> None:
     page = onlooker.show("#mode=workbench&round=1")
     last = page.evaluate(f"{STAGE}.rounds.length") - 1
     for key, index in (("ArrowRight", 1), ("ArrowRight", 2), ("ArrowLeft", 1), ("End", last), ("ArrowRight", last),
@@ -30,7 +30,7 @@ def test_keys_walk_over_rounds_and_nodes(onlooker: Watched) -> None:
     page.wait_for_function("document.querySelector('[aria-live=polite].cs-spoken').textContent.includes('accepted')")
 
 
-def test_keys_play_fit_search_and_show_all_keys(onlooker: Watched) -> None:
+def test_keys_play_fit_search_and_list_all_keys(onlooker: Watched) -> None:
     page = onlooker.show("#mode=workbench&round=1")
     for key, speed in (("]", 2), ("]", 4), ("[", 2), ("[", 1), ("[", 0.5), ("]", 1)):
         page.keyboard.press(key)
@@ -64,7 +64,7 @@ def test_keys_play_fit_search_and_show_all_keys(onlooker: Watched) -> None:
     sheet.wait_for(state="hidden")
 
 
-def test_typing_a_prompt_presses_no_keys_of_the_stage(onlooker: Watched) -> None:
+def test_typing_a_prompt_triggers_no_keys_of_the_stage(onlooker: Watched) -> None:
     page = onlooker.show("#mode=workbench&round=3")
     page.click("#canopy-prompt textarea")
     page.keyboard.press("Control+End")
@@ -74,7 +74,7 @@ def test_typing_a_prompt_presses_no_keys_of_the_stage(onlooker: Watched) -> None
     assert page.input_value("#canopy-prompt textarea").endswith(" [/? f")
 
 
-def test_the_tour_goes_on_where_it_was_left_and_covers_nothing(watched: Watched, address: str) -> None:
+def test_the_tour_resumes_where_it_was_left_and_covers_nothing(watched: Watched, address: str) -> None:
     watched.page.set_viewport_size({"width": 1280, "height": 720})
     page = watched.open(address)
     page.get_by_role("button", name="A tour in nine steps").click()
@@ -99,7 +99,7 @@ def test_the_tour_goes_on_where_it_was_left_and_covers_nothing(watched: Watched,
     assert page.locator(".lab-sweep").is_visible() and card.is_hidden()
 
 
-def test_on_a_phone_the_tours_card_lies_below_what_it_speaks_of(watched: Watched, address: str) -> None:
+def test_on_a_phone_the_tours_card_is_below_what_it_explains(watched: Watched, address: str) -> None:
     watched.page.set_viewport_size({"width": 390, "height": 844})
     page = watched.open(address)
     page.get_by_role("button", name="A tour in nine steps").click()
@@ -113,7 +113,7 @@ def test_on_a_phone_the_tours_card_lies_below_what_it_speaks_of(watched: Watched
         card.get_by_role("button", name="Next step").click()
 
 
-def test_the_tour_leaves_the_labs_chart_free_in_a_low_window(watched: Watched, address: str) -> None:
+def test_the_tour_does_not_cover_the_labs_chart_in_a_low_window(watched: Watched, address: str) -> None:
     watched.page.set_viewport_size({"width": 1280, "height": 720})
     page = watched.open(address)
     page.evaluate("Canopy.parts.tour.go(8)")
@@ -136,7 +136,7 @@ def test_story_and_workbench_show_the_same_round_of_the_same_run(onlooker: Watch
     page.wait_for_function(f"{STAGE}.mode === 'story'")
 
 
-def test_an_opened_run_fills_every_setting(watched: Watched, address: str) -> None:
+def test_opening_a_run_fills_every_setting(watched: Watched, address: str) -> None:
     page = watched.open(f"{address}#mode=workbench")
     upload(page, "each.jsonl", dumps(scripted_trace("merged", 20, split="each", max_tokens=99)))
     page.wait_for_function("document.querySelector('#canopy-split input').value === 'full for each'")

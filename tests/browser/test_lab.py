@@ -1,4 +1,4 @@
-"""The lab in a browser: points as they are measured, kept over a reload, and the recommendation that follows."""
+"""The lab in a browser: points appear as they are measured, survive a reload, and lead to a recommendation."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -20,8 +20,8 @@ MARKS = "document.querySelectorAll('[data-plot=curves] .scatterlayer .points pat
 
 @contextmanager
 def lab_page(browser: Any, folder: Path, seconds: str = "0.05", tab: str = "speed") -> Iterator[Any]:
-    """The lab of a server of its own, which keeps its results in that folder: a round of the stage takes so many
-    seconds, one of the lab a tenth. At the end it must not have logged an error or asked anybody else for anything."""
+    """Yield the lab of a new server that saves results in that folder: a round of the stage takes ``seconds``, one of
+    the lab a tenth. Fail if the page logged an error or sent a request to another host."""
     with (served("-m", "tests.browser.serve", PORT, seconds, "--results", str(folder / "results.sqlite")) as url,
           visit(browser, url) as watched):
         opened(watched.page, f"{url}#mode=lab&tab={tab}")
@@ -30,14 +30,14 @@ def lab_page(browser: Any, folder: Path, seconds: str = "0.05", tab: str = "spee
 
 @pytest.fixture(scope="module")
 def visited(browser: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    """A page on the lab, one for all tests, because plotly.js takes its time."""
+    """Provide one page on the lab for all tests, because plotly.js loads slowly."""
     with lab_page(browser, tmp_path_factory.mktemp("lab")) as page:
         yield page
 
 
 @pytest.fixture
 def lab(visited: Any) -> Any:
-    """The page, with nothing measuring and the curves in front."""
+    """Provide the page with no measurement running and the curves in front."""
     visited.wait_for_function(f"!['queued', 'running'].includes({STATE}) && !Canopy.parts.stage.busy")
     visited.evaluate(f"{LAB}.tabs.go('speed')")
     return visited
@@ -49,13 +49,13 @@ def opened(page: Any, url: str) -> None:
 
 
 def tick(group: Any, wanted: list[str]) -> None:
-    """Tick these of a group's boxes and no others."""
+    """Tick these boxes of a group and no others."""
     for box in group.get_by_role("checkbox", disabled=False).all():
         box.set_checked(box.input_value() in wanted)
 
 
 def choose(page: Any, methods: list[str], budgets: list[int | str]) -> None:
-    """Choose these, for two prompts."""
+    """Choose these methods and budgets, for two prompts."""
     form = page.locator(".lab-sweep")
     if not form.locator("details").evaluate("details => details.open"):
         form.locator("summary").click()
@@ -113,7 +113,7 @@ def test_points_appear_as_they_are_measured_and_survive_a_reload(lab: Any) -> No
     lab.locator(".lab-sweep summary").click()
     prompts = lab.locator(".lab-sweep").get_by_label("How many")
     prompts.fill("7")
-    lab.locator(".lab-verdict").get_by_role("button", name="More prompts").click()  # two were too few
+    lab.locator(".lab-verdict").get_by_role("button", name="More prompts").click()  # two prompts were too few
     assert prompts.evaluate("(field) => [field.value, document.activeElement === field]") == ["14", True]
 
     lab.locator(".lab-verdict").get_by_role("button", name="Use it").click()
@@ -129,14 +129,14 @@ def test_every_point_has_its_interval(lab: Any) -> None:
     lab.wait_for_function(f"{MARKS} > 3 && {seen} > 3")
 
 
-def test_addresses_of_former_tabs_go_to_the_tab_that_took_over(lab: Any) -> None:
+def test_addresses_of_former_tabs_lead_to_their_replacements(lab: Any) -> None:
     for former, tab in (("table", "speed"), ("shapes", "acceptance"), ("doctor", "check"), ("race", "compare"),
                         ("concurrency", "load"), ("cost", "speed"), ("anatomy", "acceptance")):
         lab.evaluate(f"location.hash = '#mode=lab&tab={former}'")
         lab.wait_for_function(f"{LAB}.tab === '{tab}'")
 
 
-def test_a_run_waits_while_a_sweep_measures_runs_while_it_pauses_and_resume_finishes(lab: Any) -> None:
+def test_a_run_waits_for_a_sweep_and_runs_while_it_is_paused(lab: Any) -> None:
     choose(lab, ["joint"], [8, 16, 32, 64])
     button(lab, "Measure").click()
     lab.wait_for_function(f"{STATE} === 'running'")
@@ -153,7 +153,7 @@ def test_a_run_waits_while_a_sweep_measures_runs_while_it_pauses_and_resume_fini
     lab.wait_for_function(f"{STATE} === 'done' && {LAB}.progress.done === 10")
 
 
-def test_a_run_draws_itself_under_a_zoom(lab: Any) -> None:
+def test_a_run_updates_the_plot_and_keeps_its_zoom(lab: Any) -> None:
     lab.evaluate("[window.div, window.before] = [document.querySelector('[data-plot=live] .lab-canvas'),"
                  " Canopy.parts.stage.value.run]")
     lab.click("#canopy-run")
@@ -172,14 +172,14 @@ def test_a_run_draws_itself_under_a_zoom(lab: Any) -> None:
 
 @pytest.fixture
 def fresh(browser: Any, tmp_path: Path) -> Iterator[Any]:
-    """The lab of a rig that has measured and run nothing else."""
+    """Provide the lab of a rig that has measured and run nothing."""
     with lab_page(browser, tmp_path) as page:
         yield page
 
 
-def test_auto_is_measured_recommended_adopted_and_raced(fresh: Any) -> None:
+def test_auto_can_be_measured_recommended_adopted_and_raced(fresh: Any) -> None:
     lab = fresh
-    choose(lab, ["joint"], ["auto", 0])  # without a draft it is slower, so auto has to win
+    choose(lab, ["joint"], ["auto", 0])  # budget 0 drafts nothing and is slower, so auto has to win
     button(lab, "Measure").click()
     lab.wait_for_function(f"{STATE} === 'done' && {RESULTS}.table.rows.length === 3 && {RESULTS}.curves.count === 3")
     assert lab.locator(".lab-headline").inner_text() == "joint, auto"
@@ -213,7 +213,7 @@ def test_auto_is_measured_recommended_adopted_and_raced(fresh: Any) -> None:
     assert tracks.locator(".lab-flag.is-over").count() == 0
 
 
-def test_a_phone_reads_each_tab_in_a_few_screens(fresh: Any) -> None:
+def test_each_tab_takes_a_few_screens_on_a_phone(fresh: Any) -> None:
     fresh.set_viewport_size({"width": 390, "height": 844})
     fresh.reload()
     fresh.wait_for_function(f"window.Canopy && {LAB} && {RESULTS}.curves")
@@ -229,7 +229,7 @@ def test_a_phone_reads_each_tab_in_a_few_screens(fresh: Any) -> None:
             assert table.evaluate("table => table.scrollWidth <= table.clientWidth"), "its buttons are in the window"
 
 
-def test_predictions_cost_and_doctor(lab: Any) -> None:
+def test_predictions_costs_and_the_doctors_findings_are_shown(lab: Any) -> None:
     lab.get_by_role("button", name="Predict all budgets").click()
     lab.wait_for_function("Array.from(document.querySelectorAll('[data-plot=curves] .legendtext'))"
                           ".some(text => text.textContent === 'predicted')")
@@ -248,7 +248,7 @@ def test_predictions_cost_and_doctor(lab: Any) -> None:
     lab.wait_for_selector(".lab-finding[data-status=wrong]", state="attached")
 
 
-def test_what_cannot_be_measured_is_said(lab: Any) -> None:
+def test_the_lab_says_what_cannot_be_measured(lab: Any) -> None:
     choose(lab, [], [8])
     button(lab, "Measure").click()
     error = lab.locator(".lab-sweep .lab-error")
@@ -275,7 +275,7 @@ def test_what_cannot_be_measured_is_said(lab: Any) -> None:
     lab.locator(".lab-sweep select option:checked", has_text="mine.jsonl (2)").wait_for(state="attached")
 
 
-def test_a_run_that_is_refused_says_so_here_too(lab: Any) -> None:
+def test_the_lab_shows_why_a_run_was_refused(lab: Any) -> None:
     prompt = lab.input_value("#canopy-prompt textarea")
     lab.fill("#canopy-prompt textarea", "   ")
     lab.click("#canopy-run")
@@ -283,7 +283,7 @@ def test_a_run_that_is_refused_says_so_here_too(lab: Any) -> None:
     lab.fill("#canopy-prompt textarea", prompt)
 
 
-def test_the_report_is_saved(lab: Any, tmp_path: Path) -> None:
+def test_the_report_can_be_saved(lab: Any, tmp_path: Path) -> None:
     lab.wait_for_function(f"{RESULTS}.table && {RESULTS}.table.best")
     lab.get_by_role("button", name="Save what was measured").click()
     with lab.expect_download() as download:
@@ -293,7 +293,7 @@ def test_the_report_is_saved(lab: Any, tmp_path: Path) -> None:
     assert f": {lab.evaluate(f'{RESULTS}.table.best.label')}</h2>" in text
 
 
-def test_the_keyboard_reaches_everything(lab: Any) -> None:
+def test_the_keyboard_reaches_everything_in_the_lab(lab: Any) -> None:
     lab.focus("#lab-tab-speed")
     names = ["speed", "acceptance", "load", "compare", "check"]
     assert lab.locator(".lab-tab").evaluate_all("(tabs) => tabs.map((tab) => tab.id)") == [
@@ -312,7 +312,7 @@ def test_the_keyboard_reaches_everything(lab: Any) -> None:
     assert lab.evaluate("Canopy.parts.stage.current") == rounds
 
 
-def test_a_plots_zoom_is_undone_and_nothing_stands_on_its_legend(lab: Any) -> None:
+def test_a_plots_zoom_can_be_undone_and_nothing_covers_its_legend(lab: Any) -> None:
     lab.evaluate("window.div = document.querySelector('[data-plot=curves] .lab-canvas')")
     lab.evaluate("window.fitted = JSON.stringify(div._fullLayout.xaxis.range)")
     zoom(lab, "[data-plot=curves] .draglayer .xy .nsewdrag")
@@ -327,7 +327,7 @@ def test_a_plots_zoom_is_undone_and_nothing_stands_on_its_legend(lab: Any) -> No
     lab.wait_for_function("JSON.stringify(div._fullLayout.xaxis.range) === fitted")
 
 
-def test_a_run_is_taken_apart_and_priced_elsewhere_with_flags_to_copy(lab: Any) -> None:
+def test_a_runs_acceptance_its_cost_on_other_machines_and_flags_are_shown(lab: Any) -> None:
     lab.evaluate(f"{LAB}.tabs.go('acceptance')")
     lab.get_by_label("Rounds of").select_option("run")
     for name in ("lengths", "map", "calibration", "rows", "nodes", "trees"):

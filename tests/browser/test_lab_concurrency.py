@@ -1,4 +1,4 @@
-"""Several requests at once in a browser: cells that fill in, the slider that all follows, nothing for axe to find."""
+"""Several concurrent requests in a browser: cells fill in, the slider changes every part, and axe reports nothing."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -21,7 +21,7 @@ def lab(browser: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]
 
 
 def measure(lab: Any) -> None:
-    """Six settings on two prompts; the cells fill in meanwhile. Every test may come first, so all begin here."""
+    """Measure six settings on two prompts and watch the cells; every test calls this, since any may come first."""
     lab.locator("[data-plot=heat]", has_text="Nothing measured with scripted rig yet").wait_for()
     choose(lab, ["ddtree"], [8, 64])
     lab.evaluate(f"{LAB}.sweep.concurrency.values = [1, 8]; {LAB}.sweep.drawPlan()")

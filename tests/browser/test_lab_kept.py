@@ -1,4 +1,4 @@
-"""What the lab keeps: a sweep whose app is killed with kill -9, and what nobody has deleted with a second word."""
+"""What the lab keeps: a sweep whose app is killed, and every measurement until its deletion is confirmed."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -29,16 +29,16 @@ def app(tmp_path: Path) -> Iterator[App]:
 
 
 def measuring(page: Any, app: App) -> None:
-    """A sweep with auto in it, some cells on its way."""
+    """Start a sweep that includes auto, and wait until some cells are measured."""
     opened(page, f"{app.url}#mode=lab")
     choose(page, ["joint"], ["auto", 8, 16])
     button(page, "Measure").click()
     page.wait_for_function(f"{STATE} === 'running' && {LAB}.progress.done > 2")
 
 
-def test_a_page_that_stayed_open_goes_on_with_the_app_that_came_back(browser: Any, app: App) -> None:
+def test_an_open_page_continues_with_a_restarted_app(browser: Any, app: App) -> None:
     context = browser.new_context(viewport={"width": 1440, "height": 900}, reduced_motion="reduce")
-    page = context.new_page()  # not watched: a browser logs the requests that nobody answers
+    page = context.new_page()  # not watched, because the browser logs unanswered requests as errors
     page.set_default_timeout(90_000)
     measuring(page, app)
     app.kill()
@@ -53,7 +53,7 @@ def test_a_page_that_stayed_open_goes_on_with_the_app_that_came_back(browser: An
     assert {name: app.kept()[name] for name in before} == before
 
 
-def test_a_measurement_is_deleted_after_a_second_word(browser: Any, app: App) -> None:
+def test_a_measurement_is_deleted_after_confirmation(browser: Any, app: App) -> None:
     with visit(browser, app.url) as watched:
         page = watched.page
         measuring(page, app)
@@ -73,7 +73,7 @@ def test_a_measurement_is_deleted_after_a_second_word(browser: Any, app: App) ->
         page.locator("[data-plot=curves]", has_text="scripted rig").wait_for()
         page.wait_for_function("document.querySelector('.lab-history option').value === ''")
         listed = history.locator("optgroup option").evaluate_all("(all) => all.map((option) => Number(option.value))")
-        assert len(listed) == SHIPPED and max(listed) <= 0  # of other rigs
+        assert len(listed) == SHIPPED and max(listed) <= 0  # only shipped sweeps of other rigs
         assert history.get_by_role("button", name="Delete the measurement").is_hidden()
     with Results(app.results) as results:
         assert results.sweeps() == []

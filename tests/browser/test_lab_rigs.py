@@ -1,4 +1,4 @@
-"""Another rig's measurement in a browser: shown on request only, dimmed, with nothing to use and nothing beside it."""
+"""Another rig's measurement in a browser: shown only on request, dimmed, alone, and with nothing to adopt."""
 
 from pathlib import Path
 from typing import Any
@@ -12,8 +12,8 @@ from tests.browser.test_lab import LAB, PLOT, RESULTS, lab_page
 pytestmark = pytest.mark.long
 
 
-def test_another_rig_is_shown_on_request_and_nothing_of_it_is_used(browser: Any, tmp_path: Path) -> None:
-    """What ships was measured on the demo rig, and the scripted one answers."""
+def test_another_rigs_measurement_is_shown_on_request_and_cannot_be_adopted(browser: Any, tmp_path: Path) -> None:
+    """The shipped sweep was measured on the demo rig, and the scripted rig is loaded."""
     with lab_page(browser, tmp_path, "0.02") as lab:
         lab.click("#canopy-run")  # a run of the loaded rig, which has no place beside another rig's measurement
         lab.wait_for_function("Canopy.parts.stage.value.state === 'done' && !Canopy.parts.stage.recorded")

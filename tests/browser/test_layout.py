@@ -1,4 +1,4 @@
-"""Nothing is cut off or covered on a phone, a laptop and a desktop: menus, captions, trees, panels over the window."""
+"""Nothing is cut off or covered on a phone, a laptop and a desktop: menus, captions, trees, full-screen panels."""
 
 from itertools import pairwise
 from typing import Any
@@ -40,7 +40,7 @@ def shown(onlooker: Watched, view: str, size: tuple[int, int]) -> Any:
     return page
 
 
-def test_menus_and_buttons_stay_in_a_phones_window(onlooker: Watched) -> None:
+def test_menus_and_buttons_fit_a_phones_window(onlooker: Watched) -> None:
     page = shown(onlooker, "#trace=merged&mode=story", PHONE)
     page.wait_for_function("Canopy.parts.rigs.state")
     page.evaluate("document.querySelector('.cs-rig').textContent = 'Rig: a-rig-with-a-long-name, loading …'")
@@ -60,7 +60,7 @@ def test_menus_and_buttons_stay_in_a_phones_window(onlooker: Watched) -> None:
 
 
 @pytest.mark.parametrize("size", [PHONE, LAPTOP, DESKTOP, (1920, 1080)])
-def test_the_workbench_fits_the_window_and_its_captions_are_whole(onlooker: Watched, size: tuple[int, int]) -> None:
+def test_the_workbench_fits_the_window_and_no_caption_is_cut(onlooker: Watched, size: tuple[int, int]) -> None:
     page = shown(onlooker, "#trace=merged&mode=workbench&round=3", size)
     page.wait_for_function(f"{RUN} === 'merged'")
     page.wait_for_timeout(300)
@@ -77,11 +77,11 @@ def test_the_workbench_fits_the_window_and_its_captions_are_whole(onlooker: Watc
         return numbers.length > 1 && numbers.every((number) => bottom(number) <= bottom(panel)); })()""")
     assert tree >= 220 or size == LAPTOP
     page.wait_for_function(f"""document.querySelector('[data-panel=marginals] .cp-svg').textContent
-        .includes({STAGE}.round.drafts[0].depth)""")  # below the fold, too
+        .includes({STAGE}.round.drafts[0].depth)""")  # also below the visible part
 
 
 @pytest.mark.parametrize("size", [LAPTOP, DESKTOP])
-def test_the_figures_of_a_run_stand_on_one_line(onlooker: Watched, size: tuple[int, int]) -> None:
+def test_a_runs_figures_are_on_one_line(onlooker: Watched, size: tuple[int, int]) -> None:
     page = shown(onlooker, "#trace=merged&mode=workbench&round=3", size)
     page.wait_for_function(f"{RUN} === 'merged' && {STAGE}.run.end")
     page.evaluate(f"""() => {{
@@ -116,7 +116,7 @@ def test_every_tree_of_a_run_fits_its_panel(onlooker: Watched, size: tuple[int, 
         assert page.locator(".cp-map-view").count() == 0, "all of it is seen"
 
 
-def test_zooming_keeps_the_accepted_path_in_sight(onlooker: Watched) -> None:
+def test_zooming_keeps_the_accepted_path_visible(onlooker: Watched) -> None:
     page = onlooker.show("#trace=welcome&mode=workbench&round=4")
     for _ in range(4):
         page.locator("[data-panel=tree]").get_by_role("button", name="Zoom in").click()
@@ -141,7 +141,7 @@ def test_a_panel_fills_the_window_until_a_second_click_or_back(onlooker: Watched
     assert page.evaluate(f"[{STAGE}.current, {STAGE}.mode]") == [2, "workbench"]
 
 
-def test_labels_of_a_tree_are_whole_and_no_higher_than_their_rows(onlooker: Watched) -> None:
+def test_a_trees_labels_are_not_cut_and_fit_their_rows(onlooker: Watched) -> None:
     page = shown(onlooker, "#trace=merged&mode=workbench&round=3", LAPTOP)
     page.wait_for_function(f"{RUN} === 'merged' && Canopy.parts.frames.settled")
     for view in ("panel", "window"):
@@ -156,7 +156,7 @@ def test_labels_of_a_tree_are_whole_and_no_higher_than_their_rows(onlooker: Watc
         page.wait_for_function("Canopy.parts.frames.settled")
 
 
-def test_a_tip_covers_no_word_of_the_accepted_path(onlooker: Watched) -> None:
+def test_a_tooltip_covers_no_word_of_the_accepted_path(onlooker: Watched) -> None:
     page = shown(onlooker, "#trace=merged&mode=workbench&round=3", LAPTOP)
     page.wait_for_function(f"{RUN} === 'merged' && Canopy.parts.frames.settled")
     tip, words = page.locator("[data-panel=tree] .cp-tip"), page.locator("[data-panel=tree] .cp-label.is-path")
@@ -171,7 +171,7 @@ def test_a_tip_covers_no_word_of_the_accepted_path(onlooker: Watched) -> None:
                 over["x"] >= box["x"] + box["width"] or over["x"] + over["width"] <= box["x"])
 
 
-def test_legends_are_whole_on_a_laptop(onlooker: Watched) -> None:
+def test_legends_are_not_cut_on_a_laptop(onlooker: Watched) -> None:
     page = shown(onlooker, "#trace=merged&mode=workbench&round=3", LAPTOP)
     page.wait_for_function(f"{RUN} === 'merged' && Canopy.parts.frames.settled")
     for panel in page.locator("[data-panel]:visible").all():
@@ -198,7 +198,7 @@ def test_legends_name_the_drafters_of_the_run(onlooker: Watched) -> None:
     assert "drafter story" in page.locator(".cp-marginals .cp-svg").text_content()
 
 
-def test_a_long_comment_is_read_whole_by_touch(browser: Browser, address: str) -> None:
+def test_a_long_comment_can_be_read_to_its_end_by_touch(browser: Browser, address: str) -> None:
     context = browser.new_context(viewport={"width": 1024, "height": 768}, has_touch=True, is_mobile=True)
     with watch(context, address) as watched:
         page = watched.open(f"{address}#trace=merged&mode=workbench&round=3")
@@ -208,7 +208,7 @@ def test_a_long_comment_is_read_whole_by_touch(browser: Browser, address: str) -
     context.close()
 
 
-def test_kept_sizes_that_are_damaged_are_left_alone(watched: Watched, address: str) -> None:
+def test_damaged_saved_sizes_are_ignored(watched: Watched, address: str) -> None:
     for kept in ("{", "null"):
         watched.page.evaluate(f"localStorage.setItem('canopy-sizes', '{kept}')")
         assert watched.open(f"{address}#mode=workbench").locator(".cs-frame-tree").is_visible()
@@ -225,7 +225,7 @@ def test_a_notice_moves_nothing_in_the_workbench(onlooker: Watched) -> None:
     assert page.evaluate(places) == before
 
 
-def test_a_phone_has_what_one_came_for_first_and_the_rest_one_tap_away(onlooker: Watched) -> None:
+def test_a_phone_shows_the_main_parts_first_and_the_rest_after_one_tap(onlooker: Watched) -> None:
     page = onlooker.show("#trace=merged&mode=workbench&round=3")
     page.set_viewport_size({"width": PHONE[0], "height": PHONE[1]})
     assert page.evaluate("document.documentElement.scrollHeight") <= 2000
@@ -257,7 +257,7 @@ def test_light_and_dark_follow_the_system_and_the_switch(watched: Watched, addre
 
 
 @pytest.mark.long
-def test_dividers_drag_and_stay_where_they_were_left(watched: Watched, address: str) -> None:
+def test_dividers_can_be_dragged_and_keep_their_place(watched: Watched, address: str) -> None:
     page = watched.open(f"{address}#mode=workbench&round=3")
     width = "document.querySelector('[data-panel=marginals]').getBoundingClientRect().width"
     before = page.evaluate(width)

@@ -1,4 +1,4 @@
-"""One selection everywhere: what is lit in one part is lit in all, a click pins it, and the address keeps the view."""
+"""One selection in all parts: a node is highlighted in all or none, a click pins it, and the address keeps the view."""
 
 from typing import Any
 
@@ -18,7 +18,7 @@ LIT = """(node) => {
     };
 }"""
 
-# Where the kept node stands on the screen, per part: x and y.
+# The kept node's position on the screen in each part: x and y.
 PLACES = """(node) => {
     const made = (name) => Canopy.parts.frames.entries.get(name).panel;
     const box = (element) => element.getBoundingClientRect();
@@ -40,14 +40,14 @@ PLACES = """(node) => {
 
 @pytest.fixture
 def page(onlooker: Watched) -> Any:
-    """The page on a round of the merged recording whose second kept node stands in every panel."""
+    """Provide the page on a round of the merged recording whose second kept node is visible in every panel."""
     page = onlooker.show("#trace=merged&mode=workbench&round=4")
     page.wait_for_function(f"{STAGE}.current === 3 && Canopy.parts.frames.settled")
     page.wait_for_function("document.querySelectorAll('[data-panel=tree] [data-node]').length > 1")
     return page
 
 
-def test_a_node_is_lit_in_all_parts_by_pointer_click_and_focus(page: Any) -> None:
+def test_a_node_is_highlighted_in_all_parts_by_pointer_click_and_focus(page: Any) -> None:
     node = page.evaluate(f"{STAGE}.round.keep[1]")
     for part, (x, y) in page.evaluate(PLACES, node).items():
         assert not any(page.evaluate(LIT, node).values()), part
@@ -73,7 +73,7 @@ def test_a_node_is_lit_in_all_parts_by_pointer_click_and_focus(page: Any) -> Non
     assert page.evaluate(f"{STAGE}.selection.node") == 0
 
 
-def test_panels_scroll_to_a_node_that_is_chosen_elsewhere(page: Any) -> None:
+def test_panels_scroll_to_a_node_that_is_chosen_in_another(page: Any) -> None:
     page.set_viewport_size({"width": 1280, "height": 720})
     page.wait_for_function("Canopy.parts.frames.settled")
     node = page.evaluate(f"{STAGE}.round.keep.at(-1)")
@@ -86,7 +86,7 @@ def test_panels_scroll_to_a_node_that_is_chosen_elsewhere(page: Any) -> None:
         assert inside, region
 
 
-def test_every_node_that_the_verifier_was_offered_is_linked_and_named_once(page: Any) -> None:
+def test_every_offered_node_is_linked_and_named_once(page: Any) -> None:
     offered = page.evaluate(f"{STAGE}.round.keep.flatMap((node) => {STAGE}.round.children[node])")
     assert len(offered) > page.locator("[data-panel=verifier] .cp-offer").count(), "some have no room"
     for node in offered:
@@ -96,7 +96,7 @@ def test_every_node_that_the_verifier_was_offered_is_linked_and_named_once(page:
         assert not twice or not page.locator("[data-panel=tree] .is-named").count(), node
 
 
-def test_a_refused_node_shows_where_it_left_the_accepted_path_its_position_and_its_budget(page: Any) -> None:
+def test_a_rejected_node_shows_its_branching_point_its_position_and_its_budget(page: Any) -> None:
     node = page.evaluate(f"{STAGE}.round.n - 1")
     path = page.evaluate(f"{STAGE}.round.path({node})")
     exit_step = next(step for step in path if step not in page.evaluate(f"{STAGE}.round.keep"))
@@ -118,7 +118,7 @@ def test_a_token_of_another_round_marks_that_round_in_the_timeline(page: Any) ->
     expect(page.locator(".cs-pointed")).not_to_have_attribute("d", "")
 
 
-def test_a_tip_leaves_the_branch_of_its_node_free_and_a_pinned_node_has_a_sheet(page: Any) -> None:
+def test_a_tooltip_does_not_cover_its_nodes_branch_and_a_pinned_node_has_a_sheet(page: Any) -> None:
     ring, tip, sheet = (page.locator(f"[data-panel=tree] .cp-{name}") for name in ("ring", "tip", "sheet"))
     count = page.evaluate(f"{STAGE}.round.n")
     paths = page.evaluate(f"Array.from({STAGE}.round.tokens, (_, node) => {STAGE}.round.path(node))")
@@ -136,13 +136,13 @@ def test_a_tip_leaves_the_branch_of_its_node_free_and_a_pinned_node_has_a_sheet(
 
 
 def overlap(one: Any, other: Any) -> bool:
-    """Whether two boxes share a place."""
+    """Return whether two boxes overlap."""
     return all(one[start] < other[start] + other[size] and other[start] < one[start] + one[size]
                for start, size in (("x", "width"), ("y", "height")))
 
 
 @pytest.mark.parametrize("size", [(1280, 720), (1920, 1080)])
-def test_row_numbers_of_the_cache_never_run_together(onlooker: Watched, size: tuple[int, int]) -> None:
+def test_row_numbers_of_the_cache_never_overlap(onlooker: Watched, size: tuple[int, int]) -> None:
     page = onlooker.show("#trace=wide&mode=workbench&round=1")
     page.set_viewport_size({"width": size[0], "height": size[1]})
     page.wait_for_function("Canopy.parts.frames.settled")
@@ -154,14 +154,14 @@ def test_row_numbers_of_the_cache_never_run_together(onlooker: Watched, size: tu
 def test_a_token_leads_to_its_round_and_back_returns(page: Any) -> None:
     page.locator(".cs-part[data-round='5'] .cs-token").first.click()
     assert page.evaluate(f"[{STAGE}.current, {STAGE}.pinned]") == [5, 0]
-    page.keyboard.press("End")  # the click did not give the keys to the text
+    page.keyboard.press("End")  # keys still control the stage after the click
     page.wait_for_function(f"{STAGE}.current === {STAGE}.rounds.length - 1")
     page.go_back()
     page.wait_for_function(f"{STAGE}.current === 3")
 
 
-def test_looking_around_never_asks_the_server(page: Any, onlooker: Watched) -> None:
-    # the one question of an opened run
+def test_navigation_sends_no_requests(page: Any, onlooker: Watched) -> None:
+    # the only request for an opened run
     page.wait_for_function("Canopy.parts.frames.entries.get('budget').panel.forecast")
     page.wait_for_function(f"{STAGE}.settings.method === {STAGE}.header.method")
     asked = ["what the bar asks about a method"]
@@ -213,7 +213,7 @@ def test_the_address_keeps_the_whole_view_over_a_reload_and_back_works(watched: 
     page.wait_for_selector("#lab-tab-acceptance[aria-selected=true]")
 
 
-def test_an_address_that_names_nothing_that_is_there_is_harmless(watched: Watched, address: str) -> None:
+def test_an_address_with_unknown_names_is_harmless(watched: Watched, address: str) -> None:
     page = watched.open(f"{address}#trace=merged&mode=workbench&panel=%22%5D&round=9999&node=99999")
     page.wait_for_function(f"{RUN} === 'merged'")
     assert page.evaluate(f"[{STAGE}.current - {STAGE}.rounds.length, {STAGE}.pinned]") == [-1, None]

@@ -1,4 +1,4 @@
-"""The embedded model: what is always said of it, prompts that it answers right, and the way out of those it cannot."""
+"""The embedded model: the note on its limits, prompts that it answers right, and another rig for the others."""
 
 from typing import Any
 
@@ -18,14 +18,14 @@ SHOWN = f"""([note, about]) => {{
 
 
 def shown(watched: Watched, address: str, note: str = "", **about: Any) -> Any:
-    """The page as it is with the embedded rig, of the run on the stage this being known."""
+    """Return the page as it is with the embedded rig, after setting what is known about the run on the stage."""
     page = watched.open(f"{address}#trace=merged&mode=workbench&round=4")
     page.wait_for_function(f"Canopy.parts.rigs.state && {STAGE}.value.run === 'merged'")
     page.evaluate(SHOWN, [note, about])
     return page
 
 
-def test_its_limits_are_always_shown_and_a_prompt_that_it_answers_right_is_one_click_away(
+def test_limits_are_always_shown_and_a_click_runs_a_prompt_that_it_answers_right(
         watched: Watched, address: str) -> None:
     page = shown(watched, address, model_limit="A model of 11 million parameters: often wrong.")
     for mode in ("workbench", "story"):
@@ -35,7 +35,7 @@ def test_its_limits_are_always_shown_and_a_prompt_that_it_answers_right_is_one_c
     page.wait_for_function(f"{STATE} === 'done' && !{STAGE}.recorded && {STAGE}.header.prompt.startsWith('Omar has 6')")
 
 
-def test_a_prompt_outside_its_training_is_answered_by_another_rig(watched: Watched, address: str) -> None:
+def test_a_prompt_outside_the_training_data_can_be_sent_to_another_rig(watched: Watched, address: str) -> None:
     page = shown(watched, address, model_limit="A model.", outside=True, note="This prompt lies outside.")
     page.evaluate(f"""{STAGE}.server.rig_choose = async (wanted) => {{
         window.chosen = wanted;
@@ -48,7 +48,7 @@ def test_a_prompt_outside_its_training_is_answered_by_another_rig(watched: Watch
     assert page.evaluate("Canopy.controls.promptToRun") == page.evaluate(f"{STAGE}.header.prompt")
 
 
-def test_the_rig_that_takes_a_prompt_over_answers_at_its_own_setting(watched: Watched, address: str) -> None:
+def test_the_other_rig_answers_at_its_own_default_setting(watched: Watched, address: str) -> None:
     watched.page.add_init_script(
         "sessionStorage.setItem('canopy-reload', JSON.stringify({ promptToRun: 'What is rain?' }))")
     page = watched.open(address)
@@ -62,7 +62,7 @@ def test_the_rig_that_takes_a_prompt_over_answers_at_its_own_setting(watched: Wa
 
 
 @pytest.mark.long
-def test_two_recordings_stand_side_by_side_with_their_trees(watched: Watched, address: str) -> None:
+def test_two_recordings_are_shown_side_by_side_with_their_trees(watched: Watched, address: str) -> None:
     (page := watched.page).goto(f"{address}#trace=merged&mode=lab&tab=compare&round=1")
     page.wait_for_function("document.querySelectorAll('.lab-pair-tree svg').length === 2")
     page.wait_for_function("Canopy.laboratory.compare.sides.every((side) => side.ends)")

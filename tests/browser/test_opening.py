@@ -1,5 +1,4 @@
-"""The page of the first seconds, which plays and takes a question, and both pages behind a proxy that takes a path
-away."""
+"""The first page, which plays and takes a prompt, and both pages behind a proxy that strips a path."""
 
 import re
 from collections.abc import Iterator
@@ -25,7 +24,7 @@ BELOW = "/team/canopy"
 
 
 class Proxy(BaseHTTPRequestHandler):
-    """Passes on what lies below the path; everything else is another program's page."""
+    """Forward requests below the path; answer others as another program would."""
 
     behind = ""
 
@@ -57,7 +56,7 @@ class Proxy(BaseHTTPRequestHandler):
 
 @contextmanager
 def proxied(url: str) -> Iterator[str]:
-    """The address of this server behind the proxy."""
+    """Yield the address of this server behind the proxy."""
     with ThreadingHTTPServer(("127.0.0.1", 0), type("Passing", (Proxy,), {"behind": url})) as proxy:
         proxy.daemon_threads = True
         Thread(target=proxy.serve_forever, args=(0.01,), daemon=True).start()
@@ -88,9 +87,9 @@ def check_flag_is_named(page: Any) -> None:
     page.close()
 
 
-def test_people_open_it_below_a_path_before_the_page_is_built_and_in_a_named_origins_frame(
+def test_the_first_page_works_below_a_path_and_in_an_allowed_origins_frame(
         browser: Browser, tmp_path: Path) -> None:
-    go, framing = tmp_path / "go", free_port()  # the file for which the page waits to be built
+    go, framing = tmp_path / "go", free_port()  # the page is built once this file exists
     words = ("-m", "tests.browser.serve", PORT, "0", "--root-path", BELOW, "--allow-frame", f"http://127.0.0.1:{framing}",
              "--until", str(go))
     with (served(*words, answers="") as direct, proxied(direct) as url, page_with_a_frame(framing, url),
@@ -120,13 +119,13 @@ def test_people_open_it_below_a_path_before_the_page_is_built_and_in_a_named_ori
 
         watcher.wait_for_function("fetch('gradio_api/app_id').then((answer) => answer.ok)")
         watcher.evaluate("Canopy.parts.film.go('card')")
-        watcher.wait_for_function(f"{BUILT} && {STAGE}.scene === 'card'")  # the film ends first, then the page changes
+        watcher.wait_for_function(f"{BUILT} && {STAGE}.scene === 'card'")  # the film ends before the page is replaced
         assert watcher.evaluate("!Canopy.controls.filled"), "nobody chose the recording: the rig's own setting may come"
 
         assert Client(url, verbose=False).predict(api_name="/recordings"), "programs are answered, too"
 
-        framed = browser.new_page()  # not watched: that a frame is refused is logged as an error
-        framed.goto(f"http://localhost:{framing}/")  # the same page, but of an origin that was not named
+        framed = browser.new_page()  # not watched: the refused frame is logged as an error
+        framed.goto(f"http://localhost:{framing}/")  # the same page on an origin that is not allowed
         framed.frames[1].wait_for_url(re.compile("^chrome-error:"), wait_until="commit")
         framed.goto(f"http://127.0.0.1:{framing}/")
         frame = framed.frames[1]
@@ -147,7 +146,7 @@ def test_without_root_path_the_page_names_the_flag(browser: Browser, address: st
         check_flag_is_named(page)
 
 
-def test_gradios_page_is_covered_until_the_first_view_stands(
+def test_gradios_page_is_covered_until_the_first_view_is_drawn(
         browser: Browser, watched: Watched, address: str, tmp_path: Path) -> None:
     cover, first = "getComputedStyle(document.body, '::before').content", "document.querySelector('.cs-first')"
     with browser.new_context(java_script_enabled=False) as still:
@@ -156,7 +155,7 @@ def test_gradios_page_is_covered_until_the_first_view_stands(
         assert page.evaluate(cover) == '"Canopy"'
     with browser.new_context() as begins:
         page = begins.new_page()
-        page.route("**/*.js", lambda route: route.abort())  # Gradio's, which make the page
+        page.route("**/*.js", lambda route: route.abort())  # without Gradio's scripts the page is never built
         for view, says in (("", True), ("#mode=workbench", False)):
             page.goto(f"{address}{view}", wait_until="commit")
             page.wait_for_function(first)

@@ -1,4 +1,4 @@
-"""No other website acts on a running Canopy or reads from it; its own page, links to it and programs are answered."""
+"""No other website can act on a running Canopy or read from it; its own page, links to it and programs are answered."""
 
 import json
 import threading
@@ -17,13 +17,13 @@ from tests.browser.other_sites import Endpoint, ask_for_all, endpoints_of
 
 pytestmark = pytest.mark.long
 
-EVIL, REBOUND = "evil.example", "rebound.example"  # the second is a name that its owner lets lead to this machine
+EVIL, REBOUND = "evil.example", "rebound.example"  # the second name's DNS entry points here
 RULES = f"--host-resolver-rules=MAP {EVIL} 127.0.0.1, MAP {REBOUND} 127.0.0.1"
 
 
 @pytest.fixture(scope="module")
 def elsewhere(browser: Browser) -> Iterator[Browser]:
-    """A browser for which two names of strangers lead to this machine."""
+    """Provide a browser in which two foreign host names resolve to this machine."""
     chromium = browser.browser_type.launch(executable_path=CHROMIUM, args=["--no-sandbox", RULES])
     yield chromium
     chromium.close()
@@ -48,7 +48,7 @@ class Blank(BaseHTTPRequestHandler):
 
 @pytest.fixture(scope="module")
 def port() -> Iterator[int]:
-    """The port of another website on this machine."""
+    """Provide the port of another website on this machine."""
     server = ThreadingHTTPServer(("127.0.0.1", 0), Blank)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     yield server.server_address[1]
@@ -82,7 +82,7 @@ def test_no_endpoint_answers_another_site(
     assert len(seen) > 0.9 * len(asked), "the requests did not arrive, so nothing was shown"
 
 
-def test_the_own_page_is_answered_by_the_same_endpoints(page: Page, address: str, endpoints: list[Endpoint]) -> None:
+def test_the_same_endpoints_answer_the_servers_own_page(page: Page, address: str, endpoints: list[Endpoint]) -> None:
     page.goto(f"{address}robots.txt")
     attempts = ask_for_all(page, address, [one for one in endpoints if "component_server" in one.path])
     assert {endpoint.split(":")[0] for endpoint in attempts.read} == {"json"} and len(attempts.read) > 20

@@ -1,5 +1,5 @@
-"""How fast the page is: work per frame while scrubbing, and how long after a round it stands on the screen. The figures
-are printed; the limits are loose, because machines that run tests do other work too."""
+"""The page's speed: processor time per frame while scrubbing, and the delay between a round and its display. The
+figures are printed; the limits are loose, because test machines are busy."""
 
 import statistics
 from pathlib import Path
@@ -13,8 +13,8 @@ from tests.explorer.scripted import prompt_for
 
 pytestmark = pytest.mark.long
 
-MAX_WORK_SECONDS = 0.1  # of the page's own thread for a frame, on a machine too busy to let anything wait for rest
-MAX_DELAY_SECONDS = 1.0  # a quiet machine needs less than 0.1
+MAX_WORK_SECONDS = 0.1  # of the page's main thread per frame, with room for a busy machine
+MAX_DELAY_SECONDS = 1.0  # an idle machine needs less than 0.1
 
 SCRUB = """async () => {
     const { player, stage } = Canopy.parts;
@@ -30,12 +30,12 @@ SCRUB = """async () => {
 
 
 def work_seconds(session: Any) -> float:
-    """The processor time of the page's own thread so far."""
+    """Return the processor time of the page's main thread so far."""
     measured = {metric["name"]: metric["value"] for metric in session.send("Performance.getMetrics")["metrics"]}
     return float(measured["TaskDuration"])
 
 
-def test_scrubbing_through_rounds_of_256_nodes_takes_little_work(watched: Watched, address: str) -> None:
+def test_scrubbing_through_rounds_of_256_nodes_takes_little_processor_time(watched: Watched, address: str) -> None:
     page = watched.open(f"{address}#trace=wide&mode=workbench")
     page.wait_for_function(f"{RUN} === 'wide' && {STAGE}.rounds.length >= 200")
     session = page.context.new_cdp_session(page)
@@ -47,7 +47,7 @@ def test_scrubbing_through_rounds_of_256_nodes_takes_little_work(watched: Watche
     assert (nodes, shown) == (257, 199) and work < MAX_WORK_SECONDS
 
 
-def test_a_round_is_on_the_screen_soon_after_it_was_made(watched: Watched, address: str, round_times: Path) -> None:
+def test_a_round_is_shown_soon_after_it_was_made(watched: Watched, address: str, round_times: Path) -> None:
     page = watched.open(f"{address}#mode=workbench")
     page.evaluate("""() => {
         window.painted = {};

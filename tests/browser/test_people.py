@@ -1,4 +1,4 @@
-"""Two people at once: each sees their own run, waits in line, and frees the model by stopping or leaving."""
+"""Two people at once: each sees their own run, waits in the queue, and frees the model by stopping or leaving."""
 
 from collections.abc import Callable
 from typing import Any
@@ -15,12 +15,12 @@ STOP = "document.querySelector('#canopy-stop').click()"
 
 
 def wait_for(page: Any, condition: str) -> None:
-    """Poll by a clock: frames are few while another page of the same browser draws all it can."""
+    """Poll by a timer, because frames are rare while another page of the same browser draws."""
     page.wait_for_function(condition, polling=100)
 
 
 def queued(first: Watched, second: Watched, address: str) -> tuple[Any, Any]:
-    """Two pages: a run goes on in the first, and that of the second waits for it."""
+    """Return two pages: the first has a run in progress, and the second's run waits for it."""
     busy, waiting = first.open(f"{address}#mode=workbench"), second.open(f"{address}#mode=workbench")
     ask(busy, ENDLESS)
     start(busy, "ddtree")
@@ -31,7 +31,7 @@ def queued(first: Watched, second: Watched, address: str) -> tuple[Any, Any]:
 
 
 @pytest.mark.parametrize("leave", [lambda page: page.close(), lambda page: page.evaluate(STOP)], ids=["close", "stop"])
-def test_the_second_waits_until_the_first_stops_or_leaves(
+def test_the_second_run_waits_until_the_first_person_stops_or_leaves(
         watched: Watched, neighbour: Watched, address: str, leave: Callable[[Any], None]) -> None:
     busy, waiting = queued(watched, neighbour, address)
     notice, name = waiting.locator(".cs-notice.is-wait"), busy.evaluate(RUN)

@@ -1,4 +1,4 @@
-"""Choosing another rig in the page, on the real app: a small one in folders, a name that is none, and who is told."""
+"""Choosing another rig in the page, on the real app: a small one in folders, an unknown name, and who sees it."""
 
 import json
 from collections.abc import Iterator
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.long
 
 STATE_OF_RIG = "Canopy.parts.rigs.state"
 READY = f"window.Canopy && Canopy.parts && Canopy.parts.ready && {STATE_OF_RIG} && !{STATE_OF_RIG}.coming"
-ANEW = f"{READY} && Canopy.parts.rigs.changes === 2"  # opened after another rig took the first one's place
+ANEW = f"{READY} && Canopy.parts.rigs.changes === 2"  # loaded after a change of rig
 BUDGET = "(budget) => document.querySelector('#canopy-budget input').value === budget"
 SMOLLM2 = "SmolLM2-135M-Instruct"
 FAILURE = "document.querySelector('.cs-rig-failure').textContent"
@@ -25,7 +25,7 @@ FAILURE = "document.querySelector('.cs-rig-failure').textContent"
 
 @pytest.fixture(scope="module")
 def small_rig(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """A target and a drafter of random weights, by the name that somebody would type."""
+    """Provide a target and a drafter of random weights; return the name to type."""
     folder = tmp_path_factory.mktemp("small")
     target, drafter = write_short(folder / "small", "Qwen3-8B"), write_short_dflash(folder / "head", "Qwen3-8B")
     return f"{target}::{drafter}"
@@ -33,13 +33,13 @@ def small_rig(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 @pytest.fixture
 def app_address(tmp_path: Path) -> Iterator[str]:
-    """The app on the demo rig, anew for every try."""
+    """Provide the app on the demo rig, started again for every try."""
     with served("app.py", "--rig", "demo", "--port", PORT, "--results", str(tmp_path / "results.sqlite")) as url:
         yield url
 
 
 def load(page: Any, name: str) -> None:
-    """Type a rig of one's own and press Enter, by keyboard alone."""
+    """Type the name of a rig and press Enter, by keyboard alone."""
     page.focus(".cs-rig")
     page.keyboard.press("Enter")
     page.fill(".cs-rig-typed", name)
@@ -47,14 +47,14 @@ def load(page: Any, name: str) -> None:
 
 
 def run(page: Any) -> list[str]:
-    """Press Run and wait for the end: the run's state, and the rig that its header names."""
+    """Press Run and wait for the end; return the run's state and the rig in its header."""
     press(page)
     finish(page)
     assert page.evaluate(f"{STAGE}.rounds.length") > 1
     return list(page.evaluate(f"[{STATE}, {STAGE}.header.rig]"))
 
 
-def test_another_rig_answers_and_a_name_that_is_none_changes_nothing(
+def test_another_rig_answers_and_an_unknown_name_changes_nothing(
         browser: Any, app_address: str, small_rig: str) -> None:
     with visit(browser, app_address) as watched, visit(browser, app_address) as other:
         page = opened(watched, app_address)
@@ -68,7 +68,7 @@ def test_another_rig_answers_and_a_name_that_is_none_changes_nothing(
         page.wait_for_function(f"{ANEW} && {STATE_OF_RIG}.rig === 'small'")
         page.wait_for_function("document.querySelector('#canopy-prompt textarea').value === 'What is a draft tree?'")
         page.wait_for_function("document.querySelector('#canopy-method input').value")
-        page.wait_for_function(BUDGET, arg=start)  # what the new rig starts with
+        page.wait_for_function(BUDGET, arg=start)  # the new rig's default
         assert run(page) == ["done", "small"]
         page.evaluate(f"{STAGE}.setMode('lab')")
         page.wait_for_function("Canopy.laboratory && Canopy.laboratory.setup.rig === 'small'")
@@ -89,7 +89,7 @@ def test_another_rig_answers_and_a_name_that_is_none_changes_nothing(
         assert elsewhere.is_hidden(".is-news")
 
 
-def test_a_run_waits_for_the_first_rig_and_the_page_takes_up_what_it_can_do(browser: Any, app_address: str) -> None:
+def test_a_run_waits_for_the_first_rig_and_the_page_adopts_its_options(browser: Any, app_address: str) -> None:
     with visit(browser, app_address) as watched:
         page = watched.open(f"{app_address}#mode=workbench")
         assert page.evaluate("Canopy.parts.stage.rounds.length") > 0, "a recording is there before the rig"
@@ -103,7 +103,7 @@ def test_a_run_waits_for_the_first_rig_and_the_page_takes_up_what_it_can_do(brow
         assert page.locator(".lab-waiting").count() == 0
 
 
-def test_a_page_opened_after_another_persons_change_shows_that_rigs_recording(browser: Any, app_address: str) -> None:
+def test_a_page_opened_after_a_change_of_rig_shows_the_new_rigs_recording(browser: Any, app_address: str) -> None:
     def changed(route: Route) -> None:
         answer = route.fetch()
         state = {"rig": SMOLLM2} if '"rig_state"' in (route.request.post_data or "") else {}
@@ -127,7 +127,7 @@ def opened(watched: Watched, address: str) -> Any:
     return page
 
 
-def test_without_a_choice_of_rigs_the_sheet_shows_the_one_that_answers(watched: Watched, address: str) -> None:
+def test_without_a_choice_of_rigs_the_sheet_shows_the_current_one(watched: Watched, address: str) -> None:
     page = opened(watched, address)
     page.click(".cs-rig")
     assert page.inner_text(".cs-rig-now").startswith("scripted rig") and page.is_hidden(".cs-rig-form")
@@ -135,22 +135,22 @@ def test_without_a_choice_of_rigs_the_sheet_shows_the_one_that_answers(watched: 
     assert page.evaluate("document.activeElement.classList.contains('cs-rig')"), "the focus comes back"
 
 
-def test_the_method_of_an_opened_recording_outlasts_what_the_rig_offers(watched: Watched, address: str) -> None:
+def test_an_opened_recordings_method_is_not_replaced_by_the_rigs_default(watched: Watched, address: str) -> None:
     page = watched.page
     page.goto(f"{address}#trace=routed&mode=workbench")
     page.wait_for_function(READY)
     page.wait_for_function("document.querySelector('#canopy-method input').value === 'routed'")
-    page.wait_for_timeout(3000)  # whatever would overwrite it has arrived by then
+    page.wait_for_timeout(3000)  # by then every response that could overwrite it has arrived
     assert page.input_value("#canopy-method input") == "routed"
 
 
-@pytest.mark.parametrize("trace", ["merging", "welcome"])  # the second is what the page opens with
-def test_a_link_to_a_recording_brings_its_budget_however_late_the_rigs_own_arrives(
+@pytest.mark.parametrize("trace", ["merging", "welcome"])  # the page opens with the second
+def test_a_link_to_a_recording_sets_its_budget_even_if_the_rigs_default_arrives_late(
         browser: Any, app_address: str, trace: str) -> None:
     late = list[Any]()
 
     def hold(route: Any) -> None:
-        """Keep back the question what the rig starts with: it alone is about three components."""
+        """Delay the request for the rig's defaults, the only one about three components."""
         if len(route.request.post_data_json["data"]) == 3:
             late.append(route)
         else:
@@ -169,7 +169,7 @@ def test_a_link_to_a_recording_brings_its_budget_however_late_the_rigs_own_arriv
             page.wait_for_timeout(50)
         answer = late[0].fetch()
         filled = answer.json()
-        filled["data"][-1]["interactive"] = False  # tells when it has been taken up
+        filled["data"][-1]["interactive"] = False  # shows when it was applied
         late[0].fulfill(json=filled)
         page.wait_for_function("document.querySelector('#canopy-split input').disabled")
         assert [page.input_value(f"#canopy-{name} input") for name in ("method", "budget")] == setting

@@ -11,11 +11,11 @@ GONE = "location.hash = location.hash.replace(/trace=[^&]*/, 'trace=0123456789ab
 
 
 def row(page: Any, words: str) -> Any:
-    """A run in the list, by words of its label or figures."""
+    """Return a run in the list by words of its label or figures."""
     return page.locator(".cs-run", has_text=words)
 
 
-def test_a_run_is_in_the_list_after_a_reload_and_with_a_star_when_the_server_has_forgotten_it(
+def test_a_starred_run_stays_in_the_list_after_the_server_has_forgotten_it(
         watched: Watched, address: str) -> None:
     page = watched.open(f"{address}#mode=workbench")
     ask(page, "A run to keep")
@@ -33,14 +33,14 @@ def test_a_run_is_in_the_list_after_a_reload_and_with_a_star_when_the_server_has
     page.evaluate("Canopy.parts.runs.store((runs) => [...runs, { ...runs[0], run: 'forgotten' }])")
     page.evaluate("Canopy.parts.runs.tick('forgotten', true)")
     page.wait_for_function("document.querySelectorAll('.cp-budget-pin').length === 2")
-    page.evaluate(f"Canopy.parts.runs.open({{ run: 'gone', options: {STAGE}.header.options }})")  # no file, but options
+    page.evaluate(f"Canopy.parts.runs.open({{ run: 'gone', options: {STAGE}.header.options }})")  # without a file
     page.get_by_role("button", name="Run it again").wait_for()
     page.evaluate(f"localStorage.setItem('canopy-run-file:gone', localStorage.getItem('canopy-run-file:{name}'))")
     page.evaluate("Canopy.parts.runs.open({ run: 'gone' })")
     page.wait_for_function(f"{STAGE}.recorded && {RUN}.startsWith('file-') && {STAGE}.rounds.length === {rounds}")
 
 
-def test_ticked_runs_lie_over_the_one_that_is_shown_also_after_a_reload(watched: Watched, address: str) -> None:
+def test_ticked_runs_are_drawn_over_the_shown_one_also_after_a_reload(watched: Watched, address: str) -> None:
     page = watched.open(f"{address}#trace=welcome&mode=workbench")
     page.get_by_role("button", name="Runs").click()
     for method in ("merged", "routed"):
@@ -85,7 +85,7 @@ def test_a_reload_rejoins_a_run_in_progress(watched: Watched, address: str) -> N
     page.wait_for_function(f"{STATE} === 'stopped'")
 
 
-def test_what_is_written_before_a_linked_run_has_come_stays(watched: Watched, address: str) -> None:
+def test_a_prompt_typed_before_a_linked_run_has_loaded_is_kept(watched: Watched, address: str) -> None:
     page, waiting = watched.page, []
 
     def hold(route: Any) -> None:
@@ -99,7 +99,7 @@ def test_what_is_written_before_a_linked_run_has_come_stays(watched: Watched, ad
         while waiting:
             waiting.pop().continue_()
         page.wait_for_timeout(100)
-    page.wait_for_timeout(1000)  # what would overwrite it has arrived by then
+    page.wait_for_timeout(1000)  # by then a response that could overwrite it has arrived
     assert page.input_value("#canopy-prompt textarea") == "Written early"
 
 

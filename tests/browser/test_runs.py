@@ -28,7 +28,7 @@ def test_the_text_is_shown_as_written(watched: Watched, address: str) -> None:
 
 
 @long
-def test_stop_ends_the_run_and_another_can_begin(watched: Watched, address: str) -> None:
+def test_stop_ends_the_run_and_another_can_start(watched: Watched, address: str) -> None:
     page = watched.open(f"{address}#mode=workbench")
     ask(page, ENDLESS)
     start(page, "autoregressive")
@@ -49,7 +49,7 @@ def test_stop_ends_the_run_and_another_can_begin(watched: Watched, address: str)
 
 
 @long
-def test_fifty_updates_leave_every_element_and_the_zoom(watched: Watched, address: str) -> None:
+def test_fifty_updates_keep_every_element_and_the_zoom(watched: Watched, address: str) -> None:
     page = watched.open(f"{address}#mode=workbench")
     page.evaluate("window.before = Array.from(document.querySelectorAll('[data-panel] .cs-body > *'))")
     ask(page, prompt_for(60))
@@ -64,7 +64,7 @@ def test_fifty_updates_leave_every_element_and_the_zoom(watched: Watched, addres
 
 
 @long
-def test_a_live_run_is_followed_until_somebody_looks_elsewhere(watched: Watched, address: str) -> None:
+def test_a_live_run_is_followed_until_another_round_is_chosen(watched: Watched, address: str) -> None:
     page = watched.open(f"{address}#mode=workbench")
     ask(page, ENDLESS)
     start(page, "ddtree")
@@ -96,7 +96,7 @@ def test_a_refusal_stays_until_it_is_dismissed(watched: Watched, address: str) -
 
 
 @long
-def test_the_bar_offers_every_method_and_its_parts_agree(watched: Watched, address: str) -> None:
+def test_the_bar_offers_every_method_and_its_fields_stay_consistent(watched: Watched, address: str) -> None:
     page = watched.open(f"{address}#mode=workbench")
     choose(page, "canopy-preset", "Explain: why is the sky blue?")
     page.wait_for_function(f"{STAGE}.header.prompt.includes('sky blue') && !{STAGE}.recorded")  # it runs by itself
@@ -123,7 +123,7 @@ def test_the_bar_offers_every_method_and_its_parts_agree(watched: Watched, addre
 
 
 @long
-def test_a_preset_that_is_chosen_during_a_run_waits_for_its_end(watched: Watched, address: str) -> None:
+def test_a_preset_chosen_during_a_run_waits_for_its_end(watched: Watched, address: str) -> None:
     page = watched.open(f"{address}#mode=workbench")
     ask(page, ENDLESS)
     press(page)
@@ -133,7 +133,7 @@ def test_a_preset_that_is_chosen_during_a_run_waits_for_its_end(watched: Watched
     page.wait_for_function(f"{STAGE}.header.prompt.includes('sky blue') && {STAGE}.rounds.length > 0")
 
 
-def test_a_preset_that_is_clicked_runs_once_and_the_same_one_again(watched: Watched, address: str) -> None:
+def test_a_clicked_preset_runs_once_and_can_run_again(watched: Watched, address: str) -> None:
     page = watched.open(f"{address}#mode=story")
     page.evaluate(f"window.asked = 0; {STAGE}.on('requested', () => {{ window.asked += 1; }})")
     for times in (1, 2):
@@ -148,7 +148,7 @@ def test_a_preset_that_is_clicked_runs_once_and_the_same_one_again(watched: Watc
     assert page.evaluate(f"{STAGE}.refusal") == ""
 
 
-def test_a_long_run_arrives_whole_and_a_link_leads_to_any_of_its_rounds(watched: Watched, address: str) -> None:
+def test_a_long_run_arrives_completely_and_a_link_opens_any_of_its_rounds(watched: Watched, address: str) -> None:
     sound = recorded(scripted_trace("ddtree", 4), "Long", "", "2026-11-20")
     entries = (sound.entries * LONG_ROUNDS)[:LONG_ROUNDS]
     long_trace = replace(sound, entries=tuple(
@@ -162,7 +162,7 @@ def test_a_long_run_arrives_whole_and_a_link_leads_to_any_of_its_rounds(watched:
     assert page.evaluate(f"[{STAGE}.rounds.length, {STAGE}.current]") == [LONG_ROUNDS, LONG_ROUNDS - 4]
 
 
-def test_lists_are_passed_by_tab_without_a_run_and_chosen_from_by_keys(watched: Watched, address: str) -> None:
+def test_tab_passes_lists_without_a_run_and_keys_choose_from_them(watched: Watched, address: str) -> None:
     page = watched.open(f"{address}#mode=workbench")
     ask(page, "My own text")
     shown = page.evaluate(RUN)
@@ -171,9 +171,9 @@ def test_lists_are_passed_by_tab_without_a_run_and_chosen_from_by_keys(watched: 
         assert page.evaluate("document.activeElement.closest('[id^=canopy]').id") == f"canopy-{name}"
     page.keyboard.press("Tab")
     page.wait_for_function("!document.querySelector('[role=listbox]')")
-    page.wait_for_timeout(500)  # what a list sends when it is left would have run by then
+    page.wait_for_timeout(500)  # leaving a list would have started a run by then
     assert page.evaluate(RUN) == shown and page.input_value("#canopy-prompt textarea") == "My own text"
-    for _ in range(2):  # the same one again, too
+    for _ in range(2):  # the same choice runs again
         page.locator("#canopy-preset input").focus()
         page.keyboard.press("ArrowDown")
         page.keyboard.press("Enter")

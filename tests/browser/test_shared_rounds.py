@@ -1,4 +1,4 @@
-"""Two people on the demo rig at once: their runs share rounds, each sees the other's shapes and none of their text."""
+"""Two people on the demo rig at once: their runs share rounds; each sees the other's shapes and none of the text."""
 
 from typing import Any
 
@@ -21,7 +21,7 @@ def ended(page: Any, before: str) -> None:
 
 
 def alone(page: Any, prompt: str, method: str) -> list[int]:
-    """The text of a run that nobody shares; no panel of a batch."""
+    """Run a prompt that shares no rounds, check that there is no batch panel, and return the text's token ids."""
     before = page.evaluate(RUN)
     ask(page, prompt)
     choose(page, "canopy-method", method)
@@ -32,7 +32,7 @@ def alone(page: Any, prompt: str, method: str) -> list[int]:
     return committed_ids(exported(page).rounds)
 
 
-def test_two_people_share_rounds(browser: Browser) -> None:
+def test_two_people_share_rounds_without_sharing_text(browser: Browser) -> None:
     words = ("app.py", "--port", PORT, "--rig", "demo", "--dtype", "float32")
     with served(*words, CUDA_VISIBLE_DEVICES="") as demo, visit(browser, demo) as one, visit(browser, demo) as other:
         first, second = one.open(f"{demo}#mode=workbench"), other.open(f"{demo}#mode=workbench")
@@ -40,7 +40,7 @@ def test_two_people_share_rounds(browser: Browser) -> None:
             page.wait_for_function("Canopy.parts.rigs.state && !Canopy.parts.rigs.state.coming", timeout=300_000)
         wanted = [alone(first, MINE, "ddtree"), alone(second, THEIRS, "merged")]
         names = [page.evaluate(RUN) for page in (first, second)]
-        for _ in range(12):  # a run of the demo rig takes a moment: they have to meet
+        for _ in range(12):  # the demo rig's runs are short and may not overlap
             for page in (first, second):
                 page.evaluate("document.querySelector('#canopy-run').click()")
             for place, page in enumerate((first, second)):
@@ -56,7 +56,7 @@ def test_two_people_share_rounds(browser: Browser) -> None:
 
 
 def check_panel(page: Any) -> None:
-    """Assert that the panel of the batch has both runs, and nothing of the other's but shapes."""
+    """Assert that the batch panel has both runs, and only shapes of the other one."""
     last = page.evaluate(f"{STAGE}.rounds.findLastIndex((made) => made.shared && made.shared.blocks.length === 2)")
     assert last >= 0
     go(page, last)

@@ -1,5 +1,5 @@
-"""Waiting, stopping, dying: what the page shows of a run before its first round, of one that was cut off, and of a
-server that is gone."""
+"""Waiting, stopping, failing: what the page shows before a run's first round, after a run was cut off, and when the
+server is gone."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -23,19 +23,19 @@ COMING = """([prompt, state]) => {
 
 
 def begin(page: Any, prompt: str) -> None:
-    """Run a prompt, and wait for its first round; in the story no method can be chosen."""
+    """Run a prompt, and wait for its first round; the story has no choice of methods."""
     ask(page, prompt)
     press(page)
 
 
 @pytest.mark.parametrize(("state", "badge"), [("", "starting"), ("running", "starting"), ("queued", "queued")])
-def test_a_run_without_a_round_shows_its_prompt_and_state_until_it_is_stopped(
+def test_a_run_before_its_first_round_shows_its_prompt_and_state(
         onlooker: Watched, state: str, badge: str) -> None:
     page = onlooker.show("#trace=welcome&mode=story")
     go(page, page.evaluate(f"{STAGE}.rounds.length - 1"))
     look = "['.cs-frame-text .cs-text', '.cs-headline'].map((name) => document.querySelector(name).innerText)"
     before, former = page.evaluate(look), page.evaluate(f"{STAGE}.header.prompt")
-    page.evaluate("document.body.classList.remove('cs-ready')")  # as if nothing had been shown before
+    page.evaluate("document.body.classList.remove('cs-ready')")  # the state before anything was shown
     page.evaluate(COMING, [MINE, state])
     assert page.evaluate("document.body.classList.contains('cs-ready')"), "and is not covered"
     text, _ = page.evaluate(look)
@@ -45,7 +45,7 @@ def test_a_run_without_a_round_shows_its_prompt_and_state_until_it_is_stopped(
     assert page.evaluate(look) == before
 
 
-def test_what_a_rig_says_of_its_runs_is_said_with_the_first_of_them(onlooker: Watched) -> None:
+def test_a_rigs_note_on_its_runs_is_shown_with_the_first_run(onlooker: Watched) -> None:
     page = onlooker.show("#trace=merged&mode=workbench")
     said = """(note) => {
         const { stage, notices } = Canopy.parts;
@@ -53,7 +53,7 @@ def test_what_a_rig_says_of_its_runs_is_said_with_the_first_of_them(onlooker: Wa
         stage.emit("lines", {});
         return notices.note.message;
     }"""
-    page.evaluate("Canopy.parts.notices.hiddenNotes.clear()")  # of a first try
+    page.evaluate("Canopy.parts.notices.hiddenNotes.clear()")  # a retry may have hidden the note
     assert page.evaluate(said, "Weights are rounded.") == "Weights are rounded."
     page.evaluate(COMING, [MINE, ""])
     assert page.evaluate(said, "Weights are rounded.") == ""
@@ -61,7 +61,7 @@ def test_what_a_rig_says_of_its_runs_is_said_with_the_first_of_them(onlooker: Wa
     page.evaluate(f"{STAGE}.halt()")
 
 
-def test_what_run_would_use_is_said_beside_a_run_of_another_setting(watched: Watched, address: str) -> None:
+def test_settings_that_run_would_use_are_shown_if_they_differ(watched: Watched, address: str) -> None:
     page = watched.open(address)
     said = page.locator(".cs-next")
     page.wait_for_function(f"{STAGE}.settings.method && document.querySelector('.cs-next')")
@@ -90,7 +90,7 @@ def test_what_run_would_use_is_said_beside_a_run_of_another_setting(watched: Wat
     assert said.is_hidden(), "it runs"
 
 
-def test_after_a_change_of_the_rig_the_page_opens_with_a_recording_of_it(watched: Watched, address: str) -> None:
+def test_after_a_change_of_rig_the_page_opens_with_its_recording(watched: Watched, address: str) -> None:
     page = watched.open(address)
     begin(page, MINE)
     finish(page)
@@ -116,20 +116,20 @@ def test_a_text_that_max_tokens_cut_off_says_so(watched: Watched, address: str) 
     }}""", polling=500)
 
 
-def test_the_tour_runs_over_the_welcome_recording(watched: Watched, address: str) -> None:
+def test_the_tour_works_on_the_welcome_recording(watched: Watched, address: str) -> None:
     page = watched.open(address)
     begin(page, ENDLESS)
     page.get_by_role("button", name="A tour in").click()
     page.wait_for_function(f"{RUN} === 'welcome' && {STAGE}.current === 0 && !{STAGE}.busy")
     page.locator(".cs-tour").wait_for(state="visible")
-    begin(page, MINE)  # what an exercise asks for
+    begin(page, MINE)  # an exercise asks for it
     page.get_by_role("button", name="Next step").click()
     page.wait_for_function(f"{RUN} === 'welcome'")
 
 
 @pytest.fixture
 def killed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[App]:
-    """A server to kill; a round takes a fifth of a second."""
+    """Provide a server to kill; a round takes 0.2 s."""
     app = App(tmp_path_factory.mktemp("killed") / "results.sqlite", 0.2)
     yield app
     app.process.kill()
@@ -138,7 +138,7 @@ def killed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[App]:
 
 @pytest.fixture
 def unwatched(browser: Browser) -> Iterator[Page]:
-    """A page that may complain of failed requests."""
+    """Provide a page that may log failed requests."""
     context = new_context(browser)
     page = context.new_page()
     page.set_default_timeout(PATIENCE_MS)
@@ -146,7 +146,7 @@ def unwatched(browser: Browser) -> Iterator[Page]:
     context.close()
 
 
-def test_a_server_that_dies_leaves_the_text_and_what_is_written_meanwhile(unwatched: Page, killed: App) -> None:
+def test_after_a_server_failure_the_text_and_the_typed_prompt_stay(unwatched: Page, killed: App) -> None:
     page = Watched(unwatched).open(killed.url)
     begin(page, ENDLESS)
     page.wait_for_function(f"{STAGE}.rounds.length > 4")
@@ -166,23 +166,23 @@ def test_a_server_that_dies_leaves_the_text_and_what_is_written_meanwhile(unwatc
     assert page.evaluate(f"{STAGE}.rounds.length") == rounds and page.locator(OUTPUT).inner_text() == written
 
 
-def test_what_is_asked_of_a_server_that_is_away_runs_when_it_is_back(unwatched: Page, address: str) -> None:
+def test_a_run_requested_while_the_server_is_away_starts_when_it_is_back(unwatched: Page, address: str) -> None:
     page = unwatched
-    page.route("**/run/predict", lambda route: route.abort())  # as if it had gone while the bar was asking
+    page.route("**/run/predict", lambda route: route.abort())  # the server fails while the bar sends its request
     Watched(page).open(address)
     page.context.set_offline(True)
     ask(page, "Mine at last")
     page.click("#canopy-run")
     page.locator(".cs-notice.is-lost", has_text="your prompt runs").wait_for(state="visible")
-    page.unroute("**/run/predict")  # or Gradio loads the page again and again
+    page.unroute("**/run/predict")  # otherwise Gradio reloads the page repeatedly
     page.context.set_offline(False)
     page.wait_for_function(f"window.Canopy && Canopy.parts?.ready && {STAGE}.header.prompt === 'Mine at last'"
                            f" && {STAGE}.rounds.length > 0")
 
 
-def test_what_opens_the_page_never_takes_the_place_of_a_run(watched: Watched, address: str) -> None:
+def test_the_first_recording_never_replaces_a_run(watched: Watched, address: str) -> None:
     page = watched.page
-    page.route("**/canopy/runs/welcome?*", lambda _: None)  # it waits
+    page.route("**/canopy/runs/welcome?*", lambda _: None)  # never answered
     page.goto(address)
     page.wait_for_function("window.Canopy?.parts?.rigs?.state")
     ask(page, MINE)

@@ -1,4 +1,4 @@
-"""The story: it ends on what the run came to, shows the race on one clock, and can be presented by keys alone."""
+"""The story: it ends on the run's result, shows the race on one clock, and can be presented by keys alone."""
 
 import re
 from pathlib import Path
@@ -11,7 +11,7 @@ from tests.browser.doing import RUN, STAGE, STATE, show_as
 from tests.explorer.scripted import scripted_trace
 
 
-def test_it_ends_on_figures_that_divide_and_says_of_the_text_only_what_was_compared(onlooker: Watched) -> None:
+def test_the_story_ends_on_consistent_figures_and_states_only_what_was_compared(onlooker: Watched) -> None:
     page = onlooker.show("#trace=welcome&mode=story")
     page.keyboard.press("End")
     run, against = page.evaluate(f"[{STAGE}.figures, {STAGE}.speedup]")
@@ -36,7 +36,7 @@ def test_it_ends_on_figures_that_divide_and_says_of_the_text_only_what_was_compa
     assert page.get_by_role("button", name="Watch both").is_hidden()
 
 
-def test_of_a_long_live_run_the_headline_says_the_mean_so_far(onlooker: Watched) -> None:
+def test_the_headline_of_a_long_live_run_shows_its_mean_so_far(onlooker: Watched) -> None:
     page = onlooker.show("#trace=wide&mode=story")
     for index in (4, 5):
         page.evaluate(f"{STAGE}.go({index}, {{ follow: true }})")
@@ -50,7 +50,7 @@ def test_of_a_long_live_run_the_headline_says_the_mean_so_far(onlooker: Watched)
         assert page.locator(".cs-plainly").is_visible() == said
 
 
-def test_the_caret_of_a_live_run_stands_where_its_shown_text_ends(onlooker: Watched) -> None:
+def test_the_caret_of_a_live_run_is_at_the_end_of_the_shown_text(onlooker: Watched) -> None:
     page = onlooker.show("#trace=welcome&mode=story&round=2")
     page.evaluate(f"{STAGE}.setState('running', '')")
     carets = page.evaluate("""Array.from(document.querySelectorAll(".cs-output, .cs-part")).filter((part) =>
@@ -60,7 +60,7 @@ def test_the_caret_of_a_live_run_stands_where_its_shown_text_ends(onlooker: Watc
     assert carets == ["1"]
 
 
-def test_the_race_runs_on_one_clock_with_the_texts_and_speeds_of_both(watched: Watched, address: str) -> None:
+def test_the_race_shows_both_texts_and_speeds_on_one_clock(watched: Watched, address: str) -> None:
     page = watched.open(address)
     page.keyboard.press("End")
     page.get_by_role("button", name="Watch both").click()
@@ -86,7 +86,7 @@ def test_the_race_runs_on_one_clock_with_the_texts_and_speeds_of_both(watched: W
     assert " forged" in plain and " forged" not in tree
 
 
-def test_a_presenter_needs_neither_mouse_nor_notices(watched: Watched, address: str) -> None:
+def test_a_presentation_needs_no_mouse_and_shows_no_notices(watched: Watched, address: str) -> None:
     page = watched.open(f"{address}?present#mode=story")
     page.wait_for_function("Canopy.parts.rigs.state && !Canopy.parts.rigs.state.coming")
     assert page.locator(".cs-notice:visible").count() == 0

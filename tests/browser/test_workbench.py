@@ -1,5 +1,5 @@
-"""The workbench's instruments: a tree inked by what its places earned, a lens over the mask, a timeline that is an
-axis, and the node budget tuned by eye."""
+"""The workbench's tools: a tree shaded by how often positions were kept, a lens over the mask, a timeline with an axis,
+and the node budget tuned by eye."""
 
 from typing import Any
 
@@ -16,8 +16,8 @@ DRAWN = "document.querySelectorAll('[data-panel=tree] [role=treeitem]').length"
 
 @pytest.fixture
 def page(onlooker: Watched) -> Any:
-    """The page on the fourth round of the merged recording. A test may leave anything that another run takes away, and
-    a button pressed."""
+    """Provide the page on the fourth round of the merged recording. A test may leave a button pressed, and changes that
+    another run undoes."""
     page = onlooker.page
     page.emulate_media(reduced_motion="reduce")
     page.mouse.move(0, 0)
@@ -30,7 +30,7 @@ def page(onlooker: Watched) -> Any:
     return page
 
 
-def test_a_tree_can_be_shaded_by_how_often_its_positions_were_kept(page: Any) -> None:
+def test_a_tree_can_be_shaded_by_how_often_positions_were_kept(page: Any) -> None:
     page.wait_for_function("document.querySelectorAll('[data-panel=tree] [data-node]').length > 1")
     ink = f"Array.from({TREE}.parents.keys(), (node) => {TREE}.ink(node))"
     probable = page.evaluate(ink)
@@ -76,7 +76,7 @@ def test_an_icicle_zooms_into_a_subtree_and_back(page: Any) -> None:
     low.evaluate("(style) => style.remove()")
 
 
-def test_a_narrow_refused_cell_of_an_icicle_does_not_look_accepted(page: Any) -> None:
+def test_a_narrow_rejected_cell_of_an_icicle_does_not_look_accepted(page: Any) -> None:
     page.locator("[data-panel=tree] button", has_text="icicle").click()
     page.wait_for_function("document.querySelector('[data-panel=tree] .cp-node.is-cell')")
     fills = "(all) => all.map((each) => getComputedStyle(each).fill)"
@@ -84,7 +84,7 @@ def test_a_narrow_refused_cell_of_an_icicle_does_not_look_accepted(page: Any) ->
     assert narrow and not set(narrow) & set(page.locator("[data-panel=tree] .cp-node.is-accepted").evaluate_all(fills))
 
 
-def test_a_round_is_drawn_a_panel_a_frame(page: Any) -> None:
+def test_a_round_is_drawn_one_panel_per_frame(page: Any) -> None:
     page.wait_for_function("Canopy.parts.frames.settled")
     page.evaluate("""() => {
         window.drawn = [];
@@ -102,7 +102,7 @@ def test_a_round_is_drawn_a_panel_a_frame(page: Any) -> None:
     assert names[0] == "tree" and len(set(times)) == len(times) >= 6
 
 
-def test_rounds_in_quick_succession_are_whole_trees_and_one_round_in_all_panels(page: Any) -> None:
+def test_fast_changes_of_round_draw_complete_trees_and_the_same_round_everywhere(page: Any) -> None:
     page.emulate_media(reduced_motion="no-preference")
     partial, apart = page.evaluate("""async () => {
         const { stage, frames } = Canopy.parts;
@@ -123,7 +123,7 @@ def test_rounds_in_quick_succession_are_whole_trees_and_one_round_in_all_panels(
     assert partial == apart == 0
 
 
-def test_a_lens_magnifies_the_mask_away_from_the_pointer(page: Any) -> None:
+def test_a_lens_magnifies_the_mask_beside_the_pointer(page: Any) -> None:
     page.set_viewport_size({"width": 760, "height": 760})
     page.locator("[data-panel=mask] .cs-full").click()
     page.wait_for_timeout(500)
@@ -141,12 +141,12 @@ def test_a_lens_magnifies_the_mask_away_from_the_pointer(page: Any) -> None:
     assert moved["x"] + moved["width"] < corner["x"] + corner["width"], "the lens is not over what the pointer is at"
 
 
-def test_the_timeline_is_one_of_time_zooms_and_sums_a_selection(page: Any) -> None:
+def test_the_timeline_has_a_time_axis_zooms_and_sums_a_selection(page: Any) -> None:
     bars = page.locator(".cs-bars")
     page.wait_for_function("document.querySelector('.cs-ruler')")
     box = bars.bounding_box()
     edges = page.evaluate("Array.from({ length: 7 }, (_, index) => 30 + Canopy.parts.timeline.axis.x(index))")
-    page.mouse.move(box["x"] + edges[3] + 5, box["y"] + 6)  # along the ruler
+    page.mouse.move(box["x"] + edges[3] + 5, box["y"] + 6)  # drag along the ruler
     page.mouse.down()
     page.mouse.move(box["x"] + edges[5] + 5, box["y"] + 6, steps=4)
     page.mouse.up()
@@ -183,7 +183,7 @@ def test_the_timeline_is_one_of_time_zooms_and_sums_a_selection(page: Any) -> No
 
 
 def predicted(page: Any, watched: str) -> Any:
-    """Return a forecast that has such a figure, in one step: a round that comes takes it away until the next."""
+    """Return a forecast that has this figure. Do both in one step, since each new round clears it until the next."""
     return page.wait_for_function(f"{BUDGET}.forecast?.{watched} && {BUDGET}.forecast").json_value()
 
 
@@ -238,7 +238,7 @@ def test_a_prediction_is_drawn_while_the_run_goes_on(watched: Watched, address: 
     page.click("#canopy-stop")
 
 
-def test_a_prediction_is_asked_for_again_if_something_was_measured_while_it_was_hidden(page: Any) -> None:
+def test_a_prediction_is_requested_again_if_something_was_measured_while_it_was_hidden(page: Any) -> None:
     predicted(page, "tau")
     assert page.evaluate(f"""(() => {{
       const [stage, panel] = [{STAGE}, {BUDGET}];
@@ -252,7 +252,7 @@ def test_a_prediction_is_asked_for_again_if_something_was_measured_while_it_was_
     }})()""") == 1
 
 
-def test_a_run_branches_off_at_a_refused_node_and_leads_back(watched: Watched, address: str) -> None:
+def test_a_run_branches_off_at_a_rejected_node_and_links_back(watched: Watched, address: str) -> None:
     page = watched.open(f"{address}#mode=workbench&method=ddtree&budget=16")
     page.wait_for_function(f"{BUDGET_INPUT} === '16'")
     start(page, "ddtree")
@@ -283,7 +283,7 @@ def test_a_run_branches_off_at_a_refused_node_and_leads_back(watched: Watched, a
     assert page.evaluate(f"{STAGE}.header.prompt_ids.slice(-{STAGE}.header.forced)") == [*before, root, other]
 
 
-def test_a_small_tree_is_drawn_larger_and_still_found_by_the_pointer(page: Any) -> None:
+def test_a_small_tree_is_enlarged_and_its_nodes_are_found_by_the_pointer(page: Any) -> None:
     page.evaluate(f"{STAGE}.tryBudget(3)")
     page.wait_for_function(f"{DRAWN} === 4 && {TREE}.scale > 1")
     node = page.locator("[data-panel=tree] [data-node='2']")
