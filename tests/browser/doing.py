@@ -32,7 +32,7 @@ def ask(page: Any, prompt: str) -> None:
     page.fill("#canopy-prompt textarea", prompt)
 
 
-def press(page: Any) -> None:
+def press_run(page: Any) -> None:
     """Press Run, and wait for that run's first round, because until then the stage shows the previous run."""
     before = page.evaluate(RUN)
     page.click("#canopy-run")
@@ -42,7 +42,7 @@ def press(page: Any) -> None:
 def start(page: Any, method: str) -> None:
     """Choose a method, and press Run."""
     choose(page, "canopy-method", method)
-    press(page)
+    press_run(page)
     assert page.evaluate(f"{STAGE}.header.method") == method
 
 
@@ -57,7 +57,7 @@ def run(page: Any, method: str) -> None:
     finish(page)
 
 
-def exported(page: Any) -> Trace:
+def current_trace(page: Any) -> Trace:
     """Return the trace of the run on the stage, as the server has it now."""
     file = page.evaluate(f"{STAGE}.server.export({{kind: 'trace', run: {RUN}}})")
     return loads(base64.b64decode(file["data"]))
@@ -86,7 +86,7 @@ def show_as(page: Any, run: str, /, header: Any = None, about: Any = None) -> No
     }""", [run, header or {}, about or {}])
 
 
-def go(page: Any, index: int) -> None:
+def show_round(page: Any, index: int) -> None:
     """Show a round, and wait until the panels have drawn it."""
     page.evaluate(f"Canopy.parts.player.go({index}, {{}})")
     page.wait_for_function(f"Canopy.parts.frames.settled && {STAGE}.current === {index}")

@@ -32,7 +32,7 @@ class App:
         os.kill(self.process.pid, signal.SIGKILL)
         self.process.wait(20)
 
-    def kept(self) -> dict[str, Any]:
+    def finished_cells(self) -> dict[str, Any]:
         """Return the file's finished cells with their results."""
         with Results(self.results) as results:
             return {str(result.cell): result for result in results.measured(1)}

@@ -9,7 +9,7 @@ from playwright.sync_api import Browser, Page
 
 from engine.trace import dumps
 from tests.browser.conftest import PORT, Watched, served, visit
-from tests.browser.doing import go, upload
+from tests.browser.doing import show_round, upload
 from tests.explorer.scripted import scripted_trace
 
 AXE = (files("axe_playwright_python") / "axe.min.js").read_text(encoding="utf8")
@@ -73,7 +73,7 @@ def open_conversation(page: Any) -> None:
 @pytest.mark.parametrize("opened", [open_menus, open_keys, open_rigs, open_conversation])
 def test_axe_finds_nothing_in_menus_sheets_and_conversations(watched: Watched, address: str, opened: Any) -> None:
     page = watched.open(f"{address}#mode=workbench&round=4")
-    go(page, 3)
+    show_round(page, 3)
     opened(page)
     check_axe(page)
 

@@ -8,7 +8,7 @@ import pytest
 
 from engine.trace import dumps
 from tests.browser.conftest import Watched
-from tests.browser.doing import RUN, STAGE, STATE, ask, choose, exported, finish, press, upload
+from tests.browser.doing import RUN, STAGE, STATE, ask, choose, current_trace, finish, press_run, upload
 from tests.engine.texts.test_detokenizer import recorded
 from tests.engine.tokenizer_kinds import kind
 from tests.explorer.scripted import CODE, STORY, scripted_trace
@@ -20,32 +20,32 @@ PROMPT = "#canopy-prompt textarea"
 TURNS = "Canopy.controls.turns"
 
 
-def run(page: Any) -> Any:
+def run_to_end(page: Any) -> Any:
     """Press Run and wait for the end; return the run's header."""
-    press(page)
+    press_run(page)
     finish(page)
-    return exported(page).header
+    return current_trace(page).header
 
 
-def continue_(page: Any) -> None:
+def press_continue(page: Any) -> None:
     page.get_by_role("button", name="Continue", exact=True).click()
 
 
-def talk(watched: Watched, address: str) -> Any:
+def start_conversation(watched: Watched, address: str) -> Any:
     """Return the page after a first turn, with Continue pressed."""
     page = watched.open(f"{address}#mode=workbench")
     assert page.locator(".cs-turn").is_hidden()
     ask(page, FIRST)
-    assert run(page).turns == ()
-    continue_(page)
+    assert run_to_end(page).turns == ()
+    press_continue(page)
     return page
 
 
 def test_the_second_runs_prompt_includes_the_first_turn(watched: Watched, address: str) -> None:
-    page = talk(watched, address)
+    page = start_conversation(watched, address)
     assert page.locator(".cs-turn").inner_text().startswith("Turn 2") and page.input_value(PROMPT) == ""
     page.keyboard.type("And if he gives 7 away?")  # the prompt has the focus
-    header = run(page)
+    header = run_to_end(page)
     assert header.prompt == "And if he gives 7 away?"
     (asker, question), (speaker, answer) = header.turns
     assert (asker, question, speaker) == ("user", FIRST, "assistant")
@@ -59,12 +59,12 @@ def test_the_second_runs_prompt_includes_the_first_turn(watched: Watched, addres
     page.get_by_role("button", name="New conversation").click()
     assert page.locator(".cs-turn").is_hidden() and page.evaluate(TURNS) == []
     ask(page, "Something else")
-    header = run(page)
+    header = run_to_end(page)
     assert (header.prompt, header.turns) == ("Something else", ()) and page.locator(".cs-turn-before").count() == 0
 
 
 def test_a_recording_replaces_the_conversation_with_its_own(watched: Watched, address: str) -> None:
-    page = talk(watched, address)
+    page = start_conversation(watched, address)
     page.get_by_role("button", name="Runs").click()
     page.get_by_role("button", name="Scripted: routed").click()
     page.wait_for_function(f"{RUN} === 'routed'")
@@ -74,7 +74,7 @@ def test_a_recording_replaces_the_conversation_with_its_own(watched: Watched, ad
     page.wait_for_function(f"{STAGE}.header.turns.length === 3")
     assert page.locator(".cs-speaker").all_inner_texts() == ["System", "You", "Answer"]
     page.wait_for_function(f"document.querySelector('{PROMPT}').value.startsWith('How many books does Omar')")
-    header = run(page)  # the same again, live
+    header = run_to_end(page)  # the same again, live
     assert (header.turns, header.drafters) == (turns, ("spare", "code"))
     page.locator("#canopy-more .label-wrap").click()
     page.wait_for_function("document.querySelector('#canopy-drafters input')?.value === 'spare + code'")
@@ -86,7 +86,7 @@ def test_in_the_story_the_next_prompt_is_the_next_turn_and_turns_keep_their_figu
     page.wait_for_function("document.querySelector('#canopy-budget input').value === '16'")
     page.keyboard.press("Escape")
     ask(page, FIRST)
-    run(page)
+    run_to_end(page)
     page.wait_for_function(f"document.querySelector('{PROMPT}').value === ''")
     first = page.evaluate(RUN)
     rendered = page.locator(".cs-text article:not(.cs-beside) .cs-rendered").first
@@ -99,7 +99,7 @@ def test_in_the_story_the_next_prompt_is_the_next_turn_and_turns_keep_their_figu
     assert page.evaluate(f"{STAGE}.pinned") is not None
 
     ask(page, "And if he gives 7 away?")
-    header = run(page)
+    header = run_to_end(page)
     assert header.prompt == "And if he gives 7 away?" and [words for _, words in header.turns][0] == FIRST
     figures = page.locator(".cs-turn-before .cs-figures")
     for words in ("ddtree, 16 nodes", "τ ", "tokens/s", "% drafted"):
@@ -107,7 +107,7 @@ def test_in_the_story_the_next_prompt_is_the_next_turn_and_turns_keep_their_figu
     figures.get_by_role("button", name="Again with").click()
     page.get_by_role("menuitem", name="Plain decoding").click()
     page.wait_for_function(f"{STAGE}.header.method === 'autoregressive' && {STATE} === 'done'")
-    assert exported(page).header.prompt == FIRST and exported(page).header.turns == ()
+    assert current_trace(page).header.prompt == FIRST and current_trace(page).header.turns == ()
     beside = page.locator(".cs-beside").first
     assert "ddtree, 16 nodes" in beside.inner_text() and beside.locator("pre code").inner_text().startswith("def total")
     assert page.evaluate(f"{STAGE}.overlaidRuns.map(({{ run }}) => run)") == [first]
@@ -126,13 +126,13 @@ def test_the_drafters_are_those_that_a_person_chooses(watched: Watched, address:
         page.wait_for_function("document.querySelector('#canopy-drafters input')?.value.includes('own: story')")
         if chosen:
             choose(page, "canopy-drafters", chosen)
-        assert run(page).drafters == drafters
+        assert run_to_end(page).drafters == drafters
     choose(page, "canopy-method", "autoregressive")
     page.wait_for_function("document.querySelector('#canopy-drafters input')?.disabled")
 
 
 def test_a_page_that_reloads_for_another_rig_keeps_the_conversation(watched: Watched, address: str) -> None:
-    page = talk(watched, address)
+    page = start_conversation(watched, address)
     page.keyboard.type("And now?")
     turns = page.evaluate(TURNS)
     with page.expect_navigation():
@@ -151,5 +151,5 @@ def test_a_space_that_the_tokenizer_drops_is_not_sent_back(watched: Watched, add
     page = watched.open(f"{address}#mode=workbench")
     upload(page, "words.jsonl", dumps(trace))
     page.wait_for_function("document.querySelector('.cs-output').textContent === 'one two three'")
-    continue_(page)
+    press_continue(page)
     assert page.evaluate(TURNS)[-1] == ["assistant", "one two three"]

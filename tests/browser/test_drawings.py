@@ -12,7 +12,7 @@ from playwright.sync_api import expect
 from engine.records import Lattice
 from engine.trace import Trace, dumps
 from tests.browser.conftest import READY, Watched
-from tests.browser.doing import STAGE, ask, exported, go, run, upload
+from tests.browser.doing import STAGE, ask, current_trace, run, show_round, upload
 from tests.browser.serve import wide_trace
 from tests.engine.material import ancestors
 from tests.explorer.scripted import scripted_trace
@@ -51,9 +51,9 @@ DRAWN = """() => {
 }"""
 
 
-def compare(page: Any, trace: Trace, index: int) -> None:
+def check_drawing(page: Any, trace: Trace, index: int) -> None:
     """Assert that the screen shows the round as its trace says."""
-    go(page, index)
+    show_round(page, index)
     entry, drawn = trace.entries[index].round, page.evaluate(DRAWN)
     size, keep, start = len(entry.tree), entry.acceptance.keep.tolist(), entry.start
     assert drawn["round"] == [size, keep] and drawn["steps"] == drawn["text"] == keep
@@ -76,31 +76,31 @@ def compare(page: Any, trace: Trace, index: int) -> None:
     assert drawn["slots"] == [str(node) for node in keep]
 
 
-def opened(onlooker: Watched, trace: Trace) -> Any:
+def open_workbench(onlooker: Watched, trace: Trace) -> Any:
     """Return the workbench on a trace file."""
     page = onlooker.show("#mode=workbench")
     method = trace.header.request.method
     upload(page, f"{method}.jsonl", dumps(trace))
     assert page.evaluate(f"{STAGE}.header.method") == method
-    go(page, 0)
+    show_round(page, 0)
     return page
 
 
 @pytest.mark.parametrize("method", ["autoregressive", "ddtree", "merged", "nanogpt"])  # 0, 1, 2 drafts, depth-first
 def test_the_panels_draw_what_the_trace_says(onlooker: Watched, method: str) -> None:
     trace = scripted_trace(method, 64)
-    page = opened(onlooker, trace)
+    page = open_workbench(onlooker, trace)
     for index in (0, len(trace.entries) // 2, len(trace.entries) - 1):
-        compare(page, trace, index)
+        check_drawing(page, trace, index)
     for _ in range(2):  # rows in depth-first order, and back
         page.get_by_role("button", name="Order the rows depth-first").click()
-        compare(page, trace, 0)
+        check_drawing(page, trace, 0)
 
 
 def test_a_large_tree_is_drawn_as_its_trace_says(onlooker: Watched) -> None:
     onlooker.show("#trace=wide&mode=workbench&round=1")
     onlooker.page.locator("[data-panel=tree] button", has_text="icicle").click()  # the default for a large tree
-    compare(onlooker.page, wide_trace(), 1)
+    check_drawing(onlooker.page, wide_trace(), 1)
 
 
 def test_a_large_tree_folds_narrow_siblings_and_full_screen_shows_it_as_a_tree(onlooker: Watched) -> None:
@@ -125,13 +125,13 @@ def test_a_live_run_is_drawn_as_its_trace_says(onlooker: Watched) -> None:
     page = onlooker.show("#mode=workbench")
     ask(page, "A question that nobody asked before")
     run(page, "merged")
-    trace = exported(page)
+    trace = current_trace(page)
     for index in (0, len(trace.entries) // 2, len(trace.entries) - 1):
-        compare(page, trace, index)
+        check_drawing(page, trace, index)
 
 
 def test_pictures_of_the_batch_and_the_timeline_are_self_contained(onlooker: Watched) -> None:
-    page = opened(onlooker, scripted_trace("merged", 64))
+    page = open_workbench(onlooker, scripted_trace("merged", 64))
     page.evaluate(f"""() => {{
         const blocks = [0, 1].map((seat) => ({{ seat, parents: [0, 0], keep: [0], poolsRows: false }}));
         {STAGE}.round.shared = {{ runs: 2, own: 0, blocks }};
@@ -155,7 +155,7 @@ def test_pictures_of_the_batch_and_the_timeline_are_self_contained(onlooker: Wat
 
 def test_a_folded_node_unfolds_when_another_panel_pins_it(onlooker: Watched) -> None:
     trace = scripted_trace("ddtree", 64)
-    page = opened(onlooker, trace)
+    page = open_workbench(onlooker, trace)
     hidden = ancestors(trace.entries[0].round.tree.parents)[:, 1].nonzero()[0].tolist()[1:]
     page.evaluate(f"{TREE}.marks.open(1, false)")
     assert page.evaluate(f"[...{TREE}.layout.rows].filter((row) => row < 0).length") == len(hidden)
@@ -165,7 +165,7 @@ def test_a_folded_node_unfolds_when_another_panel_pins_it(onlooker: Watched) -> 
 
 
 def test_every_panel_says_when_there_is_no_round(onlooker: Watched) -> None:
-    page = opened(onlooker, scripted_trace("routed", 32))
+    page = open_workbench(onlooker, scripted_trace("routed", 32))
     empty = page.evaluate(f"""Array.from({FRAMES}.entries.values(), ({{ body, panel }}) => {{
         panel.draw(null);
         return [body.querySelector(".cp-empty").hidden, panel.svg()];
@@ -173,7 +173,7 @@ def test_every_panel_says_when_there_is_no_round(onlooker: Watched) -> None:
     assert empty == [[False, None]] * 7 and page.locator("[role=treeitem]").count() == 0
 
 
-def transitions(marginals: Lattice) -> Lattice:
+def with_transitions(marginals: Lattice) -> Lattice:
     """Return a row of the likeliest tokens of each depth for each of those before them: (depths, 16, 16). The likeliest
     token may follow any of them; each other token is likelier after one of them."""
     tokens, unary = marginals.tokens[:, 0, :16], marginals.logprobs[:, 0, :16]
@@ -187,9 +187,9 @@ def transitions(marginals: Lattice) -> Lattice:
 
 def test_transitions_are_drawn_and_a_candidate_shows_what_it_changes(onlooker: Watched) -> None:
     trace = scripted_trace("ddtree", 24)
-    entries = [replace(entry, round=replace(entry.round, drafts=tuple(map(transitions, entry.round.drafts))))
+    entries = [replace(entry, round=replace(entry.round, drafts=tuple(map(with_transitions, entry.round.drafts))))
                for entry in trace.entries]
-    page = opened(onlooker, replace(trace, entries=tuple(entries)))
+    page = open_workbench(onlooker, replace(trace, entries=tuple(entries)))
     tree = entries[0].round.tree
     guesses = f"{MARGINALS}.hits.filter(({{ transition }}) => transition)"
     outlined = page.evaluate(f"{guesses}.filter(({{ node }}) => node !== null).map(({{ id }}) => id)")

@@ -16,7 +16,7 @@ import pytest
 from engine.recorder import Recorder
 from engine.trace import dumps, loads
 from tests.browser.conftest import Watched
-from tests.browser.doing import RUN, STAGE, go, upload
+from tests.browser.doing import RUN, STAGE, show_round, upload
 from tests.explorer.scripted import scripted_trace
 
 pytestmark = pytest.mark.long
@@ -43,7 +43,7 @@ def menu_item(page: Any, label: str, note: str) -> Any:
     return page.get_by_role("menuitem").filter(has=page.get_by_text(label, exact=True)).filter(has_text=note).first
 
 
-def saved(page: Any, label: str, note: str) -> tuple[str, bytes]:
+def save(page: Any, label: str, note: str) -> tuple[str, bytes]:
     """Choose an entry of the Save menu; return the file's name and bytes."""
     entry = menu_item(page, label, note)
     with page.expect_download() as waiting:
@@ -51,7 +51,7 @@ def saved(page: Any, label: str, note: str) -> tuple[str, bytes]:
     return waiting.value.suggested_filename, Path(waiting.value.path()).read_bytes()
 
 
-def opened(watched: Watched, address: str, trace: str, number: int) -> Any:
+def open_recording(watched: Watched, address: str, trace: str, number: int) -> Any:
     """Return the page on a round of a recording, once it is drawn."""
     page = watched.open(f"{address}#trace={trace}&mode=workbench&round={number}")
     page.wait_for_function(f"{RUN} === '{trace}' && {STAGE}.current === {number - 1} && Canopy.parts.frames.settled")
@@ -69,7 +69,7 @@ def test_a_broken_file_is_refused_by_name_and_a_valid_one_fills_the_bar(watched:
     page.wait_for_function(f"{STAGE}.header.method === 'routed' && {STAGE}.header.budget === 12")
     page.wait_for_function("document.querySelector('#canopy-budget input').value === '12'")
     page.wait_for_function("document.querySelector('#canopy-method input').value === 'routed'")
-    name, data = saved(page, "Trace", "the whole run")
+    name, data = save(page, "Trace", "the whole run")
     assert name.endswith(".jsonl.gz") and dumps(loads(data)) == GOOD
 
 
@@ -98,52 +98,52 @@ def test_a_recording_with_gaps_shows_them_and_characters_of_several_tokens(
 
 
 def test_tables_trees_and_pictures_are_saved_as_files(watched: Watched, address: str) -> None:
-    page = opened(watched, address, "merged", 4)
+    page = open_recording(watched, address, "merged", 4)
     page.wait_for_function("document.querySelectorAll('[data-panel=tree] [data-node]').length > 1")
     kept = [len(entry.round.acceptance.keep) for entry in MERGED.entries]
-    name, data = saved(page, "Table of rounds", "CSV")
+    name, data = save(page, "Table of rounds", "CSV")
     assert name.endswith(".csv") and pandas.read_csv(io.BytesIO(data))["tokens_kept"].tolist() == kept
-    name, data = saved(page, "Tree of this round", "GraphML")
+    name, data = save(page, "Tree of this round", "GraphML")
     assert networkx.parse_graphml(data.decode()).number_of_nodes() == len(MERGED.entries[3].round.tree)
     prompt = page.evaluate(f"{STAGE}.header.prompt.slice(0, 20)")
     for title, min_width in (("Draft tree", 200), ("Marginals", 200), ("Ancestor mask", 200), ("Verifier walk", 200),
                              ("KV cache", 200), ("Text", 300), ("Whole view", 1300)):
-        name, drawn = saved(page, title, "SVG")
+        name, drawn = save(page, title, "SVG")
         root = ElementTree.fromstring(drawn)
         assert name.endswith("-round-4.svg") and len(list(root.iter())) > 10, title
         assert min_width == 200 or prompt in "".join(root.itertext()), title
-        _, painted = saved(page, title, "PNG")
+        _, painted = save(page, title, "PNG")
         width, height = struct.unpack(">II", painted[16:24])
         assert painted.startswith(b"\x89PNG") and width > 2 * min_width and height > 150 and len(painted) > 2000, title
-    words = " ".join(ElementTree.fromstring(saved(page, "KV cache", "SVG")[1]).itertext())
+    words = " ".join(ElementTree.fromstring(save(page, "KV cache", "SVG")[1]).itertext())
     read = "['prompt', 'rig', 'recorded'].map((name) => Canopy.parts.stage.header[name].split(' ')[0])"
     prompt, rig, date = page.evaluate(read)
     assert all(fact in words for fact in (prompt, rig, date, "merged", "round 4 of")), "small print says what it shows"
     assert "Continue" not in words and "by time" not in drawn.decode(), "and there is nothing to press"
     page.evaluate(f"{STAGE}.tryBudget(3)")
     page.wait_for_function(f"{STAGE}.budgetPreview.round")
-    assert b"predicted: merged, 3 nodes" in saved(page, "Draft tree", "SVG")[1]
+    assert b"predicted: merged, 3 nodes" in save(page, "Draft tree", "SVG")[1]
 
 
 def test_a_picture_saved_right_after_choosing_a_round_shows_that_round(watched: Watched, address: str) -> None:
-    page = opened(watched, address, "merged", 4)
+    page = open_recording(watched, address, "merged", 4)
     entry = menu_item(page, "KV cache", "SVG")
     with page.expect_download() as waiting:
         entry.evaluate("(entry) => { Canopy.parts.stage.go(5); entry.click(); }")
     name, drawn = waiting.value.suggested_filename, Path(waiting.value.path()).read_bytes()
     page.wait_for_function("Canopy.parts.frames.settled")
-    assert name.endswith("-round-6.svg") and (name, drawn) == saved(page, "KV cache", "SVG")
+    assert name.endswith("-round-6.svg") and (name, drawn) == save(page, "KV cache", "SVG")
 
 
 def test_an_empty_panel_says_so(watched: Watched, address: str) -> None:
-    page = opened(watched, address, "plain", 2)
+    page = open_recording(watched, address, "plain", 2)
     menu_item(page, "Marginals", "SVG").click()  # this run has no drafter
     page.wait_for_selector(".cs-toast >> text=nothing to draw")
 
 
 def test_a_shared_page_opens_from_disk_at_its_view_without_requests(
         watched: Watched, address: str, tmp_path: Path) -> None:
-    page = opened(watched, address, "merged", 3)
+    page = open_recording(watched, address, "merged", 3)
     menu_item(page, "Share …", "").click()
     page.get_by_label("Title").fill("<b>Mine</b>")
     page.get_by_label("Comment").fill("Look at this.")
@@ -169,14 +169,14 @@ def test_a_shared_page_opens_from_disk_at_its_view_without_requests(
                            f"{len(MERGED.entries[2].round.tree)}")
     page.keyboard.press("End")
     assert page.locator(".cs-part").count() == len(MERGED.entries)
-    go(page, 1)
-    name, picture = saved(page, "Draft tree", "SVG")
+    show_round(page, 1)
+    name, picture = save(page, "Draft tree", "SVG")
     assert name == "tree-round-2.svg" and ElementTree.fromstring(picture).tag.endswith("svg")
     watched.foreign[:] = [url for url in watched.foreign if not url.startswith(file.as_uri())]
 
 
 def test_a_shared_link_lasts_until_somebody_deletes_the_run(watched: Watched, neighbour: Watched, address: str) -> None:
-    page = opened(watched, address, "merged", 3)
+    page = open_recording(watched, address, "merged", 3)
     menu_item(page, "Share …", "").click()
     page.get_by_label("Title").fill("For you")
     page.get_by_role("button", name="Copy a link that lasts").click()

@@ -5,14 +5,14 @@ from typing import Any
 import pytest
 
 from tests.browser.conftest import Watched
-from tests.browser.doing import RUN, STAGE, ask, finish, press
+from tests.browser.doing import RUN, STAGE, ask, finish, press_run
 
 SCENE = f"{STAGE}.scene"
 SCENES = ["plain", "guess", "verify", "race", "same", "card"]
 
 
 @pytest.fixture
-def moving(watched: Watched, address: str) -> Any:
+def animated(watched: Watched, address: str) -> Any:
     """Provide the page of a person who did not ask for reduced motion."""
     watched.page.emulate_media(reduced_motion="no-preference")
     return watched.open(address)
@@ -90,49 +90,49 @@ def test_the_race_can_be_read_on_a_phone(watched: Watched, address: str) -> None
     assert min(sizes) >= 13
 
 
-def test_the_film_can_be_left_by_key_and_button_and_played_again(moving: Any) -> None:
-    assert moving.evaluate(SCENE) == "plain"
-    moving.keyboard.press("Escape")
-    assert moving.evaluate(SCENE) == "card"
-    moving.get_by_role("button", name="Replay").click()
-    assert moving.evaluate(SCENE) == "plain"
-    moving.get_by_role("button", name="Skip").click()
-    assert moving.evaluate(SCENE) == "card"
-    moving.keyboard.press("Home")
-    assert moving.evaluate(SCENE) == "" and moving.locator(".cs-frame-tree").is_visible()
-    moving.evaluate(f"""() => {{
+def test_the_film_can_be_left_by_key_and_button_and_played_again(animated: Any) -> None:
+    assert animated.evaluate(SCENE) == "plain"
+    animated.keyboard.press("Escape")
+    assert animated.evaluate(SCENE) == "card"
+    animated.get_by_role("button", name="Replay").click()
+    assert animated.evaluate(SCENE) == "plain"
+    animated.get_by_role("button", name="Skip").click()
+    assert animated.evaluate(SCENE) == "card"
+    animated.keyboard.press("Home")
+    assert animated.evaluate(SCENE) == "" and animated.locator(".cs-frame-tree").is_visible()
+    animated.evaluate(f"""() => {{
         window.seen = [];
         {STAGE}.on("scene", () => seen.push({SCENE}));
         Canopy.parts.player.changeSpeed(4);
         Canopy.parts.recordings.open("merged", {{}});
     }}""")
-    moving.wait_for_function(f"{RUN} === 'merged' && {SCENE} === 'card'")
-    assert moving.evaluate("seen[seen.lastIndexOf('') + 1]") == "card", "its rounds were just seen"
+    animated.wait_for_function(f"{RUN} === 'merged' && {SCENE} === 'card'")
+    assert animated.evaluate("seen[seen.lastIndexOf('') + 1]") == "card", "its rounds were just seen"
 
 
-def test_a_live_run_is_shown_round_by_round_and_ends_on_its_card(moving: Any) -> None:
-    moving.evaluate(f"""() => {{
+def test_a_live_run_is_shown_round_by_round_and_ends_on_its_card(animated: Any) -> None:
+    animated.evaluate(f"""() => {{
         window.seen = [];
         {STAGE}.on("round", () => {STAGE}.recorded || seen.push({STAGE}.current));
         {STAGE}.on("scene", () => seen.push({SCENE}));
     }}""")
-    ask(moving, "Tell me how it ends")
-    press(moving)
-    finish(moving)
-    moving.wait_for_function(f"{SCENE} === 'card' && {STAGE}.speedup")
-    seen, lengths = moving.evaluate(f"[seen, {STAGE}.rounds.map((made) => made.keep.length)]")
+    ask(animated, "Tell me how it ends")
+    press_run(animated)
+    finish(animated)
+    animated.wait_for_function(f"{SCENE} === 'card' && {STAGE}.speedup")
+    seen, lengths = animated.evaluate(f"[seen, {STAGE}.rounds.map((made) => made.keep.length)]")
     shown = [what for what in dict.fromkeys(seen) if what != ""]
     assert shown == [*range(len(lengths)), "card"], "none is left out, and none is shown again"
-    assert moving.evaluate(f"{STAGE}.current === Canopy.parts.film.shownRound")
-    assert moving.locator(".cs-headline").inner_text().startswith(f"{sum(lengths)} tokens in {len(lengths)} passes")
-    moving.get_by_role("button", name="Tune its budget").click()
-    moving.wait_for_function(f"{STAGE}.mode === 'workbench' && {SCENE} === ''")
+    assert animated.evaluate(f"{STAGE}.current === Canopy.parts.film.shownRound")
+    assert animated.locator(".cs-headline").inner_text().startswith(f"{sum(lengths)} tokens in {len(lengths)} passes")
+    animated.get_by_role("button", name="Tune its budget").click()
+    animated.wait_for_function(f"{STAGE}.mode === 'workbench' && {SCENE} === ''")
 
 
 def test_the_last_frame_of_a_small_budget_shows_the_next_guesses(watched: Watched, address: str) -> None:
     page = watched.open(f"{address}#method=ddtree&budget=2")
     ask(page, "Tell me how it ends")
-    press(page)
+    press_run(page)
     finish(page)
     page.wait_for_function(f"{SCENE} === 'card' && {STAGE}.header.budget === 2")
     assert page.locator(".cs-frame-budget").is_visible(), "the budget strip stays"
@@ -140,13 +140,13 @@ def test_the_last_frame_of_a_small_budget_shows_the_next_guesses(watched: Watche
     assert page.get_by_text("not verified").first.is_visible(), "the legend has the dashed guesses"
 
 
-def test_escape_skips_to_the_card(moving: Any) -> None:
-    ask(moving, "Tell me how it ends")
-    press(moving)
-    finish(moving)
-    moving.wait_for_function(f"{SCENE} || {STAGE}.current < {STAGE}.rounds.length - 1")
-    while moving.evaluate(SCENE) != "card":
-        moving.keyboard.press("Escape")
+def test_escape_skips_to_the_card(animated: Any) -> None:
+    ask(animated, "Tell me how it ends")
+    press_run(animated)
+    finish(animated)
+    animated.wait_for_function(f"{SCENE} || {STAGE}.current < {STAGE}.rounds.length - 1")
+    while animated.evaluate(SCENE) != "card":
+        animated.keyboard.press("Escape")
 
 
 def test_the_race_and_the_last_frame_count_passes_if_there_is_no_speed(watched: Watched, address: str) -> None:

@@ -24,7 +24,7 @@ def lab_page(browser: Any, folder: Path, seconds: str = "0.05", tab: str = "spee
     the lab a tenth. Fail if the page logged an error or sent a request to another host."""
     with (served("-m", "tests.browser.serve", PORT, seconds, "--results", str(folder / "results.sqlite")) as url,
           visit(browser, url) as watched):
-        opened(watched.page, f"{url}#mode=lab&tab={tab}")
+        open_lab(watched.page, f"{url}#mode=lab&tab={tab}")
         yield watched.page
 
 
@@ -43,7 +43,7 @@ def lab(visited: Any) -> Any:
     return visited
 
 
-def opened(page: Any, url: str) -> None:
+def open_lab(page: Any, url: str) -> None:
     page.goto(url)
     page.wait_for_function(f"window.Canopy && {LAB} && {RESULTS}.curves && window.Plotly")
 

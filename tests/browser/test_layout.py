@@ -8,7 +8,7 @@ from playwright.sync_api import Browser
 
 from engine.trace import dumps
 from tests.browser.conftest import Watched, watch
-from tests.browser.doing import RUN, STAGE, go, upload
+from tests.browser.doing import RUN, STAGE, show_round, upload
 from tests.explorer.scripted import scripted_trace
 
 PHONE, LAPTOP, DESKTOP = (390, 844), (1280, 720), (1440, 900)
@@ -33,7 +33,7 @@ EXTENT = """() => {
 }"""
 
 
-def shown(onlooker: Watched, view: str, size: tuple[int, int]) -> Any:
+def show(onlooker: Watched, view: str, size: tuple[int, int]) -> Any:
     page = onlooker.show(view)
     page.set_viewport_size({"width": size[0], "height": size[1]})
     page.wait_for_function("Canopy.parts.frames.settled")
@@ -41,7 +41,7 @@ def shown(onlooker: Watched, view: str, size: tuple[int, int]) -> Any:
 
 
 def test_menus_and_buttons_fit_a_phones_window(onlooker: Watched) -> None:
-    page = shown(onlooker, "#trace=merged&mode=story", PHONE)
+    page = show(onlooker, "#trace=merged&mode=story", PHONE)
     page.wait_for_function("Canopy.parts.rigs.state")
     page.evaluate("document.querySelector('.cs-rig').textContent = 'Rig: a-rig-with-a-long-name, loading …'")
     tops = page.evaluate("""Array.from(document.querySelectorAll(".cs-bar-tools button"),
@@ -61,7 +61,7 @@ def test_menus_and_buttons_fit_a_phones_window(onlooker: Watched) -> None:
 
 @pytest.mark.parametrize("size", [PHONE, LAPTOP, DESKTOP, (1920, 1080)])
 def test_the_workbench_fits_the_window_and_no_caption_is_cut(onlooker: Watched, size: tuple[int, int]) -> None:
-    page = shown(onlooker, "#trace=merged&mode=workbench&round=3", size)
+    page = show(onlooker, "#trace=merged&mode=workbench&round=3", size)
     page.wait_for_function(f"{RUN} === 'merged'")
     page.wait_for_timeout(300)
     width, height = page.evaluate("[document.documentElement.scrollWidth, document.documentElement.scrollHeight]")
@@ -82,7 +82,7 @@ def test_the_workbench_fits_the_window_and_no_caption_is_cut(onlooker: Watched, 
 
 @pytest.mark.parametrize("size", [LAPTOP, DESKTOP])
 def test_a_runs_figures_are_on_one_line(onlooker: Watched, size: tuple[int, int]) -> None:
-    page = shown(onlooker, "#trace=merged&mode=workbench&round=3", size)
+    page = show(onlooker, "#trace=merged&mode=workbench&round=3", size)
     page.wait_for_function(f"{RUN} === 'merged' && {STAGE}.run.end")
     page.evaluate(f"""() => {{
         const speed = {{ tau: "13.10", cost: "2.26", times: "1.52×", range: "1.22 to 1.91", speed: "473",
@@ -107,10 +107,10 @@ def test_a_runs_figures_are_on_one_line(onlooker: Watched, size: tuple[int, int]
 
 @pytest.mark.parametrize(("size", "mode"), [(DESKTOP, "story"), (LAPTOP, "workbench"), (PHONE, "story")])
 def test_every_tree_of_a_run_fits_its_panel(onlooker: Watched, size: tuple[int, int], mode: str) -> None:
-    page = shown(onlooker, f"#trace=merged&mode={mode}&round=3", size)
+    page = show(onlooker, f"#trace=merged&mode={mode}&round=3", size)
     page.wait_for_function(f"{RUN} === 'merged'")
     for index in range(page.evaluate(f"{STAGE}.rounds.length")):
-        go(page, index)
+        show_round(page, index)
         extent = page.evaluate(EXTENT)
         assert min(extent["left"], extent["right"]) > 6 and extent["top"] > 30 and extent["bottom"] > 0
         assert page.locator(".cp-map-view").count() == 0, "all of it is seen"
@@ -142,7 +142,7 @@ def test_a_panel_fills_the_window_until_a_second_click_or_back(onlooker: Watched
 
 
 def test_a_trees_labels_are_not_cut_and_fit_their_rows(onlooker: Watched) -> None:
-    page = shown(onlooker, "#trace=merged&mode=workbench&round=3", LAPTOP)
+    page = show(onlooker, "#trace=merged&mode=workbench&round=3", LAPTOP)
     page.wait_for_function(f"{RUN} === 'merged' && Canopy.parts.frames.settled")
     for view in ("panel", "window"):
         labels = page.locator("[data-panel=tree] .cp-label[data-label]").evaluate_all("""(all) => all.map((label) => [
@@ -157,7 +157,7 @@ def test_a_trees_labels_are_not_cut_and_fit_their_rows(onlooker: Watched) -> Non
 
 
 def test_a_tooltip_covers_no_word_of_the_accepted_path(onlooker: Watched) -> None:
-    page = shown(onlooker, "#trace=merged&mode=workbench&round=3", LAPTOP)
+    page = show(onlooker, "#trace=merged&mode=workbench&round=3", LAPTOP)
     page.wait_for_function(f"{RUN} === 'merged' && Canopy.parts.frames.settled")
     tip, words = page.locator("[data-panel=tree] .cp-tip"), page.locator("[data-panel=tree] .cp-label.is-path")
     for item in page.locator("[data-panel=tree] .cp-item").all()[1::4]:
@@ -172,7 +172,7 @@ def test_a_tooltip_covers_no_word_of_the_accepted_path(onlooker: Watched) -> Non
 
 
 def test_legends_are_not_cut_on_a_laptop(onlooker: Watched) -> None:
-    page = shown(onlooker, "#trace=merged&mode=workbench&round=3", LAPTOP)
+    page = show(onlooker, "#trace=merged&mode=workbench&round=3", LAPTOP)
     page.wait_for_function(f"{RUN} === 'merged' && Canopy.parts.frames.settled")
     for panel in page.locator("[data-panel]:visible").all():
         frame = panel.bounding_box()

@@ -6,7 +6,7 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.browser.conftest import READY, Watched
-from tests.browser.doing import RUN, STAGE, go
+from tests.browser.doing import RUN, STAGE, show_round
 
 LIT = """(node) => {
     const there = (selector) => document.querySelector(selector) !== null;
@@ -170,7 +170,7 @@ def test_navigation_sends_no_requests(page: Any, onlooker: Watched) -> None:
         asked.clear()
         page.wait_for_timeout(500)
     for index in (0, 2, 5):
-        go(page, index)
+        show_round(page, index)
         page.locator("[data-panel=verifier] .cp-step .cp-step-number").first.click()
         assert page.evaluate(f"{STAGE}.pinned") == 0
     box = page.locator(".cs-bars").bounding_box()

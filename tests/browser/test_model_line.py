@@ -17,7 +17,7 @@ SHOWN = f"""([note, about]) => {{
 }}"""
 
 
-def shown(watched: Watched, address: str, note: str = "", **about: Any) -> Any:
+def open_page(watched: Watched, address: str, note: str = "", **about: Any) -> Any:
     """Return the page as it is with the embedded rig, after setting what is known about the run on the stage."""
     page = watched.open(f"{address}#trace=merged&mode=workbench&round=4")
     page.wait_for_function(f"Canopy.parts.rigs.state && {STAGE}.value.run === 'merged'")
@@ -27,7 +27,7 @@ def shown(watched: Watched, address: str, note: str = "", **about: Any) -> Any:
 
 def test_limits_are_always_shown_and_a_click_runs_a_prompt_that_it_answers_right(
         watched: Watched, address: str) -> None:
-    page = shown(watched, address, model_limit="A model of 11 million parameters: often wrong.")
+    page = open_page(watched, address, model_limit="A model of 11 million parameters: often wrong.")
     for mode in ("workbench", "story"):
         page.evaluate(f"{STAGE}.setMode('{mode}')")
         assert "often wrong" in page.locator(".cs-model").inner_text()
@@ -36,7 +36,7 @@ def test_limits_are_always_shown_and_a_click_runs_a_prompt_that_it_answers_right
 
 
 def test_a_prompt_outside_the_training_data_can_be_sent_to_another_rig(watched: Watched, address: str) -> None:
-    page = shown(watched, address, model_limit="A model.", outside=True, note="This prompt lies outside.")
+    page = open_page(watched, address, model_limit="A model.", outside=True, note="This prompt lies outside.")
     page.evaluate(f"""{STAGE}.server.rig_choose = async (wanted) => {{
         window.chosen = wanted;
         return {{ error: 'No.' }};

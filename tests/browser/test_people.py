@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from tests.browser.conftest import Watched
-from tests.browser.doing import RUN, STAGE, STATE, ask, exported, start
+from tests.browser.doing import RUN, STAGE, STATE, ask, current_trace, start
 from tests.explorer.scripted import ENDLESS
 
 pytestmark = pytest.mark.long
@@ -19,7 +19,7 @@ def wait_for(page: Any, condition: str) -> None:
     page.wait_for_function(condition, polling=100)
 
 
-def queued(first: Watched, second: Watched, address: str) -> tuple[Any, Any]:
+def open_two_pages(first: Watched, second: Watched, address: str) -> tuple[Any, Any]:
     """Return two pages: the first has a run in progress, and the second's run waits for it."""
     busy, waiting = first.open(f"{address}#mode=workbench"), second.open(f"{address}#mode=workbench")
     ask(busy, ENDLESS)
@@ -33,17 +33,17 @@ def queued(first: Watched, second: Watched, address: str) -> tuple[Any, Any]:
 @pytest.mark.parametrize("leave", [lambda page: page.close(), lambda page: page.evaluate(STOP)], ids=["close", "stop"])
 def test_the_second_run_waits_until_the_first_person_stops_or_leaves(
         watched: Watched, neighbour: Watched, address: str, leave: Callable[[Any], None]) -> None:
-    busy, waiting = queued(watched, neighbour, address)
+    busy, waiting = open_two_pages(watched, neighbour, address)
     notice, name = waiting.locator(".cs-notice.is-wait"), busy.evaluate(RUN)
     assert notice.is_visible() and waiting.evaluate(f"{STAGE}.rounds.length") > 0, "what was there stays"
     leave(busy)
     wait_for(waiting, f"!{STAGE}.header.recorded && {STATE} === 'done'")
     assert notice.is_hidden() and waiting.evaluate(RUN) != name
-    assert exported(waiting).header.prompt == "What about mine?"
+    assert current_trace(waiting).header.prompt == "What about mine?"
 
 
 def test_a_waiting_run_can_leave_the_queue(watched: Watched, neighbour: Watched, address: str) -> None:
-    busy, waiting = queued(watched, neighbour, address)
+    busy, waiting = open_two_pages(watched, neighbour, address)
     waiting.evaluate(STOP)
     assert waiting.locator(".cs-notice.is-wait").is_hidden()
     assert waiting.locator(".cs-badge").get_attribute("data-state") == "recorded"

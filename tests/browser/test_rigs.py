@@ -10,7 +10,7 @@ import pytest
 from playwright.sync_api import Route
 
 from tests.browser.conftest import PORT, Watched, served, visit
-from tests.browser.doing import STAGE, STATE, finish, press
+from tests.browser.doing import STAGE, STATE, finish, press_run
 from tests.engine.published import write_short, write_short_dflash
 
 pytestmark = pytest.mark.long
@@ -48,7 +48,7 @@ def load(page: Any, name: str) -> None:
 
 def run(page: Any) -> list[str]:
     """Press Run and wait for the end; return the run's state and the rig in its header."""
-    press(page)
+    press_run(page)
     finish(page)
     assert page.evaluate(f"{STAGE}.rounds.length") > 1
     return list(page.evaluate(f"[{STATE}, {STAGE}.header.rig]"))
@@ -57,8 +57,8 @@ def run(page: Any) -> list[str]:
 def test_another_rig_answers_and_an_unknown_name_changes_nothing(
         browser: Any, app_address: str, small_rig: str) -> None:
     with visit(browser, app_address) as watched, visit(browser, app_address) as other:
-        page = opened(watched, app_address)
-        elsewhere = opened(other, app_address)
+        page = open_page(watched, app_address)
+        elsewhere = open_page(other, app_address)
         assert page.inner_text(".cs-rig") == "Rig: demo rig"
         page.fill("#canopy-prompt textarea", "What is a draft tree?")
         start = page.input_value("#canopy-budget input")
@@ -121,14 +121,14 @@ def test_a_page_opened_after_a_change_of_rig_shows_the_new_rigs_recording(browse
         watched.page.unroute_all(behavior="wait")
 
 
-def opened(watched: Watched, address: str) -> Any:
+def open_page(watched: Watched, address: str) -> Any:
     page = watched.open(f"{address}#mode=workbench")
     page.wait_for_function(READY)
     return page
 
 
 def test_without_a_choice_of_rigs_the_sheet_shows_the_current_one(watched: Watched, address: str) -> None:
-    page = opened(watched, address)
+    page = open_page(watched, address)
     page.click(".cs-rig")
     assert page.inner_text(".cs-rig-now").startswith("scripted rig") and page.is_hidden(".cs-rig-form")
     page.keyboard.press("Escape")
@@ -157,7 +157,7 @@ def test_a_link_to_a_recording_sets_its_budget_even_if_the_rigs_default_arrives_
             route.continue_()
 
     with visit(browser, app_address) as before, visit(browser, app_address) as watched:
-        opened(before, app_address)  # the rig is loaded
+        open_page(before, app_address)  # the rig is loaded
         page = watched.page
         page.route("**/gradio_api/run/predict*", hold)
         page.goto(f"{app_address}#mode=workbench&trace={trace}")

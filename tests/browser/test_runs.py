@@ -8,7 +8,7 @@ import pytest
 from engine.decoding.methods import METHODS
 from engine.trace import dumps, recorded
 from tests.browser.conftest import Watched
-from tests.browser.doing import RUN, STAGE, STATE, ask, choose, exported, finish, press, run, start, upload
+from tests.browser.doing import RUN, STAGE, STATE, ask, choose, current_trace, finish, press_run, run, start, upload
 from tests.explorer.scripted import CODE, ENDLESS, STORY, prompt_for, scripted_trace
 
 long = pytest.mark.long
@@ -35,9 +35,9 @@ def test_stop_ends_the_run_and_another_can_start(watched: Watched, address: str)
     page.wait_for_function(f"{STAGE}.rounds.length > 3")
     page.click("#canopy-stop")
     page.wait_for_function(f"{STATE} === 'stopped' && {STAGE}.run.end")
-    trace = exported(page)
+    trace = current_trace(page)
     time.sleep(0.5)
-    assert len(exported(page).entries) == len(trace.entries) < 3000 and trace.end.reason == "stopped"
+    assert len(current_trace(page).entries) == len(trace.entries) < 3000 and trace.end.reason == "stopped"
     cut = page.locator(".cs-frame-text .cs-cut")
     page.keyboard.press("End")
     assert "Stopped" in cut.inner_text()
@@ -126,7 +126,7 @@ def test_the_bar_offers_every_method_and_its_fields_stay_consistent(watched: Wat
 def test_a_preset_chosen_during_a_run_waits_for_its_end(watched: Watched, address: str) -> None:
     page = watched.open(f"{address}#mode=workbench")
     ask(page, ENDLESS)
-    press(page)
+    press_run(page)
     choose(page, "canopy-preset", "Explain: why is the sky blue?")
     page.locator(".cs-toast", has_text="runs as soon as").wait_for()
     page.click("#canopy-stop")

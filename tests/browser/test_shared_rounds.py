@@ -7,7 +7,7 @@ from playwright.sync_api import Browser
 
 from engine.trace import committed_ids, shared_rounds
 from tests.browser.conftest import PORT, served, visit
-from tests.browser.doing import RUN, STAGE, STATE, ask, choose, exported, go
+from tests.browser.doing import RUN, STAGE, STATE, ask, choose, current_trace, show_round
 from tests.browser.test_axe import AXE, COMPLAINTS
 
 pytestmark = pytest.mark.long
@@ -16,20 +16,20 @@ MINE = "Omar has 6 boxes with 9 books in each box and 13 loose books. How many b
 THEIRS = "Write a Python function that doubles every number of a list."
 
 
-def ended(page: Any, before: str) -> None:
+def wait_for_end(page: Any, before: str) -> None:
     page.wait_for_function(f"{RUN} !== '{before}' && ['done', 'error'].includes({STATE})")
 
 
-def alone(page: Any, prompt: str, method: str) -> list[int]:
+def run_alone(page: Any, prompt: str, method: str) -> list[int]:
     """Run a prompt that shares no rounds, check that there is no batch panel, and return the text's token ids."""
     before = page.evaluate(RUN)
     ask(page, prompt)
     choose(page, "canopy-method", method)
     choose(page, "canopy-pace", "in full")
     page.click("#canopy-run")
-    ended(page, before)
+    wait_for_end(page, before)
     assert page.locator("[data-panel=batch]").is_hidden()
-    return committed_ids(exported(page).rounds)
+    return committed_ids(current_trace(page).rounds)
 
 
 def test_two_people_share_rounds_without_sharing_text(browser: Browser) -> None:
@@ -38,17 +38,17 @@ def test_two_people_share_rounds_without_sharing_text(browser: Browser) -> None:
         first, second = one.open(f"{demo}#mode=workbench"), other.open(f"{demo}#mode=workbench")
         for page in (first, second):
             page.wait_for_function("Canopy.parts.rigs.state && !Canopy.parts.rigs.state.coming", timeout=300_000)
-        wanted = [alone(first, MINE, "ddtree"), alone(second, THEIRS, "merged")]
+        wanted = [run_alone(first, MINE, "ddtree"), run_alone(second, THEIRS, "merged")]
         names = [page.evaluate(RUN) for page in (first, second)]
         for _ in range(12):  # the demo rig's runs are short and may not overlap
             for page in (first, second):
                 page.evaluate("document.querySelector('#canopy-run').click()")
             for place, page in enumerate((first, second)):
-                ended(page, names[place])
+                wait_for_end(page, names[place])
                 names[place] = page.evaluate(RUN)
-            if min(shared_rounds(exported(page)) for page in (first, second)):
+            if min(shared_rounds(current_trace(page)) for page in (first, second)):
                 break
-        traces = [exported(first), exported(second)]
+        traces = [current_trace(first), current_trace(second)]
         assert min(map(shared_rounds, traces)) > 0, "they met"
         assert [committed_ids(trace.rounds) for trace in traces] == wanted
         for page in (first, second):
@@ -59,7 +59,7 @@ def check_panel(page: Any) -> None:
     """Assert that the batch panel has both runs, and only shapes of the other one."""
     last = page.evaluate(f"{STAGE}.rounds.findLastIndex((made) => made.shared && made.shared.blocks.length === 2)")
     assert last >= 0
-    go(page, last)
+    show_round(page, last)
     batch = page.locator("[data-panel=batch]")
     assert batch.is_visible()
     rows = batch.locator("tbody tr").all_inner_texts()

@@ -8,7 +8,7 @@ import pytest
 from playwright.sync_api import Browser, Page
 
 from tests.browser.conftest import PATIENCE_MS, READY, Watched, new_context
-from tests.browser.doing import RUN, STAGE, STATE, ask, fill_more, finish, go, press
+from tests.browser.doing import RUN, STAGE, STATE, ask, fill_more, finish, press_run, show_round
 from tests.browser.lab_app import App
 from tests.explorer.scripted import ENDLESS
 
@@ -25,14 +25,14 @@ COMING = """([prompt, state]) => {
 def begin(page: Any, prompt: str) -> None:
     """Run a prompt, and wait for its first round; the story has no choice of methods."""
     ask(page, prompt)
-    press(page)
+    press_run(page)
 
 
 @pytest.mark.parametrize(("state", "badge"), [("", "starting"), ("running", "starting"), ("queued", "queued")])
 def test_a_run_before_its_first_round_shows_its_prompt_and_state(
         onlooker: Watched, state: str, badge: str) -> None:
     page = onlooker.show("#trace=welcome&mode=story")
-    go(page, page.evaluate(f"{STAGE}.rounds.length - 1"))
+    show_round(page, page.evaluate(f"{STAGE}.rounds.length - 1"))
     look = "['.cs-frame-text .cs-text', '.cs-headline'].map((name) => document.querySelector(name).innerText)"
     before, former = page.evaluate(look), page.evaluate(f"{STAGE}.header.prompt")
     page.evaluate("document.body.classList.remove('cs-ready')")  # the state before anything was shown

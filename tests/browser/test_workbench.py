@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from tests.browser.conftest import Watched
-from tests.browser.doing import STAGE, ask, finish, go, show_as, start
+from tests.browser.doing import STAGE, ask, finish, show_as, show_round, start
 from tests.explorer.scripted import ENDLESS
 
 TREE, MASK, BUDGET = (f"Canopy.parts.frames.entries.get('{name}').panel" for name in ("tree", "mask", "budget"))
@@ -182,7 +182,7 @@ def test_the_timeline_has_a_time_axis_zooms_and_sums_a_selection(page: Any) -> N
     assert round_at(end) == last and page.locator(".cs-totals").inner_text() == "", "another run is seen whole"
 
 
-def predicted(page: Any, watched: str) -> Any:
+def wait_for_forecast(page: Any, watched: str) -> Any:
     """Return a forecast that has this figure. Do both in one step, since each new round clears it until the next."""
     return page.wait_for_function(f"{BUDGET}.forecast?.{watched} && {BUDGET}.forecast").json_value()
 
@@ -192,7 +192,7 @@ def test_a_budget_is_tried_out_on_the_shown_round_and_then_run_in_full(watched: 
     page.wait_for_function(f"{BUDGET_INPUT} === '4'")
     start(page, "ddtree")
     finish(page)
-    prediction = predicted(page, "speed")
+    prediction = wait_for_forecast(page, "speed")
     assert prediction["tau"]["mean"] == sorted(prediction["tau"]["mean"]) and prediction["plain"] > 0
     fastest = page.wait_for_function(f"""(() => {{  // in one step: a later prediction may have another fastest
         const {{ budgets, speed }} = {BUDGET}.forecast ?? {{ budgets: [], speed: null }};
@@ -233,13 +233,13 @@ def test_a_prediction_is_drawn_while_the_run_goes_on(watched: Watched, address: 
     page.wait_for_function(f"{BUDGET_INPUT} === '2'")
     ask(page, ENDLESS)
     start(page, "ddtree")
-    prediction = predicted(page, "tau")
+    prediction = wait_for_forecast(page, "tau")
     assert page.evaluate(f"{STAGE}.live") and prediction["rounds"] > 0
     page.click("#canopy-stop")
 
 
 def test_a_prediction_is_requested_again_if_something_was_measured_while_it_was_hidden(page: Any) -> None:
-    predicted(page, "tau")
+    wait_for_forecast(page, "tau")
     assert page.evaluate(f"""(() => {{
       const [stage, panel] = [{STAGE}, {BUDGET}];
       const {{ budgets }} = stage.server;
@@ -274,7 +274,7 @@ def test_a_run_branches_off_at_a_rejected_node_and_links_back(watched: Watched, 
     assert page.evaluate(f"{STAGE}.overlaidRuns[0].run") == first
     page.locator(".cs-forced button").click()
     page.wait_for_function(f"{STAGE}.value.run === '{first}'")
-    go(page, 1)
+    show_round(page, 1)
     before = page.evaluate(f"{STAGE}.rounds[0].keep.map((node) => {STAGE}.rounds[0].tokens[node])")
     root, other = page.evaluate(f"[{STAGE}.round.tokens[0], {STAGE}.round.alternatives[0][1].token]")
     page.locator(".cp-step-number").first.click()
