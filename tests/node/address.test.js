@@ -1,11 +1,11 @@
-// What a link may hold.
+// The values that a link's address may contain.
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
 globalThis.window = { location: { hash: "" } };
 const { Address } = await import("../../assets/stage/address.js");
 
-test("turns of a link that are no pairs of texts are left out", () => {
+test("turns in a link that are not pairs of texts are ignored", () => {
   const turnsOf = (turns) => {
     window.location.hash = `#${new URLSearchParams({ ask: JSON.stringify({ prompt: "Why?", turns }) })}`;
     return Address.read().ask.turns;

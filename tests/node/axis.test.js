@@ -1,4 +1,4 @@
-// The timeline's axis: where rounds lie, what zooming shows of them, and what a selection comes to.
+// The timeline's axis: positions of rounds, zooming, and the totals of a selection.
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
@@ -8,24 +8,24 @@ import { roundTicks } from "../../assets/shared/ink.js";
 const ROUNDS = [0.01, 0.02, 0.01, 0.04, 0.02].map((spent, index) => ({
   keep: Array(index + 1).fill(0), spent, seconds: { draft: spent / 4, verify: (3 * spent) / 4 } }));
 
-function laid(byTime) {
+function axisOf(byTime) {
   const axis = new Axis();
   axis.byTime = byTime;
   axis.layOut(ROUNDS, 100);
   return axis;
 }
 
-test("a round is as wide as its time, or as every other", () => {
-  const time = laid(true);
+test("rounds are as wide as their times, or equally wide", () => {
+  const time = axisOf(true);
   assert.deepEqual(time.edges.map((edge) => Math.round(time.x(edge))), [0, 10, 30, 40, 80, 100]);
   assert.deepEqual([0, 9, 11, 35, 79, 81, 150].map((pixel) => time.at(pixel)), [0, 0, 1, 2, 3, 4, 4]);
-  const even = laid(false);
+  const even = axisOf(false);
   assert.deepEqual(even.edges.map((edge) => even.x(edge)), [0, 20, 40, 60, 80, 100]);
 });
 
-test("zooming keeps the place under the pointer, stays within the run, and ends at all of it", () => {
+test("zooming keeps the round under the pointer, stays within the run, and out again shows all of it", () => {
   for (const byTime of [true, false]) {
-    const axis = laid(byTime);
+    const axis = axisOf(byTime);
     const before = axis.at(70);
     axis.zoom(0.7, 70);
     axis.layOut(ROUNDS, 100);
@@ -42,7 +42,7 @@ test("zooming keeps the place under the pointer, stays within the run, and ends 
   }
 });
 
-test("ticks are round numbers between two", () => {
+test("ticks are round numbers within the range", () => {
   assert.deepEqual(roundTicks(0.031, 0.1, 5).map((tick) => Number(tick.toFixed(6))), [0.04, 0.06, 0.08, 0.1]);
   assert.deepEqual(roundTicks(0, 16.2, 4), [0, 5, 10, 15]);
 });

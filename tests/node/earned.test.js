@@ -1,4 +1,4 @@
-// What rows of a place earned over a run.
+// How often the nodes of each position were kept over a run.
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
@@ -9,7 +9,7 @@ function round(kept, drafters = [0, 1, 1, 1]) {
   return { n: 4, parents: [0, 0, 0, 1], children: [[1, 2], [3], [], []], depths: [0, 1, 1, 2], drafters, kept: new Set(kept) };
 }
 
-test("a row's place is its rank, depth and drafter; rounds are counted once", () => {
+test("a node's position is its rank, depth and drafter; each round is counted once", () => {
   const earned = new KeptShares();
   const rounds = [round([0, 1, 3]), round([0, 2])];
   earned.count(rounds);

@@ -1,11 +1,11 @@
-// What takes turns: questions to the server, and the details of drawings.
+// Work that takes turns: requests to the server, and deferred drawings.
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import { DeferredDrawing } from "../../assets/panels/panel.js";
 import { oneAtATime, pause } from "../../assets/shared/ink.js";
 
-test("an older answer never overtakes a newer one, and a failure ends nothing", async () => {
+test("an older answer never replaces a newer one, and a failure does not stop later requests", async () => {
   const answered = [];
   let asked = 0;
   const draw = oneAtATime(async () => {
@@ -21,7 +21,7 @@ test("an older answer never overtakes a newer one, and a failure ends nothing", 
   assert.deepEqual(answered, [1, 2, 4]);
 });
 
-test("a deferred drawing that fails stops no other, and unfinished ones take turns", (t) => {
+test("a deferred drawing that fails does not stop others, and unfinished ones take turns", (t) => {
   const frames = [];
   globalThis.requestAnimationFrame = (act) => frames.push(act);
   t.after(() => delete globalThis.requestAnimationFrame);

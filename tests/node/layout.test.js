@@ -1,4 +1,4 @@
-// The tree's layout: nothing crosses, the kept path is one straight line; and the camera over it.
+// The tree's layout, in which no edges cross and the kept path is a straight line, and the camera over it.
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
@@ -10,7 +10,7 @@ function depthsOf(parents) {
   return parents.reduce((depths, parent) => [...depths, parent < 0 ? 0 : depths[parent] + 1], []);
 }
 
-test("every node has a place of its own at its depth, and no two edges cross", () => {
+test("nodes of a depth have different places, and no two edges cross", () => {
   const next = random(1);
   for (let size = 1; size < 60; size++) {
     const { parents, keep } = tree(size, next);
@@ -25,7 +25,7 @@ test("every node has a place of its own at its depth, and no two edges cross", (
   }
 });
 
-test("the kept path is alone on the first row, and the place behind it is free for the bonus", () => {
+test("the kept path is alone on the first row, and the place after it is free for the bonus token", () => {
   const next = random(2);
   for (let turn = 0; turn < 50; turn++) {
     const { parents, keep } = tree(40, next);
@@ -35,14 +35,14 @@ test("the kept path is alone on the first row, and the place behind it is free f
   }
 });
 
-test("a folded node hides what is under it", () => {
+test("a folded node hides its descendants", () => {
   //   0 ─ 1 ─ 2 ─ 3,  1 ─ 4,  0 ─ 5
   const { rows, rowCount } = layoutOf([-1, 0, 1, 2, 1, 0], new Set([0, 1, 2, 3]), 3, new Set([1]));
   assert.deepEqual(Array.from(rows), [0, 0, -1, -1, -1, 1]);
   assert.equal(rowCount, 2);
 });
 
-test("a camera fits, keeps the point it zooms at, and comes back from an address", () => {
+test("a camera fits the tree, keeps the point that it zooms at, and can be restored from an address", () => {
   const camera = new Camera({ on() {} });
   camera.fit(800, 400, 9, 20, () => "flat");
   assert.ok(camera.x(0) > 0 && camera.x(8) < 800 && camera.y(19) < 400);
@@ -69,7 +69,7 @@ test("icicle: children lie side by side within their parent, in proportion to th
   assert.ok(Math.abs(cellsOf([0, -1, -1.2, -1.5, -3], children).width[3] - Math.exp(-1.5)) < 1e-12);
 });
 
-test("icicle: beside a path that is nearly certain the rejected nodes are widened, and stay in their order", () => {
+test("icicle: rejected nodes beside a nearly certain path are widened and keep their order", () => {
   const cells = cellsOf([0, -0.01, -5, -6, -0.02], [[1, 2, 3], [4], [], [], []]);
   const { left, width } = widened(cells, [0, 1, 4]);
   assert.ok(width[4] <= width[1] && width[1] < 0.8 && width[2] > 5 * cells.width[2]);

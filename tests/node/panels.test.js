@@ -1,4 +1,4 @@
-// What the panels read from a round before they draw: order, blocks, rows, cells, steps.
+// What the panels compute from a round before they draw: order, blocks, rows, cells, steps.
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
@@ -12,7 +12,7 @@ import { blocksOf, depthFirst } from "../../assets/panels/mask.js";
 import { walkOf } from "../../assets/panels/verifier.js";
 import { packed, random, round, tree } from "./rounds.js";
 
-test("depth-first order puts every subtree in one piece, parents first", () => {
+test("depth-first order keeps every subtree together, parents first", () => {
   const made = round(tree(50, random(4)));
   const order = depthFirst(made);
   assert.deepEqual([...order].sort((one, other) => one - other), [...made.tokens.keys()]);
@@ -24,7 +24,7 @@ test("depth-first order puts every subtree in one piece, parents first", () => {
   }
 });
 
-test("the blocks of a merged mask are the drafters; a mixed tree has none", () => {
+test("a merged mask has one block for each drafter; a mixed tree has none", () => {
   const merged = round({ parents: [-1, 0, 1, 0, 3], keep: [0], drafters: [0, 1, 1, 2, 2] });
   assert.deepEqual(blocksOf(merged, [0, 1, 2, 3, 4]), [{ mask: 1, start: 1, end: 3 }, { mask: 2, start: 3, end: 5 }]);
   assert.deepEqual(blocksOf(round({ parents: [-1, 0, 0, 0], keep: [0], drafters: [0, 1, 2, 1] }), [0, 1, 2, 3]), []);
@@ -44,14 +44,14 @@ test("a walk has a step for each kept row and ends with the bonus", () => {
   assert.equal(walkOf(ended)[0].outcome, "end"); // a child matched, but the text ended before it
 });
 
-test("trials stand in their order, and passed where the draw lies below the chance", () => {
+test("trials keep their order, and pass if the draw is below the acceptance probability", () => {
   const made = round({ parents: [-1, 0, 0, 0], keep: [0, 3], acceptance: { trials: {
     nodes: packed([2, 3]), chances: packed([0.5, 0.5], Float32Array), draws: packed([0.75, 0.25], Float32Array) } } });
   const offers = walkOf(made)[0].offers.map(({ node, trial }) => [node, trial && trial.passed]);
   assert.deepEqual(offers, [[2, false], [3, true], [1, null]]);
 });
 
-test("kept slots stay wide among a thousand rows, and all fit the strip", () => {
+test("kept slots stay visible among a thousand rows, and all rows fit the strip", () => {
   for (const [size, keep] of [[8, [0, 1]], [1000, [0, 5, 900]], [1000, [...Array(200).keys()]]]) {
     const made = round({ parents: [-1, ...Array(size - 1).fill(0)], keep });
     const { edges, uneven } = edgesOf(made, 300);
@@ -69,7 +69,7 @@ function draft(rows, tokens, chances, follow = null) {
   return { depth: tokens.length / (rows * k), rows, k, tokens: Int32Array.from(tokens), follow, logprobs: Float32Array.from(chances.map(ln)) };
 }
 
-test("cells of the marginals are the nodes that carry them", () => {
+test("cells of the marginals belong to the nodes with their tokens", () => {
   const DRAFT = draft(1, [1, 2, 3, 4, 5, 6], [0.5, 0.3, 0.1, 0.7, 0.2, 0.05]);
   const made = round({ parents: [-1, 0, 0, 1, 1], keep: [0, 1, 3], tokens: [9, 1, 2, 4, 5], drafters: [0, 1, 3, 1, 2],
     logprobs: [0, ln(0.5), ln(0.3), ln(0.5) + ln(0.7), ln(0.5) + ln(0.2)] });
@@ -82,8 +82,8 @@ test("cells of the marginals are the nodes that carry them", () => {
   near(entropy, part(0.7) + part(0.2) + 2 * part(0.05));
 });
 
-test("a lattice joins each guess with what follows it, and says what that changes", () => {
-  // Before the first position stands the root alone: its other rows have no probability. 1 is followed by 4, 2 by 5.
+test("a lattice links each candidate to its successors and shows how it changes their probability", () => {
+  // Only the root precedes the first position, so its other rows have no probability. 4 follows 1, and 5 follows 2.
   const lattice = draft(3, [1, 2, 3, 1, 2, 3, 1, 2, 3, 4, 5, 6, 5, 4, 6, 4, 5, 6],
     [0.5, 0.4, 0.1, 0, 0, 0, 0, 0, 0, 0.8, 0.1, 0.1, 0.85, 0.15, 0, 0.4, 0.4, 0.2],
     Int32Array.from([0, 1, 2, 0, 1, 2, 0, 1, 2, 0, 1, 2, 1, 0, 2, 0, 1, 2]));
@@ -97,7 +97,7 @@ test("a lattice joins each guess with what follows it, and says what that change
 
   const lines = linesInto(second, first, path, made).map(({ from, to, lit, kept }) => [from.token, to.token, lit, kept]);
   assert.deepEqual(lines.slice(0, 2), [[2, 5, true, true], [1, 4, true, false]]); // the kept path, the tree, the others
-  assert.ok(lines.every(([from, to]) => from !== 2 || to !== 6)); // never follows
+  assert.ok(lines.every(([from, to]) => from !== 2 || to !== 6)); // 6 never follows 2
   assert.deepEqual(linesInto(first, [root], path, made).map(({ to, kept }) => [to.token, kept]), [[2, true], [1, false], [3, false]]);
 
   const changes = changesOf(first[1], second);
@@ -106,7 +106,7 @@ test("a lattice joins each guess with what follows it, and says what that change
   near(changes[0].average, 0.5 * 0.1 + 0.4 * 0.85 + 0.1 * 0.4);
 });
 
-test("every budget has its place on the axis, and every place its budget", () => {
+test("budgets and places on the axis correspond one to one", () => {
   for (const budget of [0, 1, 2, 7, 64, 300, 1024]) assert.equal(budgetAtPosition(axisPosition(budget)), budget);
   assert.deepEqual([budgetAtPosition(-1), budgetAtPosition(2), axisPosition(5000)], [0, 1024, 1]);
   const values = [2, 4, 5];
@@ -115,11 +115,11 @@ test("every budget has its place on the axis, and every place its budget", () =>
   near(interpolate([1, 4, 16], values, 99), 5);
 });
 
-test("numbers are never rounded to nothing or to certainty", () => {
+test("numbers are never rounded to zero or to certainty", () => {
   assert.deepEqual([0, 0.0004, 0.05, 0.5, 0.99, 0.9951, 0.9989, 0.9995, 1, NaN].map(probability), ["0.000", "<0.001", "0.050", "0.50", "0.99", "0.995", "0.999", ">0.999", ">0.999", "–"]);
 });
 
-test("the fastest budget is that of what was measured, else predicted, and flagged if it beats plain decoding", () => {
+test("the fastest budget is the measured one, else the predicted one, and flagged if it beats plain decoding", () => {
   const band = (mean) => ({ mean, low: mean.map((value) => value - 5), high: mean.map((value) => value + 5) });
   const forecast = { budgets: [1, 4, 16], tau: null, speed: band([60, 75, 40]), plain: 62, rounds: 9, withheld: "" };
   assert.deepEqual(fastestOf(forecast), { budget: 4, mean: 75, low: 70, high: 80, plain: 62, pays: true });
@@ -129,7 +129,7 @@ test("the fastest budget is that of what was measured, else predicted, and flagg
   assert.deepEqual(fastestOf({ ...forecast, measured }), { budget: 2, mean: 66, low: 61, high: 71, plain: 70, pays: false });
 });
 
-test("the prediction goes through what the run measured, also if its speed-up is withheld", () => {
+test("the prediction passes through the run's measurement, also if its speed-up is withheld", () => {
   const band = (mean) => ({ mean, low: mean, high: mean });
   const forecast = { budgets: [2, 8], tau: band([1.2, 1.8]), speed: band([60, 50]), plain: 70 };
   const own = { budget: 2, tau: 1.6, speed: null, printed: "90" };
@@ -137,7 +137,7 @@ test("the prediction goes through what the run measured, also if its speed-up is
   assert.deepEqual(throughOwnPoint(forecast, own).speed.mean, [90, 75]);
 });
 
-test("without a known cost of passes, speeds follow from the lab's rounds at the budgets that it measured", () => {
+test("without known pass costs, speeds come from the lab's rounds at the budgets that it measured", () => {
   const band = (...mean) => ({ mean, low: mean, high: mean });
   const measured = { budgets: [4, 16], tau: band(4, 8), speed: band(400, 400), plain: 100, prompts: 12 };
   const budgets = [2, 4, 16, 64];
@@ -149,7 +149,7 @@ test("without a known cost of passes, speeds follow from the lab's rounds at the
   assert.equal(through(64), null, "the lab did not measure the run's own budget");
 });
 
-test("a flag is never slower than the run at its budget, and of other prompts only the ratio is said", () => {
+test("a flag is never slower than the run at its budget, and for other prompts only the ratio is shown", () => {
   const best = { budget: 2, mean: 78.8, low: 70, high: 85, plain: 60, pays: true };
   const own = { budget: 2, speed: 91.5, printed: "91.5" };
   assert.match(fastestWords(best, null, own).words, /2 nodes, 91\.5 tokens/);
@@ -162,14 +162,14 @@ test("a flag is never slower than the run at its budget, and of other prompts on
   assert.match(lab.words, /lab's prompts: 2 nodes, 3\.0 times plain$/);
 });
 
-test("what was measured on other prompts stands beside a run whose speed lies within its interval", () => {
+test("measurements on other prompts are shown beside a run whose speed is within their interval", () => {
   const speed = { mean: [60, 80], low: [50, 70], high: [70, 90] };
   const measured = { budgets: [1, 4], speed, prompts: 12 };
   assert.deepEqual([310, 75, 90, 91, null].map((own) => comparableCurve({ measured }, 4, own)), [null, measured, measured, null, measured]);
   assert.equal(comparableCurve({ measured: { ...measured, prompts: 1 } }, 4, 310)?.prompts, 1);
 });
 
-test("up to the largest budget that was measured for the prompt, no other figures are said", () => {
+test("up to the largest budget that was measured for the prompt, no other figures are shown", () => {
   const band = (mean) => ({ mean, low: mean, high: mean });
   const measured = { budgets: [2, 8], tau: band([2, 4]), speed: band([66, 50]), plain: 70, prompts: 1 };
   const forecast = { budgets: [1, 4, 16], tau: band([1, 2, 3]), speed: band([600, 750, 400]), measured };
@@ -179,7 +179,7 @@ test("up to the largest budget that was measured for the prompt, no other figure
   assert.match(wordsAt({ ...forecast, measured: { ...measured, prompts: 12 } }, 4).short, /predicted.*2\.0, 750\D/);
 });
 
-test("a node's budget is its place in the order in which nodes enter, for the methods that have one", () => {
+test("a node's budget is its rank in the order in which nodes enter, for methods with such an order", () => {
   const parents = [-1, 0, 1, 0, 3];
   const budgets = (header) => [0, 1, 2, 3, 4].map((node) => entryBudget(round({ parents, keep: [0], drafters: [0, 1, 1, 2, 2], header }), node));
   assert.deepEqual(budgets({ method: "ddtree" }), [null, 1, 2, 3, 4]);

@@ -1,17 +1,17 @@
-// From the lines of a run to its rounds, and the figures of rounds.
+// Reading rounds from the lines of a run, and the figures of rounds.
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import { array, DecodedRun, figuresOf, nextGuesses, readPieces, show, text, TokenReader } from "../../assets/shared/round.js";
 import { header, line, packed, random, round, tree } from "./rounds.js";
 
-test("arrays arrive as they were packed", () => {
+test("packed arrays are unpacked unchanged", () => {
   assert.deepEqual(array(packed([1, -2, 70000])), Int32Array.from([1, -2, 70000]));
   assert.deepEqual(array(packed([0.5, -Infinity, NaN], Float32Array)), Float32Array.from([0.5, -Infinity, NaN]));
   assert.throws(() => array({ dtype: "<f8", data: "" }));
 });
 
-test("depths, children, fates and paths follow from the parents", () => {
+test("depths, children, fates and paths are derived from the parents", () => {
   const next = random(3);
   for (let turn = 0; turn < 20; turn++) {
     const { parents, keep } = tree(30, next);
@@ -28,7 +28,7 @@ test("depths, children, fates and paths follow from the parents", () => {
   assert.deepEqual([0, 1, 2, 3].map(made.origin), ["root", "drafter1", "drafter2", "both"]);
 });
 
-test("tokens are shown as typed, white space and lone bytes as signs", () => {
+test("tokens are shown as typed, with signs for white space and incomplete bytes", () => {
   const shown = ["${7*6}", "</script>", " a", "\n", "\t", "\u200d", "", [0xe2, 0x82], undefined].map((piece) => show(piece, 7));
   assert.deepEqual(shown, ["${7*6}", "</script>", "␣a", "⏎", "⇥", "⟨200d⟩", "⟨⟩", "⟨e2⟩⟨82⟩", "⟨7⟩"]);
   const named = new Map();
@@ -37,7 +37,7 @@ test("tokens are shown as typed, white space and lone bytes as signs", () => {
   assert.equal(text(named.get(3), 3), "x");
 });
 
-test("the figures count the root, and only rounds whose time is known in the speed", () => {
+test("figures count the root, and the speed counts only rounds with a known time", () => {
   const rounds = [
     round({ parents: [-1, 0, 1], keep: [0, 1, 2], more: { seconds: { draft: 0.1, verify: 0.2 } } }),
     round({ parents: [-1, 0], keep: [0], more: { seconds: { verify: 0.1, wait: 0.1 } } }),
@@ -49,7 +49,7 @@ test("the figures count the root, and only rounds whose time is known in the spe
   assert.deepEqual([figuresOf([]).tau, figuresOf([]).tokensPerSecond], [0, 0]);
 });
 
-test("the trees of which no node was verified are the rejected ones, and each candidate has its confidence", () => {
+test("candidate trees without a verified node are the rejected ones, and each candidate has a confidence", () => {
   const candidate = (drafter, ...logprobs) => ({ parents: packed([0, 0, 0]), tokens: packed([1, 2, 3]), drafters: packed([0, drafter, drafter]), logprobs: packed([0, ...logprobs.map(Math.log)], Float32Array) });
   const more = { candidates: [candidate(1, 0.5, 0.25), candidate(2, 0.1, 0.1)] };
   const made = round({ parents: [-1, 0], keep: [0], drafters: [0, 1], more });
@@ -71,7 +71,7 @@ test("the next guesses are the likeliest paths of the draft that are not in the 
   assert.equal(many.n - 1 + nextGuesses(many).tokens.length, 8, "a small tree is filled up to that many nodes");
 });
 
-test("a run is what its lines come to", () => {
+test("a run is read from its lines", () => {
   const run = new DecodedRun("x");
   const texts = { 11: "one" };
   for (const one of [header({ engine: "theirs", every: 2, recorded: "" }, { budget: 0 }), line({ parents: [-1, 0], keep: [0, 1] }),
@@ -83,7 +83,7 @@ test("a run is what its lines come to", () => {
   assert.ok(run.rewritten, "a text that stands on the page already");
 });
 
-test("a token adds its piece, or what it adds at its position", () => {
+test("a token adds its piece, or a different text at its position", () => {
   const pieces = new Map([[1, " one"], [2, " two"], [3, [0xcf]], [4, [0x84]]]);
   const texts = new Map();
   readPieces({ 7: "one" }, texts);

@@ -1,4 +1,4 @@
-// Rounds for the tests, made as the page makes them: from what the server sends.
+// Rounds for the tests, read as the page reads them from the server's lines.
 import { readRound } from "../../assets/shared/round.js";
 
 const DTYPES = { Int32Array: "<i4", Float32Array: "<f4" };
@@ -8,7 +8,7 @@ export function packed(values, Kind = Int32Array, shape = [values.length]) {
   return { dtype: DTYPES[Kind.name], shape, data: btoa(String.fromCharCode(...bytes)) };
 }
 
-// A generator of numbers in [0, 1), the same at every run.
+// Return a generator of numbers in [0, 1) that depends only on the seed.
 export function random(seed) {
   let state = seed;
   return () => {
@@ -17,7 +17,7 @@ export function random(seed) {
   };
 }
 
-// Parents of a tree of that many nodes, and a path from the root.
+// Return the parents of a random tree and a path from its root.
 export function tree(size, next) {
   const parents = [-1];
   for (let node = 1; node < size; node++) parents.push(Math.floor(next() * node));
@@ -29,7 +29,7 @@ export function tree(size, next) {
   }
 }
 
-// A round's line.
+// Return the line of a round.
 export function line({ parents, keep, drafters, tokens, index = 0, ...others }) {
   const n = parents.length;
   const flat = new Array(n).fill(-1);
@@ -48,7 +48,7 @@ export function line({ parents, keep, drafters, tokens, index = 0, ...others }) 
   };
 }
 
-// The header's line of a run.
+// Return the line of a run's header.
 export function header(more = {}, asked = {}) {
   return { header: { drafters: ["first"], pieces: {}, recorded: "2026-11-20", turns: [], prompt: "", note: "", engine: "", every: 1, ...more,
     request: { method: "ddtree", budget: 8, max_tokens: 9, sampling: {}, prompt_ids: [], stop_ids: [], ...asked } } };

@@ -1,4 +1,4 @@
-// The figures that a turn keeps, and the other settings that it can be answered with.
+// The figures that are stored with a turn, and other settings for answering it again.
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
@@ -6,29 +6,29 @@ import { DecodedRun, textOf } from "../../assets/shared/round.js";
 import { figuresText, runOfTurn, otherSettings, RunList } from "../../assets/stage/runs.js";
 import { header } from "./rounds.js";
 
-test("a turn is told by its setting, τ, speed, first token and share of drafted tokens, as far as they are known", () => {
+test("a turn's figures are its setting, τ, speed, first token and share of drafted tokens, if known", () => {
   const point = { title: "ddtree, 3 nodes", tau: 2.5, printed: "40.1", first: 0.123, drafted: 0.6 };
   assert.equal(figuresText(point), "ddtree, 3 nodes · τ 2.50 · 40.1 tokens/s · first token after 0.12 s · 60 % drafted");
   assert.match(figuresText({ ...point, speed: null, doubt: "busy machine" }), /40\.1 tokens\/s, busy machine/);
   assert.equal(figuresText({ title: "autoregressive", tau: 1, printed: "" }), "autoregressive · τ 1.00");
 });
 
-test("an answer belongs to the run that wrote it after the same turns", () => {
+test("an answer belongs to a run only if the turns before it are the same", () => {
   const run = (name, prompt, answer, before) => ({ run: name, prompt, answer, options: { turns: Array(before).fill(["user", ""]) } });
   const kept = [run("c", "Why?", "So.", 0), run("b", "Why?", "So.", 2), run("a", "Who?", "I.", 0)];
   const turns = [["user", "Who?"], ["assistant", "I."], ["user", "Why?"], ["assistant", "So."]];
   assert.deepEqual(turns.map((_, place) => runOfTurn(kept, turns, place)?.run), [undefined, "a", undefined, "b"]);
 });
 
-test("a turn is answered again with the bar's settings, other budgets, plain decoding, or drawn anew", () => {
+test("a turn can be answered again with the bar's settings, other budgets, plain decoding or another seed", () => {
   const labels = (options) => otherSettings({ options }).map(({ label }) => label);
   assert.deepEqual(labels({ method: "ddtree", budget: 16, temperature: 0, seed: 3 }),
     ["The settings in the bar", "32 nodes", "8 nodes", "Plain decoding", "Another seed, temperature 0.7"]);
   assert.deepEqual(labels({ method: "autoregressive", budget: 0, temperature: 1 }), ["The settings in the bar", "Another seed, temperature 1"]);
-  assert.ok(!labels({ budget: 4096 }).includes("8192 nodes")); // more than the server accepts
+  assert.ok(!labels({ budget: 4096 }).includes("8192 nodes")); // beyond the server's limit
 });
 
-test("a run that branched off is answered again from its forced tokens, but for the bar's settings, which say so", () => {
+test("a branched run is answered again from its forced tokens; a label says when the bar's settings drop them", () => {
   const run = new DecodedRun("a");
   run.read(header({ forced: 2 }, { prompt_ids: [1, 2, 3] }));
   const [bar, ...others] = otherSettings({ options: run.header.options });
@@ -36,13 +36,13 @@ test("a run that branched off is answered again from its forced tokens, but for 
   assert.ok(others.length && others.every(({ options }) => String(options.forced) === "2,3"));
 });
 
-test("the text of a run that branched off has the words that it was made to begin with", () => {
+test("the text of a branched run includes the words that it was forced to begin with", () => {
   const run = { header: { prompt_ids: [1, 2, 3], forced: 1 }, pieces: new Map([[3, "So "], [4, "it is."]]), texts: new Map(),
     rounds: [{ keep: [0], tokens: [4], start: 3 }] };
   assert.equal(textOf(run), "So it is.");
 });
 
-// A list of runs over a browser's store of that many characters; `tab()` opens one more on the same store.
+// Return a list of runs over a browser storage of `room` characters; `tab()` opens another list on the same storage.
 function tabs(room) {
   const kept = {};
   const size = (values) => Object.values(values).join("").length;
@@ -65,7 +65,7 @@ function tabs(room) {
   return { tab, failures, runs: () => JSON.parse(kept["canopy-runs"]).runs, files: () => Object.keys(kept).filter((key) => key.includes("file:")) };
 }
 
-test("two tabs keep each other's runs and stars, and a file goes with its star", async () => {
+test("two tabs keep each other's runs and stars, and removing a star removes the file", async () => {
   const { tab, runs, files } = tabs(1e6);
   const [one, other] = [tab(), tab()];
   one.store((before) => [{ run: "a" }, ...before]);
@@ -78,7 +78,7 @@ test("two tabs keep each other's runs and stars, and a file goes with its star",
   assert.deepEqual([runs(), files()], [[{ run: "b" }, { run: "a", starred: false }], []]);
 });
 
-test("the oldest runs without a star make room; without any, the page says that there is none", () => {
+test("the oldest runs without a star make room; if all have one, the page says that there is no room", () => {
   const { tab, runs, failures } = tabs(400);
   const list = tab();
   const add = (run, more = {}) => list.store((before) => [{ run, answer: "a".repeat(80), ...more }, ...before]);

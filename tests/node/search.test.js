@@ -10,7 +10,7 @@ globalThis.document = { createElement: () => ({ append() {}, addEventListener() 
 
 const round = (index, tokens, pieces) => ({ ...line({ parents: [-1, 0], keep: [0], index, tokens }), pieces });
 
-test("what arrives later is found too, what is shown stays, and earlier rounds are not searched again", () => {
+test("later rounds are searched too, the shown hit stays, and earlier rounds are not searched again", () => {
   const stage = new Stage();
   const search = new Search(stage, { go() {} }, { append() {} });
   const state = { state: "running", run: "a", message: "" };

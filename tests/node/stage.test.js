@@ -1,4 +1,4 @@
-// The stage: which round and node are shown, and what becomes of a run that is waited for.
+// The stage: which round and node are shown, and how a run is loaded.
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
@@ -12,13 +12,13 @@ const state = (name, run = "a", message = "") => ({ state: name, run, message })
 const rounds = (...indices) => indices.map((index) => line({ parents: [-1, 0, 0], keep: [0, 2], index }));
 const END = { end: { reason: "stop" } };
 
-function shown(...indices) {
+function stageAt(...indices) {
   const stage = new Stage();
   stage.read([state("done"), header(), ...rounds(...indices), END, state("done")]);
   return stage;
 }
 
-// An answer of these lines, each arriving by itself; an Error breaks it off, a promise is waited for.
+// Return an answer that sends these lines one by one; it throws an Error and awaits a promise.
 const answer = (...lines) => async function* arriving() {
   for (const line of lines) {
     const one = await line;
@@ -27,8 +27,8 @@ const answer = (...lines) => async function* arriving() {
   }
 };
 
-test("a recording with gaps ends on its last round, and knows how many are missing", () => {
-  const stage = shown(0, 1, 3, 6);
+test("a recording with gaps ends on its last round and counts the missing ones", () => {
+  const stage = stageAt(0, 1, 3, 6);
   assert.deepEqual([0, 1, 2, 3].map((place) => stage.run.missing(place)), [0, 0, 1, 2]);
   assert.equal(stage.atEnd, false);
   stage.go(3, {});
@@ -38,14 +38,14 @@ test("a recording with gaps ends on its last round, and knows how many are missi
   assert.equal(stage.figures.tokens, 8);
 });
 
-test("a pinned node stays while others are pointed at, and goes with its round", () => {
-  const stage = shown(0, 1);
+test("a pinned node stays while others are hovered over, and is cleared with its round", () => {
+  const stage = stageAt(0, 1);
   const told = [];
   stage.on("select", ({ node, pinned }) => told.push([node, pinned]));
   stage.pin(1);
   stage.hover(2);
   stage.hover(null);
-  stage.hover(7); // no node of this round
+  stage.hover(7); // not a node of this round
   stage.pin(1);
   stage.pin(2);
   stage.go(stage.current + 1);
@@ -53,7 +53,7 @@ test("a pinned node stays while others are pointed at, and goes with its round",
 });
 
 test("the run that is shown stays until the next one has a round", () => {
-  const stage = shown(0, 1);
+  const stage = stageAt(0, 1);
   stage.showRequested("Why?", []);
   assert.ok(stage.busy && stage.pending.prompt === "Why?" && !stage.atEnd);
   stage.read([state("queued", "b", "Two runs are ahead.")]);
@@ -66,8 +66,8 @@ test("the run that is shown stays until the next one has a round", () => {
   assert.equal(stage.state, "lost");
 });
 
-test("a run that is read ends as its last line says, and is passed by once another is read", async () => {
-  const stage = shown(0, 1);
+test("a run ends in the state of its last line, and is ignored after another was opened", async () => {
+  const stage = stageAt(0, 1);
   let go;
   const gate = new Promise((resolve) => { go = resolve; });
   const slow = stage.follow(answer(state("running", "b"), header(), gate, ...rounds(0)));
@@ -77,8 +77,8 @@ test("a run that is read ends as its last line says, and is passed by once anoth
   assert.deepEqual([stage.value.run, stage.rounds.length, stage.state, stage.run.end.reason], ["c", 2, "done", "stop"]);
 });
 
-test("a run without a round is refused with its sentence, and so is one that the server does not take", async () => {
-  const stage = shown(0, 1);
+test("a run that ends without a round, or that the server refuses, shows the server's message", async () => {
+  const stage = stageAt(0, 1);
   const refused = [];
   stage.on("refused disconnected", (message) => refused.push(message));
   stage.showRequested("Why?", []);
@@ -91,7 +91,7 @@ test("a run without a round is refused with its sentence, and so is one that the
   assert.equal(refused.length, 3, "the server is gone");
 });
 
-test("a run that is no longer read does not seem to go on if what was opened in its place is gone", async () => {
+test("a run that was left does not appear to continue if the one opened in its place is gone", async () => {
   const stage = new Stage();
   await stage.follow(async function* lines(signal) {
     yield [state("running"), header(), ...rounds(0)];
@@ -102,7 +102,7 @@ test("a run that is no longer read does not seem to go on if what was opened in 
   assert.deepEqual([stage.value.run, stage.state, stage.busy], ["a", "stopped", false]);
 });
 
-test("a part of the page that fails is not taken for a server that is gone", async (context) => {
+test("an error in a part of the page is not reported as an unreachable server", async (context) => {
   const said = context.mock.method(console, "error", () => undefined);
   const stage = new Stage();
   const told = [];
@@ -112,8 +112,8 @@ test("a part of the page that fails is not taken for a server that is gone", asy
   assert.deepEqual([told, stage.rounds.length, stage.state, said.mock.callCount()], [["run"], 2, "done", 1]);
 });
 
-test("a run that was stopped is so at once, and ended by itself if its last lines say so", async () => {
-  const stage = shown(0);
+test("a stopped run is shown as stopped at once, or as done if its last lines say so", async () => {
+  const stage = stageAt(0);
   let go;
   const gate = new Promise((resolve) => { go = resolve; });
   assert.ok(await stage.follow(answer(state("running", "b"), header(), ...rounds(0), gate, ...rounds(1), END, state("done", "b"))), "it is shown and goes on");
@@ -126,14 +126,14 @@ test("a run that was stopped is so at once, and ended by itself if its last line
   assert.deepEqual([stage.halt(), stage.busy, stage.value.run], ["c", false, "b"]);
 });
 
-test("a second header begins the run anew", () => {
+test("a second header restarts the run", () => {
   const stage = new Stage();
   stage.read([state("running"), header(), ...rounds(0, 1, 2), header(), ...rounds(0), END, state("done")]);
   assert.deepEqual([stage.rounds.length, stage.state], [1, "done"]);
 });
 
-test("one speed is printed: the server's if there is one, and none is drawn if that is withheld", () => {
-  const stage = shown(0, 1);
+test("the server's speed is shown if there is one, and none is drawn if it is withheld", () => {
+  const stage = stageAt(0, 1);
   for (const one of stage.rounds) Object.assign(one, { seconds: { verify: 0.02 }, spent: 0.02 });
   assert.deepEqual(stage.speed, { text: "100", value: 100, doubt: "" });
   stage.setComparison("a", { state: "ended", speed: { withheld: "", speed: "113", plain_speed: "50.2", times: "2.3×" } });
@@ -148,7 +148,7 @@ test("one speed is printed: the server's if there is one, and none is drawn if t
   assert.deepEqual([stage.speed.value, stage.withheld], [100, ""]);
 });
 
-test("a run that is played is timed beside plain decoding when its last round is shown", () => {
+test("a played run is compared with plain decoding when its last round is shown", () => {
   const stage = new Stage();
   const timed = [];
   stage.server = { compare: async ({ run }) => timed.push(run) && { error: "Forged." } };
@@ -181,7 +181,7 @@ test("if the next request is refused, the run that was played is shown to its en
 });
 
 test("while a run is timed nothing is drawn", async () => {
-  const stage = shown(0, 1);
+  const stage = stageAt(0, 1);
   let polls = 0;
   stage.server = { compare: async () => ({ job: "j" }), compared: async () => (polls++ < 2
     ? { state: "running", result: { state: "measuring", speed: {} } }
@@ -197,15 +197,15 @@ test("while a run is timed nothing is drawn", async () => {
   assert.deepEqual(drawn, [undefined, "ended", "ended"]);
 });
 
-test("of a text that repeats itself the rounds before are measured", () => {
-  const stage = shown(0, 1, 2);
+test("only the rounds before a repetition are measured", () => {
+  const stage = stageAt(0, 1, 2);
   stage.read([{ about: { repetition: { token: 2, round: 1, words: "From token 3 on the text repeats itself." } } }]);
   assert.deepEqual([stage.figuresBeforeRepetition.tokens, stage.figures.tokens], [2, 6]);
   stage.read([state("running", "b"), header(), ...rounds(0)]);
   assert.equal(stage.repetition, null);
 });
 
-test("the film shows the round with most words in path and branches, and is silent on what was not compared", () => {
+test("the film shows the round with most words in path and branches, and omits figures that were not compared", () => {
   const saying = (piece, parents, keep) => round({ parents, keep, pieces: new Map(parents.map((_, id) => [id, piece])) });
   const chain = (length, kept) => saying(" word", Array.from({ length }, (_, node) => node - 1), [...Array(kept).keys()]);
   const bush = saying(" word", [-1, 0, 0, 0, 1, 1, 2, 2, 3, 3], [0, 1, 4]);
@@ -237,7 +237,7 @@ test("a live run counts as played until its last round is shown", () => {
   assert.equal(stage.playsBehind, false, "its end shows a round of it");
 });
 
-test("only the run that branched off leads back to the one that it left", () => {
+test("only a branched run links back to its origin", () => {
   const stage = new Stage();
   const begin = (name, ids) => stage.read([state("done", name), header({ forced: 1 }, { prompt_ids: ids }), ...rounds(0), END]);
   stage.branch = { run: "a", prompt_ids: [1, 2] };
@@ -248,7 +248,7 @@ test("only the run that branched off leads back to the one that it left", () => 
   assert.deepEqual(lefts, ["a", "", "a"]);
 });
 
-test("a run branches off where nothing before is missing, and not with a token that ends the text", () => {
+test("a run can branch off if no earlier round is missing, and not with a token that ends the text", () => {
   const stage = Object.assign(new Stage(), { server: {}, loadedRig: "demo" });
   stage.read([state("done"), header({ rig: "demo" }, { stop_ids: [7] }), ...rounds(0, 1, 3), END, state("done")]);
   const can = [0, 1, 2].map((place) => {

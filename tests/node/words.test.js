@@ -1,4 +1,4 @@
-// What is said of a run: beside plain decoding, of its pace, of who shared its rounds, of machines and measurements.
+// Sentences about a run: its comparison with plain decoding, its pace, shared rounds, machines, measurements.
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
@@ -9,7 +9,7 @@ import { round } from "./rounds.js";
 
 const SPEED = { plain_speed: "40", speed: "20", times: "0.50×", ratio: 0.5, tau: "1.44", cost: "2.88" };
 
-test("no run that was slower than plain decoding goes without a sentence", () => {
+test("every run that was slower than plain decoding has a sentence about it", () => {
   const said = (outcome, others = []) => slowdownReason({ speedup: { ...SPEED, outcome }, comparison: { others }, rounds: Array(141).fill({ n: 4 }), figures: { tokens: 203 } });
   assert.equal(said("faster"), "");
   assert.ok(said("similar"));
@@ -19,7 +19,7 @@ test("no run that was slower than plain decoding goes without a sentence", () =>
   assert.equal(slowdownReason(withheld), "Too few rounds.");
 });
 
-test("while a run is played all its figures are those of the rounds up to the shown one, else of the whole run", () => {
+test("figures of a run being played count the rounds up to the shown one, otherwise the whole run", () => {
   const rounds = [1, 3, 4].map((kept) => ({ keep: Array(kept).fill(0), spent: 0.5, seconds: { verify: 0.5 } }));
   const stage = { rounds, current: 1, following: true, live: false, speedup: { tau: "2.67" }, speed: { text: "5.3" }, figuresBeforeRepetition: { tau: 8 / 3 }, repetition: null };
   const { run, rounds: count, speed, speedup } = coveredBy(stage);
@@ -29,7 +29,7 @@ test("while a run is played all its figures are those of the rounds up to the sh
   }
 });
 
-test("a run is measured again if that may help, and only there", () => {
+test("a run is measured again only if that may help", () => {
   const stage = { server: {}, live: false, recorded: false, withheld: "Busy.", comparing: "", value: {}, header: { drafters: ["a"] }, figures: { shared: 0 }, comparison: { speed: { again: true } } };
   assert.ok(canMeasureAgain(stage));
   assert.ok(canMeasureAgain({ ...stage, withheld: "", comparison: null, comparing: "Another run came." }));
@@ -37,18 +37,18 @@ test("a run is measured again if that may help, and only there", () => {
     { withheld: "", comparing: "being measured …" }, { withheld: "" }]) assert.ok(!canMeasureAgain({ ...stage, ...other }));
 });
 
-test("instead of what was slower the fastest other setting is offered, else plain decoding", () => {
+test("after a slower run the fastest other setting is offered, otherwise plain decoding", () => {
   const other = { method: "ddtree", budget: 64, pace: "auto", ratio: 1.3, times: "1.30×", rounds: 9, drafted: 9 };
-  const lucky = { ...other, budget: 7, ratio: 1.7, times: "1.70×", drafted: 1 }; // it decoded plainly: that is chance
+  const lucky = { ...other, budget: 7, ratio: 1.7, times: "1.70×", drafted: 1 }; // chance: it decoded plainly
   const told = fasterSetting({ speedup: SPEED, comparison: { others: [lucky, other] } });
   assert.deepEqual([told.label, told.setting], ["Use auto up to 64 nodes: 1.30×", { method: "ddtree", budget: 64, pace: "auto" }]);
   assert.equal(fasterSetting({ speedup: SPEED, comparison: { others: [{ ...other, ratio: 0.4 }] } }).label, "Use plain decoding");
 });
 
-test("the curves of a run are its figures after each round, over all and over the latest", () => {
+test("a run's curves are its figures after each round, over all rounds and over the latest ones", () => {
   const rounds = [2, 1, 1, 1, 1, 1, 1, 1, 1, 1].map((kept, index) => round({ parents: [-1, 0], keep: [0, 1].slice(0, kept), index,
     more: { seconds: index === 3 ? {} : { verify: 0.1 } } }));
-  rounds[3].seconds = {}; // nobody knows how long it took
+  rounds[3].seconds = {}; // its time is unknown
   const curves = curvesOf(rounds);
   assert.deepEqual([curves["tau.all"][0], curves["tau.all"].at(-1), curves["tau.recent"].at(-1)], [2, 1.1, 1]);
   assert.ok(Math.abs(curves["speed.all"].at(-1) - 10 / 0.9) < 1e-9 && Math.abs(curves["speed.recent"].at(-1) - 10) < 1e-9);
