@@ -33,7 +33,7 @@ def steps() -> list[Step]:
     return [Step(*line.split(maxsplit=1)) for line in lines]
 
 
-def copied() -> list[tuple[list[str], str]]:
+def copy_steps() -> list[tuple[list[str], str]]:
     """Return (sources, destination) of every COPY."""
     words = [shlex.split(step.rest) for step in steps() if step.verb == "COPY"]
     return [([word for word in line[:-1] if not word.startswith("--")], line[-1]) for line in words]
@@ -60,7 +60,7 @@ def settings() -> dict[str, str]:
 def test_the_image_requests_a_gpu_and_its_threads_wait_without_spinning() -> None:
     gpu = {"NVIDIA_VISIBLE_DEVICES": "all", "NVIDIA_DRIVER_CAPABILITIES": "compute,utility"}
     assert {**gpu, **WAITING}.items() <= settings().items()
-    assert not set(NUMBER) & set(settings()), "how many there are is the machine's business"
+    assert not set(NUMBER) & set(settings()), "the number of threads depends on the machine"
 
 
 def command() -> list[str]:
@@ -71,17 +71,17 @@ def command() -> list[str]:
 
 def test_every_copied_file_exists_and_is_not_ignored() -> None:
     ignored = {line.strip().rstrip("/") for line in (HOUSE / ".dockerignore").read_text().splitlines()}
-    for sources, _ in copied():
+    for sources, _ in copy_steps():
         for source in sources:
             assert (HOUSE / source).exists() and source not in ignored
-    assert {".venv", ".git"} <= ignored, "the build context would carry gigabytes"
+    assert {".venv", ".git"} <= ignored, "otherwise the build context has gigabytes"
 
 
 @pytest.fixture(scope="module")
 def image(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Provide a folder with the content of the image's working folder."""
     folder = tmp_path_factory.mktemp("image")
-    for sources, destination in copied():
+    for sources, destination in copy_steps():
         for source in sources:
             if (HOUSE / source).is_dir():
                 shutil.copytree(HOUSE / source, folder / destination, ignore=shutil.ignore_patterns("__pycache__"))
@@ -104,9 +104,9 @@ def test_the_command_serves_what_the_health_check_asks_for(image: Path) -> None:
     for flag, value in {"--port": PORT, "--host": "127.0.0.1", "--results": str(image / "results.sqlite")}.items():
         words[words.index(flag) + 1] = value
     check = next(step.rest for step in steps() if step.verb == "HEALTHCHECK").split("CMD ", 1)[1]
-    assert ":7860/" in check, "it asks the port that is exposed"
+    assert ":7860/" in check, "the health check requests the exposed port"
     with served(*words, folder=image, **settings(), OMP_NUM_THREADS="1") as url:
         asks = shlex.split(check.replace(":7860/", f":{urlsplit(url).port}/"))
         asks = [sys.executable if word == "python" else word for word in asks]
         assert subprocess.run(asks, capture_output=True, check=False).returncode == 0
-    assert subprocess.run(asks, capture_output=True, check=False).returncode != 0, "nothing answers any more"
+    assert subprocess.run(asks, capture_output=True, check=False).returncode != 0, "the server has ended"

@@ -150,7 +150,7 @@ def test_pictures_of_the_batch_and_the_timeline_are_self_contained(onlooker: Wat
     with page.expect_download() as saved:
         page.get_by_role("menuitem", name="Draft tree SVG").click()
     legend = page.locator("[data-panel=tree] .cs-legend li:visible span:last-child").all_inner_texts()
-    assert all(words in saved.value.path().read_text() for words in legend), "a picture has its whole legend"
+    assert all(words in saved.value.path().read_text() for words in legend), "a picture has its complete legend"
 
 
 def test_a_folded_node_unfolds_when_another_panel_pins_it(onlooker: Watched) -> None:
@@ -174,8 +174,8 @@ def test_every_panel_says_when_there_is_no_round(onlooker: Watched) -> None:
 
 
 def with_transitions(marginals: Lattice) -> Lattice:
-    """Return a row of the likeliest tokens of each depth for each of those before them: (depths, 16, 16). The likeliest
-    token may follow any of them; each other token is likelier after one of them."""
+    """Give the likeliest tokens of each depth one row for each token before them: (depths, 16, 16). The likeliest token
+    may follow any of them; each other token is likelier after one of them."""
     tokens, unary = marginals.tokens[:, 0, :16], marginals.logprobs[:, 0, :16]
     scores = unary[:, None] + np.where(np.eye(16, k=1), 3, 0).astype(np.float32)
     scores -= np.logaddexp.reduce(scores, -1, keepdims=True)

@@ -119,7 +119,7 @@ def test_tables_trees_and_pictures_are_saved_as_files(watched: Watched, address:
     read = "['prompt', 'rig', 'recorded'].map((name) => Canopy.parts.stage.header[name].split(' ')[0])"
     prompt, rig, date = page.evaluate(read)
     assert all(fact in words for fact in (prompt, rig, date, "merged", "round 4 of")), "small print says what it shows"
-    assert "Continue" not in words and "by time" not in drawn.decode(), "and there is nothing to press"
+    assert "Continue" not in words and "by time" not in drawn.decode(), "and no button"
     page.evaluate(f"{STAGE}.tryBudget(3)")
     page.wait_for_function(f"{STAGE}.budgetPreview.round")
     assert b"predicted: merged, 3 nodes" in save(page, "Draft tree", "SVG")[1]
@@ -164,7 +164,7 @@ def test_a_shared_page_opens_from_disk_at_its_view_without_requests(
     assert page.locator(".cs-notice.is-note").is_visible() and page.locator(".cs-plainly").is_visible()
     page.set_viewport_size({"width": 390, "height": 844})
     page.evaluate(f"{STAGE}.setMode('story')")
-    assert page.locator(".cs-notice.is-note").inner_text().startswith("Look at this."), "written words stay in Story"
+    assert page.locator(".cs-notice.is-note").inner_text().startswith("Look at this."), "the story shows the note"
     page.wait_for_function("document.querySelectorAll('[data-panel=tree] [data-node]').length === "
                            f"{len(MERGED.entries[2].round.tree)}")
     page.keyboard.press("End")

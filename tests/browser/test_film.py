@@ -44,10 +44,10 @@ def test_scenes_wait_for_a_key_if_motion_is_reduced_and_show_the_recordings_figu
                 assert all(str(figure) in flag for figure in figures)
         if scene == "guess":
             path = page.locator("[data-panel=tree] .cp-label.is-path")
-            assert path.count() == 1, "of the path only the root"
+            assert path.count() == 1, "only the root of the path is shown"
             labelled = page.evaluate(f"""{STAGE}.round.keep.filter((node) =>
                 document.querySelector(`[data-panel=tree] [data-label="${{node}}"]`))""")
-            assert labelled, "its guesses have labels as all guesses have"
+            assert labelled, "its guesses are labelled like all others"
         page.keyboard.press("ArrowRight")
     assert str(nodes[best]) in headlines[1] and str(lengths[best]) in headlines[2]
     assert f"{len(lengths)} passes instead of {len(plain)}" in headlines[4]
@@ -56,9 +56,9 @@ def test_scenes_wait_for_a_key_if_motion_is_reduced_and_show_the_recordings_figu
         ".cs-frame-tree", ".cs-frame-text", ".cs-frame-budget", ".cs-metrics", ".cs-timeline")]
     assert tops == sorted(tops)
     answer = page.locator(".cs-text .cs-output").first
-    assert answer.evaluate("(text) => parseFloat(getComputedStyle(text).fontSize)") <= 15, "as the rest of the page"
+    assert answer.evaluate("(text) => parseFloat(getComputedStyle(text).fontSize)") <= 15, "no larger than the page"
     assert page.evaluate("(({ scrollHeight, clientHeight }) => scrollHeight <= clientHeight + 1)"
-                         "(document.querySelector('.cs-text'))"), "the answer is whole"
+                         "(document.querySelector('.cs-text'))"), "the answer is not cut off"
     page.evaluate("document.querySelector('.cs-text').append('A long answer. '.repeat(400))")
     assert page.evaluate("document.documentElement.scrollHeight") <= 2000, "a longer one scrolls in its panel"
     page.set_viewport_size({"width": 1280, "height": 720})
@@ -122,7 +122,7 @@ def test_a_live_run_is_shown_round_by_round_and_ends_on_its_card(animated: Any) 
     animated.wait_for_function(f"{SCENE} === 'card' && {STAGE}.speedup")
     seen, lengths = animated.evaluate(f"[seen, {STAGE}.rounds.map((made) => made.keep.length)]")
     shown = [what for what in dict.fromkeys(seen) if what != ""]
-    assert shown == [*range(len(lengths)), "card"], "none is left out, and none is shown again"
+    assert shown == [*range(len(lengths)), "card"], "every round is shown exactly once"
     assert animated.evaluate(f"{STAGE}.current === Canopy.parts.film.shownRound")
     assert animated.locator(".cs-headline").inner_text().startswith(f"{sum(lengths)} tokens in {len(lengths)} passes")
     animated.get_by_role("button", name="Tune its budget").click()

@@ -36,7 +36,7 @@ def test_a_running_loop_is_followed(browser: Any, tmp_path: Path) -> None:
             for _ in range(6):
                 recorder.round(**ROUND)
             wait_for_rounds(page, "run.jsonl.gz", 12)
-            assert page.evaluate(f"{STAGE}.current") == 2, "a person who scrubs is not carried off"
+            assert page.evaluate(f"{STAGE}.current") == 2, "scrubbing is not interrupted"
             assert page.locator(".cs-frame-text").get_by_text("<b>tree</b>").count() >= 1
             page.evaluate("Canopy.parts.recordings.open('old.jsonl.gz', {push: true})")
             wait_for_rounds(page, "old.jsonl.gz", 1)

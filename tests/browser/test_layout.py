@@ -46,7 +46,7 @@ def test_menus_and_buttons_fit_a_phones_window(onlooker: Watched) -> None:
     page.evaluate("document.querySelector('.cs-rig').textContent = 'Rig: a-rig-with-a-long-name, loading …'")
     tops = page.evaluate("""Array.from(document.querySelectorAll(".cs-bar-tools button"),
         (tool) => Math.round(tool.getBoundingClientRect().top))""")
-    assert len(set(tops)) == 1, "none stands alone on a line"
+    assert len(set(tops)) == 1, "all are on one line"
     page.get_by_role("button", name="Workbench").click()
     rows = [row.bounding_box() for row in page.locator("#canopy-settings .form > :visible").all()]
     more = page.locator("#canopy-more").bounding_box()
@@ -69,7 +69,7 @@ def test_the_workbench_fits_the_window_and_no_caption_is_cut(onlooker: Watched, 
     assert page.locator(".cs-caption:visible").evaluate_all(CUT) == []
     tree, mask = page.evaluate("""["tree", "mask"].map((name) => (
         document.querySelector(`[data-panel=${name}] .cs-body`).offsetHeight))""")
-    assert size != LAPTOP or tree > 1.25 * mask, "the tree gets what a low window has"
+    assert size != LAPTOP or tree > 1.25 * mask, "the tree gets the space of a low window"
     assert size == PHONE or page.evaluate("""(() => {
         const panel = document.querySelector("[data-panel=cache] .cs-body");
         const bottom = (part) => part.getBoundingClientRect().bottom;
@@ -113,7 +113,7 @@ def test_every_tree_of_a_run_fits_its_panel(onlooker: Watched, size: tuple[int, 
         show_round(page, index)
         extent = page.evaluate(EXTENT)
         assert min(extent["left"], extent["right"]) > 6 and extent["top"] > 30 and extent["bottom"] > 0
-        assert page.locator(".cp-map-view").count() == 0, "all of it is seen"
+        assert page.locator(".cp-map-view").count() == 0, "all of it is visible"
 
 
 def test_zooming_keeps_the_accepted_path_visible(onlooker: Watched) -> None:
@@ -129,7 +129,7 @@ def test_a_panel_fills_the_window_until_a_second_click_or_back(onlooker: Watched
     page = onlooker.show("#trace=welcome&mode=workbench&round=3")
     for name in ("text", "tree", "cache"):
         page.locator(f"[data-panel={name}] .cs-full").click()
-        assert page.evaluate(ON_TOP, f"[data-panel={name}] .cs-frame-title"), "the bar lies below it"
+        assert page.evaluate(ON_TOP, f"[data-panel={name}] .cs-frame-title"), "the panel covers the bar"
         page.locator(f"[data-panel={name}] .cs-full").click()
         page.wait_for_selector(".is-full", state="detached")
         page.wait_for_function("!location.hash.includes('panel=')")

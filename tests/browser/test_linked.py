@@ -130,7 +130,7 @@ def test_a_tooltip_does_not_cover_its_nodes_branch_and_a_pinned_node_has_a_sheet
     page.mouse.down()
     page.mouse.up()
     assert not tip.is_visible() and "rejected" in sheet.inner_text()
-    assert ring.bounding_box()["x"] < sheet.bounding_box()["x"], "the tree keeps clear of the sheet"
+    assert ring.bounding_box()["x"] < sheet.bounding_box()["x"], "the sheet does not cover the tree"
     page.evaluate(f"{STAGE}.pin(null)")
     assert not sheet.is_visible()
 
@@ -191,10 +191,10 @@ def test_the_address_keeps_the_whole_view_over_a_reload_and_back_works(watched: 
     page.wait_for_function("document.querySelector('#canopy-method input').value === 'merged'")
     frame = page.locator("[data-panel=mask]")
     assert frame.bounding_box()["width"] > 1300
-    assert frame.locator(".cs-body").evaluate("(body) => Number(body.style.zoom)") > 1.3, "its type grows"
+    assert frame.locator(".cs-body").evaluate("(body) => Number(body.style.zoom)") > 1.3, "its text grows"
     bars = page.locator(".cs-bars").bounding_box()
     page.mouse.click(bars["x"] + 40, bars["y"] + 30)
-    assert page.evaluate(f"{STAGE}.current") == 0, "the timeline stays in reach"
+    assert page.evaluate(f"{STAGE}.current") == 0, "the timeline stays visible"
     page.evaluate("Canopy.parts.player.go(3, {})")
     page.keyboard.press("Escape")
     page.wait_for_function("!location.hash.includes('panel=')")

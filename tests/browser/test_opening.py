@@ -115,14 +115,14 @@ def test_the_first_page_works_below_a_path_and_in_an_allowed_origins_frame(
 
         stopper.wait_for_function(f"{BUILT} && document.querySelector('{PROMPT}').value === 'Never mind'")
         assert stopper.evaluate(f"[{STAGE}.recorded, {STAGE}.mode]") == [True, "workbench"]
-        assert stopper.input_value("#canopy-budget input") == "8", "the address of the first page is the address"
+        assert stopper.input_value("#canopy-budget input") == "8", "the address of the first page is kept"
 
         watcher.wait_for_function("fetch('gradio_api/app_id').then((answer) => answer.ok)")
         watcher.evaluate("Canopy.parts.film.go('card')")
         watcher.wait_for_function(f"{BUILT} && {STAGE}.scene === 'card'")  # the film ends before the page is replaced
-        assert watcher.evaluate("!Canopy.controls.filled"), "nobody chose the recording: the rig's own setting may come"
+        assert watcher.evaluate("!Canopy.controls.filled"), "not a choice: the rig's defaults may replace it"
 
-        assert Client(url, verbose=False).predict(api_name="/recordings"), "programs are answered, too"
+        assert Client(url, verbose=False).predict(api_name="/recordings"), "programs get answers too"
 
         framed = browser.new_page()  # not watched: the refused frame is logged as an error
         framed.goto(f"http://localhost:{framing}/")  # the same page on an origin that is not allowed
@@ -159,12 +159,12 @@ def test_gradios_page_is_covered_until_the_first_view_is_drawn(
         for view, says in (("", True), ("#mode=workbench", False)):
             page.goto(f"{address}{view}", wait_until="commit")
             page.wait_for_function(first)
-            assert page.evaluate(f"{first}.checkVisibility()") is says, "the film's first sentence, before any script"
+            assert page.evaluate(f"{first}.checkVisibility()") is says, "the first sentence is shown before scripts run"
             page.goto("about:blank")
         with served("-m", "tests.browser.serve", PORT, "0", "--follow", str(tmp_path)) as url:
             page.goto(url, wait_until="commit")
             page.wait_for_function(first)
-            assert not page.evaluate(f"{first}.checkVisibility()"), "no film is to come"
+            assert not page.evaluate(f"{first}.checkVisibility()"), "no film will follow"
     watched.page.add_init_script("""(() => {
         window.loaders = [];
         window.covered = [];
@@ -179,5 +179,5 @@ def test_gradios_page_is_covered_until_the_first_view_is_drawn(
     assert page.evaluate(cover) == "none" and not page.evaluate(f"{first}.checkVisibility()")
     page.evaluate("Canopy.parts.film.go('plain')")
     assert page.locator(".cs-headline").inner_text() == page.evaluate(f"{first}.textContent")
-    assert page.evaluate("loaders.length && !loaders.includes(true)"), "Gradio's own is never seen"
-    assert page.evaluate("covered.every(Boolean)"), "the sentence stays until the view stands"
+    assert page.evaluate("loaders.length && !loaders.includes(true)"), "Gradio's page is never visible"
+    assert page.evaluate("covered.every(Boolean)"), "the sentence stays until the view is drawn"

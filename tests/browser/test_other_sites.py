@@ -79,7 +79,7 @@ def test_no_endpoint_answers_another_site(
     assert attempts.let_in == [] and attempts.read == []
     seen = {words.split(": ", 1)[1] for words in attempts.refused}
     asked = {(endpoint.method, endpoint.path, str(endpoint.body)) for endpoint in endpoints}
-    assert len(seen) > 0.9 * len(asked), "the requests did not arrive, so nothing was shown"
+    assert len(seen) > 0.9 * len(asked), "no request arrived, so the test shows nothing"
 
 
 def test_the_same_endpoints_answer_the_servers_own_page(page: Page, address: str, endpoints: list[Endpoint]) -> None:

@@ -35,7 +35,7 @@ def test_the_second_run_waits_until_the_first_person_stops_or_leaves(
         watched: Watched, neighbour: Watched, address: str, leave: Callable[[Any], None]) -> None:
     busy, waiting = open_two_pages(watched, neighbour, address)
     notice, name = waiting.locator(".cs-notice.is-wait"), busy.evaluate(RUN)
-    assert notice.is_visible() and waiting.evaluate(f"{STAGE}.rounds.length") > 0, "what was there stays"
+    assert notice.is_visible() and waiting.evaluate(f"{STAGE}.rounds.length") > 0, "the shown run stays"
     leave(busy)
     wait_for(waiting, f"!{STAGE}.header.recorded && {STATE} === 'done'")
     assert notice.is_hidden() and waiting.evaluate(RUN) != name

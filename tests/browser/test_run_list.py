@@ -59,7 +59,7 @@ def test_ticked_runs_are_drawn_over_the_shown_one_also_after_a_reload(watched: W
     assert page.evaluate("Canopy.laboratory.compare.sides.map((side) => side.run)") == ["merged", "routed"]
     assert page.evaluate("""[...document.querySelectorAll(".lab-side-run")].every((side) =>
         side.querySelector(".cp-tools").getBoundingClientRect().bottom
-            <= side.querySelector(".lab-pair-tree").getBoundingClientRect().top + 1)"""), "no button lies on a tree"
+            <= side.querySelector(".lab-pair-tree").getBoundingClientRect().top + 1)"""), "no button covers a tree"
     third = row(page, "Scripted: autoregressive").get_by_role("checkbox")
     third.check()
     page.wait_for_function("document.querySelector('.lab-pair-depth')?.querySelectorAll('i').length === 3")

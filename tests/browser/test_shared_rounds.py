@@ -49,7 +49,7 @@ def test_two_people_share_rounds_without_sharing_text(browser: Browser) -> None:
             if min(shared_rounds(current_trace(page)) for page in (first, second)):
                 break
         traces = [current_trace(first), current_trace(second)]
-        assert min(map(shared_rounds, traces)) > 0, "they met"
+        assert min(map(shared_rounds, traces)) > 0, "the two runs shared rounds"
         assert [committed_ids(trace.rounds) for trace in traces] == wanted
         for page in (first, second):
             check_panel(page)

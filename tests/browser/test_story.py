@@ -94,7 +94,7 @@ def test_a_presentation_needs_no_mouse_and_shows_no_notices(watched: Watched, ad
     prompts = [offered["prompt"] for offered in vetted["any"]]
     page.wait_for_function("Object.keys(JSON.parse(sessionStorage.getItem('canopy-timed') ?? '{}')).length === 3")
     timed = page.evaluate("JSON.parse(sessionStorage.getItem('canopy-timed'))")
-    assert list(timed) == prompts and page.evaluate(RUN) == opening, "three were timed, and the page shows none of them"
+    assert list(timed) == prompts and page.evaluate(RUN) == opening, "three prompts were timed without being shown"
     hints = page.locator(".cs-hints")
     assert hints.locator("li").count() == 3
     fits = "Math.abs(document.querySelector('.cs-stage').getBoundingClientRect().bottom - innerHeight) < 2"
@@ -147,9 +147,9 @@ def test_a_text_that_repeats_itself_is_shaded_and_can_be_ended(onlooker: Watched
     assert "repeats itself" in page.locator(".cs-plainly").inner_text()
     assert f"{measured['tau']:.2f}" in page.locator(".cs-metric-tau").inner_text()
     end = page.get_by_role("button", name="End at token").bounding_box()
-    assert end and end["x"] + end["width"] < page.viewport_size["width"], "long words leave the way out in sight"
+    assert end and end["x"] + end["width"] < page.viewport_size["width"], "a long note does not hide the button"
     page.evaluate(f"{STAGE}.setMode('story')")
-    assert page.locator(".cs-metric-gain").is_hidden(), "no figure stands without a number"
+    assert page.locator(".cs-metric-gain").is_hidden(), "no figure is shown without a number"
     page.keyboard.press("End")
     assert f"{measured['tokens']} tokens in 2 passes" in page.locator(".cs-headline").inner_text()
     page.evaluate(f"{STAGE}.setState('running', '')")

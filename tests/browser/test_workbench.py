@@ -65,7 +65,7 @@ def test_an_icicle_zooms_into_a_subtree_and_back(page: Any) -> None:
     x, y = page.evaluate(f"{TREE}.marks.at(1)")
     page.mouse.dblclick(box["x"] + x, box["y"] + y)
     page.wait_for_function(f"{TREE}.marks.boxOf(1).width > {whole[0]} - 1", timeout=20000)
-    assert words.count(), "rows are high enough for words once a part is looked at"
+    assert words.count(), "rows of a zoomed part have room for words"
     page.keyboard.press("Escape")
     assert page.evaluate(wide) == whole
     page.mouse.move(box["x"] + x, box["y"] + y)
@@ -138,7 +138,7 @@ def test_a_lens_magnifies_the_mask_beside_the_pointer(page: Any) -> None:
         places.append(lens.bounding_box())
     corner, moved = places
     assert abs(corner["x"] + corner["width"] - at["x"] - left - side) < 2
-    assert moved["x"] + moved["width"] < corner["x"] + corner["width"], "the lens is not over what the pointer is at"
+    assert moved["x"] + moved["width"] < corner["x"] + corner["width"], "the lens does not cover the pointer"
 
 
 def test_the_timeline_has_a_time_axis_zooms_and_sums_a_selection(page: Any) -> None:
@@ -169,7 +169,7 @@ def test_the_timeline_has_a_time_axis_zooms_and_sums_a_selection(page: Any) -> N
     before = round_at(middle)
     page.mouse.wheel(0, -200)
     page.wait_for_timeout(300)
-    assert round_at(end) < last, "the end of the run is out of sight"
+    assert round_at(end) < last, "the end of the run is not visible"
     assert round_at(middle) == before, "the round under the pointer stayed"
     bars.focus()
     page.keyboard.press("0")
@@ -179,7 +179,7 @@ def test_the_timeline_has_a_time_axis_zooms_and_sums_a_selection(page: Any) -> N
     page.keyboard.press("+")
     show_as(page, "another")
     page.wait_for_timeout(300)
-    assert round_at(end) == last and page.locator(".cs-totals").inner_text() == "", "another run is seen whole"
+    assert round_at(end) == last and page.locator(".cs-totals").inner_text() == "", "another run is shown completely"
 
 
 def wait_for_forecast(page: Any, watched: str) -> Any:
@@ -213,7 +213,7 @@ def test_a_budget_is_tried_out_on_the_shown_round_and_then_run_in_full(watched: 
     tried = page.evaluate(f"{STAGE}.budgetPreview.budget")
     assert tried > 32 and page.evaluate(f"{STAGE}.round.keep.length") > kept
     page.wait_for_function(f"{BUDGET_INPUT} === '{tried}'")
-    assert slider.evaluate("slider => getComputedStyle(slider).outlineStyle") == "none", "a click frames nothing"
+    assert slider.evaluate("slider => getComputedStyle(slider).outlineStyle") == "none", "a click draws no outline"
     assert page.locator(".cp-budget-trail").first.evaluate("mark => mark.getBBox().width") < 20, "beside its budget"
     figures = page.locator(".cp-budget-head p").first.inner_text()
     assert f"{tried} nodes" in figures and "predicted" in figures

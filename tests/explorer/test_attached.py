@@ -73,7 +73,7 @@ def test_a_server_that_disconnects_leaves_its_rounds_and_an_error_message() -> N
         run = wait_for_end(start_run(rig, ASK))
     trace = run.trace()
     assert run.state_line["state"] == "error" and run.state_line["message"]
-    assert trace and len(trace.entries) == 2, "nothing that was made is lost"
+    assert trace and len(trace.entries) == 2, "the received rounds are kept"
 
 
 @pytest.mark.slow
@@ -89,7 +89,7 @@ def test_a_server_can_be_chosen_as_a_rig_only_by_people_who_may_choose() -> None
         closed = app.why_closed(app.flags().parse_args(["--host", "0.0.0.0"]))
         with pytest.raises(RequestError, match="--rig-choice"):
             PageWithRigs(closed=closed, open_rig=open_rig).choose(script.address)
-        assert len(script.asked) == asked, "the address of a stranger is not asked"
+        assert len(script.asked) == asked, "no request is sent to a foreign address"
     rigged = PageWithRigs(open_rig=open_rig)
     rigged.choose("http://127.0.0.1:1")
     now = rigged.finish_loading()

@@ -95,7 +95,7 @@ def test_predicted_speeds_pass_through_the_measured_one_however_busy_the_machine
     assert view["plain"] == pytest.approx(plain if beside_plain else shown / speed * plain, rel=0.01)
     np.testing.assert_allclose(view["speed"]["mean"], expected["speed"]["mean"], rtol=0.02)
     seconds = np.divide(view["tau"]["mean"], view["speed"]["mean"])
-    assert (np.diff(seconds) > -1e-5).all(), "more nodes take no less time"
+    assert (np.diff(seconds) > -1e-5).all(), "more nodes never take less time"
 
 
 def test_no_speed_is_predicted_if_pass_costs_contradict_the_measured_speeds() -> None:
@@ -108,7 +108,7 @@ def test_no_speed_is_predicted_if_pass_costs_contradict_the_measured_speeds() ->
     view = forecast_with(trace, disturbed, measured)
     assert view["speed"] is None and view["tau"] and f"{ratio:.1f} times" in view["withheld"]
     view = forecast_with(trace, replace(curve_of(AMX), plain_ms=300.0), {})
-    assert view["speed"] is None and f"{tau(trace.rounds):.1f} times" in view["withheld"], "no tree can reach that"
+    assert view["speed"] is None and f"{tau(trace.rounds):.1f} times" in view["withheld"], "no tree can be that fast"
 
 
 def test_a_run_whose_speed_is_withheld_keeps_its_earlier_prediction() -> None:

@@ -228,7 +228,7 @@ def test_the_next_prompt_does_not_wait_for_the_last_ones_measurement(stage: str)
     until(lambda: look()["state"] == "done")
     result = look()["result"]
     assert (result["state"], bool(result["speed"]["withheld"])) == (
-        ("interrupted", True) if stage == "in turns" else ("ended", False)), "what was measured stands"
+        ("interrupted", True) if stage == "in turns" else ("ended", False)), "partial measurements are kept"
 
 
 def test_a_slow_run_gets_other_settings_and_the_other_precision() -> None:

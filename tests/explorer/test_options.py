@@ -58,9 +58,9 @@ def test_a_number_outside_its_bounds_is_refused_and_the_message_names_them(name:
     beyond += [2.5] if HINTS[name][0] is int else []
     for value in (*beyond, *WORDS, *([None, True, [1], {}] if way != "flag" else [])):
         sentence = refused(act, name, value)
-        assert sentence.startswith(option.name), "it says what is wrong"
+        assert sentence.startswith(option.name), "the message says what is wrong"
         assert f"{most:g}" in sentence or str(most) in sentence, "and what is allowed"
-        assert str(value)[:20] in sentence or "is empty" in sentence, "and what was seen"
+        assert str(value)[:20] in sentence or "is empty" in sentence, "and which value was given"
     if option.or_zero:
         assert act(name, 0) == 0 and refused(act, name, option.low / 2)
 
@@ -113,4 +113,4 @@ def test_every_option_has_a_flag_with_its_help_and_default() -> None:
     for name in OPTIONS.keys() - {"prompt", "turns"}:
         flag = FLAGS[f"--{name.replace('_', '-')}"]
         assert OPTIONS[name].help in flag["help"]
-        assert name in ("budget", "drafters") or flag["default"] == DEFAULTS[name], "the rig decides on the two"
+        assert name in ("budget", "drafters") or flag["default"] == DEFAULTS[name], "a rig has its own"

@@ -20,7 +20,7 @@ from tests.running import until
 SOME = ("autoregressive", "ddtree")
 
 
-def loaded_and_waiting(rigged: PageWithRigs) -> bool:
+def is_loaded_and_waiting(rigged: PageWithRigs) -> bool:
     return "as soon as the run" in (rigged.state()["loading"] or {"message": ""})["message"]
 
 
@@ -59,7 +59,7 @@ def test_cancelling_changes_nothing(loaded: bool) -> None:
     with rigged.queue.place():
         if loaded:
             rigged.rigs.may_open.set()
-            until(lambda: loaded_and_waiting(rigged))
+            until(lambda: is_loaded_and_waiting(rigged))
         loading = rigged.choice.cancel({})["loading"]
         assert loading and "Cancelling" in loading["message"]
         now = rigged.finish_loading()
@@ -92,7 +92,7 @@ def test_a_run_that_began_during_loading_ends_on_its_own_rig() -> None:
     run = rigged.runner.start(PromptRequest(ENDLESS, method="ddtree", budget=16))
     until(lambda: len(run.lines) > 1)
     rigged.rigs.may_open.set()
-    until(lambda: loaded_and_waiting(rigged))
+    until(lambda: is_loaded_and_waiting(rigged))
     assert header_of(run).rig == rigged.rig.source.name == "first rig" and not run.over
     run.stop()
     assert rigged.finish_loading()["rig"] == header_of(rigged.run_to_end()).rig == "second rig"

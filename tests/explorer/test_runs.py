@@ -62,7 +62,7 @@ def test_remembered_runs_are_bounded_by_bytes() -> None:
     with pytest.raises(RequestError, match="MiB"):
         for line in lines:
             small.add(run, line)
-    assert small.trace("run").end.reason == "stopped", "what was made is kept"
+    assert small.trace("run").end.reason == "stopped", "its rounds are kept"
     with pytest.raises(RequestError, match="MiB"):
         small.store(RunLog.recorded("whole", trace))
     for number in range(2 * size // RUN_BYTES):

@@ -53,7 +53,7 @@ def test_a_shared_run_outlives_the_server_with_its_title_and_speed(tmp_path: Pat
     assert trace.header.title == '<script>alert("${7*6}")</script> evil'
     assert trace.header.note.startswith("Look at round 3.") and trace.header.recorded
     assert run.about["comparison"] == first.comparison and restarted.endpoints.speed_of(name)["times"]
-    assert dumps(trace).partition(b"\n")[2] == dumps(TRACE).partition(b"\n")[2], "all but the header"
+    assert dumps(trace).partition(b"\n")[2] == dumps(TRACE).partition(b"\n")[2], "all lines except the header"
     again = restarted("share", run=name, title="", comment="")["run"]
     assert restarted.endpoints.trace_of(again).header.title == trace.header.title
     assert restarted("unshare", run=name) == {}

@@ -115,7 +115,7 @@ def test_the_real_page_replaces_the_first_and_answers_waiting_requests() -> None
             building.may_build.set()
             return [first, (await waiting).text, (await client.get("/")).text]
     assert completed(act()) == ["first", "real /config", "real /"]
-    assert building.begun.is_set() and building.ended.is_set(), "the real page lives and ends with the server"
+    assert building.begun.is_set() and building.ended.is_set(), "the real page starts and ends with the server"
 
 
 def test_before_a_login_neither_recordings_nor_paths_are_shown() -> None:

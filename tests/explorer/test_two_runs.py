@@ -31,7 +31,7 @@ def test_equal_texts_are_recognised_across_different_tokenizers(tmp_path: Path) 
     ours = record_run(tmp_path / "a.jsonl", 1, [((2, 3), 2), ((2, 2), 0)], [1, 2])  # one two three | one
     theirs = record_run(tmp_path / "b.jsonl", 11, [((3, 13), 1), ((2,), 0)], [1, 3])  # "one two " three | one
     view: dict[str, Any] = {**two_runs(ours, theirs)}
-    assert re.findall(r"\d+", view.pop("summary")) == ["1", "3", "2"], "a round, and what each side kept in it"
+    assert re.findall(r"\d+", view.pop("summary")) == ["1", "3", "2"], "the round, and each side's kept nodes"
     assert view == {"same_text": True, "first_difference": None, "same_prompt": True, "rule": "", "sides": [
         {"rows": 3.0, "depths": [0.5, 0.5]}, {"rows": 2.5, "depths": [0.5, 0.0]}]}
 

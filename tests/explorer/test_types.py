@@ -33,8 +33,8 @@ def problems(values: list[tuple[str, Any]], folder: Path) -> str:
 
 
 def test_the_types_match_the_records() -> None:
-    assert FILE.read_text("utf8") == Writer().text(), "make types writes them"
-    assert METHODS_FILE.read_text("utf8") == methods_module(), "and what the browser knows of the methods"
+    assert FILE.read_text("utf8") == Writer().text(), "run `make types`"
+    assert METHODS_FILE.read_text("utf8") == methods_module(), "run `make types`"
 
 
 @NEEDS_NODE

@@ -21,5 +21,5 @@ test("a node's position is its rank, depth and drafter; each round is counted on
   assert.equal(earned.share(rounds[3], 2), 1);
   assert.equal(earned.share(rounds[0], 0), 1);
   earned.count([round([0, 1])]);
-  assert.equal(earned.placeOf(rounds[0], 1).seen, 1, "another run begins anew");
+  assert.equal(earned.placeOf(rounds[0], 1).seen, 1, "another run starts from zero");
 });

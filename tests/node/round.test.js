@@ -65,7 +65,7 @@ test("the next guesses are the likeliest paths of the draft that are not in the 
     logprobs: packed([0.6, 0.4, 0, 0, 0.9, 0.1, 0.5, 0.5].map(Math.log), Float32Array) };
   const drafted = (header) => round({ parents: [-1, 0], tokens: [9, 1], keep: [0], more: { drafts: [draft] }, header });
   assert.deepEqual(nextGuesses(drafted()), { parents: [1, 0, 3, 3, 1], tokens: [3, 2, 5, 6, 4] });
-  assert.deepEqual(nextGuesses(drafted({ method: "dflash" })).tokens, [], "of a chain a larger budget is a longer one");
+  assert.deepEqual(nextGuesses(drafted({ method: "dflash" })).tokens, [], "a larger budget makes a chain longer");
   const wide = { ...draft, tokens: packed(Array.from({ length: 20 }, (_, id) => id), Int32Array, [1, 1, 20]), logprobs: packed(Array(20).fill(-3), Float32Array) };
   const many = round({ parents: [-1, 0, 0], tokens: [9, 0, 1], keep: [0], more: { drafts: [wide] } });
   assert.equal(many.n - 1 + nextGuesses(many).tokens.length, 8, "a small tree is filled up to that many nodes");
@@ -80,7 +80,7 @@ test("a run is read from its lines", () => {
   assert.deepEqual([run.header.method, run.header.budget, run.header.note], ["ddtree", null, "Recorded in theirs, one round in 2."]);
   assert.equal(run.texts.get(11), "one");
   run.read({ end: { reason: "stop", texts: { 5: "?" } } });
-  assert.ok(run.rewritten, "a text that stands on the page already");
+  assert.ok(run.rewritten, "a text that is already on the page");
 });
 
 test("a token adds its piece, or a different text at its position", () => {

@@ -116,7 +116,7 @@ test("a stopped run is shown as stopped at once, or as done if its last lines sa
   const stage = stageAt(0);
   let go;
   const gate = new Promise((resolve) => { go = resolve; });
-  assert.ok(await stage.follow(answer(state("running", "b"), header(), ...rounds(0), gate, ...rounds(1), END, state("done", "b"))), "it is shown and goes on");
+  assert.ok(await stage.follow(answer(state("running", "b"), header(), ...rounds(0), gate, ...rounds(1), END, state("done", "b"))), "it is shown and continues");
   assert.deepEqual([stage.halt(), stage.state], ["b", "stopped"]);
   go();
   await new Promise((resolve) => { setTimeout(resolve, 10); });
@@ -234,7 +234,7 @@ test("a live run counts as played until its last round is shown", () => {
   stage.go(1, { follow: true });
   assert.equal(stage.playsBehind, true);
   stage.showRepresentative(0);
-  assert.equal(stage.playsBehind, false, "its end shows a round of it");
+  assert.equal(stage.playsBehind, false, "its end shows one of its rounds");
 });
 
 test("only a branched run links back to its origin", () => {

@@ -14,7 +14,7 @@ test("every run that was slower than plain decoding has a sentence about it", ()
   assert.equal(said("faster"), "");
   assert.ok(said("similar"));
   for (const figure of ["141", "203", "4 rows", "2.88", "1.44"]) assert.ok(said("slower").includes(figure));
-  assert.ok(said("slower", [{ pace: "auto", rounds: 40, drafted: 3 }]).includes("auto"), "which would have decoded plainly");
+  assert.ok(said("slower", [{ pace: "auto", rounds: 40, drafted: 3 }]).includes("auto"), "it would have decoded plainly");
   const withheld = { speedup: null, withheld: "Too few rounds." };
   assert.equal(slowdownReason(withheld), "Too few rounds.");
 });

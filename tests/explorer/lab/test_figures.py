@@ -110,11 +110,11 @@ def test_auto_is_a_horizontal_line_with_its_marker_away_from_the_numbers() -> No
     marks, lines = paced[::2], paced[1::2]
     assert [(trace["legendgroup"], trace["y"]) for trace in marks] == [
         ("ddtree", [4]), ("ddtree", [440]), ("joint", [7]), ("joint", [600])]
-    assert len({trace["x"][0] for trace in marks}) == 2, "their intervals stand side by side"
+    assert len({trace["x"][0] for trace in marks}) == 2, "their intervals are side by side"
     assert [(trace["x"], trace["y"]) for trace in lines] == [([4, 128], 2 * trace["y"]) for trace in marks]
     assert all("array" in mark["error_y"] and "error_y" not in line for mark, line in zip(marks, lines, strict=True))
     curve = next(trace for trace in traces(figure, "swept") if trace["name"] == "ddtree")
-    assert curve["x"] == pytest.approx([8, 64], rel=0.1), "auto is no point of the curve"
+    assert curve["x"] == pytest.approx([8, 64], rel=0.1), "auto is not a point of the curve"
     [best], [note] = traces(figure, "best"), figure["layout"]["annotations"]
     assert (best["x"], best["y"]) == (marks[-1]["x"], [600]) and "fastest: joint, auto" in note["text"]
     assert note["x"] == math.log10(best["x"][0])  # Plotly places annotations on a logarithmic axis by the exponent
@@ -146,7 +146,7 @@ def test_every_method_has_its_own_style_in_both_themes() -> None:
     assert len({(look.color, look.dash) for look in looks}) == len({look.symbol for look in looks}) == len(looks)
     assert not {look.color for look in SPARE} & {look.color for look in LOOKS.values()}
     drawn_together = ("autoregressive", "dflash", "ddtree", "routed", "merged", "joint")
-    assert len({LOOKS[method].dash for method in drawn_together}) == len(drawn_together), "told apart without colour"
+    assert len({LOOKS[method].dash for method in drawn_together}) == len(drawn_together), "dashes differ"
     light, dark = CSS.split("body.dark {")[0], CSS.split("body.dark {")[1].split("}")[0]
     for name in {look.color[4:-1] for look in looks}:
         assert name.startswith("--method-") and f"{name}:" in light and f"{name}:" in dark
@@ -199,7 +199,7 @@ def test_a_setting_that_overlaps_the_best_or_is_within_5_percent_is_named() -> N
     assert "no other setting" not in remark_beside((96.5,) * 7) and "joint, 1 node" in remark_beside((96.5,) * 7)
     assert "no other setting comes within 5 %" in remark_beside((94.0,) * 7)
     assert table_view(with_rivals(*[wide] * 3))["rivals"] == ["joint, 1 node", "joint, 2 nodes", "joint, 4 nodes"]
-    assert table_view(with_rivals(wide))["rivals"] == [], "the remark names it"
+    assert table_view(with_rivals(wide))["rivals"] == [], "the remark names the rival"
 
 
 def test_the_table_says_what_is_counted_and_lists_withheld_rows_last() -> None:

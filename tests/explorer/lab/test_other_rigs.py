@@ -65,7 +65,7 @@ def test_another_rigs_measurement_is_shown_only_on_request_and_marked(tmp_path: 
     assert lab.progress({})["sweep"] == here
     assert [sweep["other_rig"] for sweep in lab.progress({})["sweeps"]] == [False, True]
     measure(lab_of(tmp_path, THERE), SMALL)
-    assert lab.progress({})["sweep"] == here, "a newer one of another rig does not take its place"
+    assert lab.progress({})["sweep"] == here, "another rig's newer sweep does not replace it"
 
 
 def test_nothing_of_the_loaded_rig_shares_an_axis_with_another_rig(tmp_path: Path) -> None:

@@ -67,7 +67,7 @@ def test_a_run_gets_the_curve_of_its_method_and_machine_live_or_recorded(tmp_pat
     assert shown and dict(zip(shown["budgets"], shown["speed"]["mean"], strict=True)) == totals and len(totals) == 3
     assert conditions.hardware in shown["where"] and shown["prompts"] == 2 and shown["plain"] > 0
     assert curve(replace(elsewhere, recorded="2026-11-20")) is None and curve(elsewhere) is None
-    assert sweeps.latest_for(live).summary is sweeps.latest_for(live).summary, "a run in progress asks every second"
+    assert sweeps.latest_for(live).summary is sweeps.latest_for(live).summary, "a run in progress polls every second"
     warm = replace(live.request, sampling=Sampling(temperature=0.7))
     for request in (warm, replace(live.request, method="dflash")):
         assert curve(replace(live, request=request)) is None
@@ -178,13 +178,13 @@ def test_acceptance_is_shown_for_a_run_and_for_a_sweep(tmp_path: Path) -> None:
     assert heat["type"] == "heatmap" and run["calibration"] and run["nodes"]
     few = [text for row, counts in zip(heat["text"], heat["customdata"], strict=True)
            for text, (_, proposed) in zip(row, counts, strict=True) if 0 < proposed < 10]
-    assert few and all("/" in text for text in few), "a percentage of few proposals looks like a fact"
+    assert few and all("/" in text for text in few), "a percentage of few proposals would look certain"
     points = run["calibration"]["data"][1]
     assert points["mode"] == "markers" and set(points["marker"]["symbol"]) <= {"circle", "circle-open"}
     measure(lab)
     swept = lab.acceptance({"sweep": None, "nodes": "16", "line": "joint"})
     assert swept["lengths"]["data"][0]["name"] == "joint" and "joint" in swept["map"]["summary"]
-    assert "nodes" not in swept, "other trees are known of single runs alone"
+    assert "nodes" not in swept, "other trees are known only for single runs"
     assert lab.acceptance({"sweep": None, "nodes": "16", "line": "nobody"})["lengths"]["data"][0]["name"] == "ddtree"
     with pytest.raises(RequestError, match="'5'"):
         lab.acceptance({"sweep": None, "nodes": "5", "line": "joint"})
@@ -223,8 +223,8 @@ def test_deleting_a_sweep_deletes_no_other(tmp_path: Path) -> None:
     with closing(sqlite3.connect(tmp_path / "results.sqlite")) as file:
         assert file.execute("SELECT count(*) FROM cell WHERE sweep = 2").fetchall() == [(0,)]
     lab.delete({"sweep": 1})
-    assert lab.progress({})["sweep"] is None, "what ships is of another rig"
-    assert measure(lab) == 3, "a number is never given twice"
+    assert lab.progress({})["sweep"] is None, "shipped sweeps belong to another rig"
+    assert measure(lab) == 3, "numbers are never reused"
 
 
 def test_one_sweep_is_measured_at_a_time_and_cannot_be_deleted_meanwhile(tmp_path: Path) -> None:
