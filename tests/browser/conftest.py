@@ -123,7 +123,7 @@ def watch(context: BrowserContext, address: str) -> Iterator[Watched]:
 
 @pytest.fixture(scope="session")
 def warm(browser: Browser) -> Iterator[BrowserContext]:
-    """Provide a context that keeps the page's scripts in its cache, since fetching them takes most of the load time."""
+    """Provide a context whose cache has the page's scripts, since fetching them takes most of the load time."""
     context = new_context(browser)
     yield context
     context.close()
@@ -131,7 +131,7 @@ def warm(browser: Browser) -> Iterator[BrowserContext]:
 
 @contextmanager
 def first_visit(warm: BrowserContext, address: str) -> Iterator[Watched]:
-    """Yield a page with empty storage."""
+    """Clear the storage, and yield a new page."""
     with watch(warm, address) as watched:
         watched.page.goto(f"{address}robots.txt")
         watched.page.evaluate("localStorage.clear()")

@@ -50,7 +50,7 @@ class ScriptedLaboratory:
         return fixed_reading(gather(ScriptedSource(self.pause_seconds).run(ask)))
 
     def measure_concurrent(self, ask: PromptRequest, others: Sequence[PromptRequest], concurrency: int) -> Reading:
-        """Lengthen the script's rounds for every other request; each request adds as much as this one."""
+        """Slow the rounds for each further request; every request commits as many tokens as this one."""
         reading = self.measure(ask)
         slower = 1 + 0.02 * (concurrency - 1) * (10 + ask.budget) ** 0.5
         return replace(reading, round_seconds=tuple(slower * spent for spent in reading.round_seconds),
