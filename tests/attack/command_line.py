@@ -34,8 +34,8 @@ from tests.attack.area import Area, BrokenError, Case, check_sentence
 from tests.attack.strategies import mutated_json
 from tests.engine.commands.test_words import HOSTILE, NO_PATHS, PAGE, kind, parser_of
 
-SOUND_RIGS = {"demo", "assets/demo", *rig_names()}  # no drawn rig: some may be installed and load slowly
-SOUND: Mapping[str, tuple[str, ...]] = MappingProxyType({  # by the name of a flag's type
+KNOWN_RIGS = {"demo", "assets/demo", *rig_names()}  # valid, but not loaded: some are large
+VALID_WORDS: Mapping[str, tuple[str, ...]] = MappingProxyType({  # type of a flag: its valid words
     "number": ("0", "1", "7", "64", "+3", "0.5", "1e0", ".3", "1,2", "1:2, 3:-4"),
     "budget_or_auto": ("auto", "0", "64"),
     "name": ("demo", "bench", "check", "math", "nosuch", "x::ngram", "::", "@file", "@folder", "assets/demo"),
@@ -65,7 +65,7 @@ def valid_words(action: argparse.Action) -> tuple[str, ...]:
     """Return values that the flag accepts, or nearly accepts."""
     if kind(action) == "one_of":
         return tuple(inspect.getclosurevars(action.type).nonlocals["words"])  # type: ignore[arg-type]
-    return tuple(action.choices) if action.choices else SOUND[kind(action)]
+    return tuple(action.choices) if action.choices else VALID_WORDS[kind(action)]
 
 
 @st.composite
@@ -92,7 +92,7 @@ def demo_rig() -> Rig:
 def prepare_verb(verb: ModuleType, args: argparse.Namespace) -> int:
     """Do what the verb does before a model runs."""
     name = verb.__name__.rpartition(".")[2]
-    if name != "sweep" and getattr(args, "rig", "demo") not in SOUND_RIGS:  # anatomy needs none
+    if name != "sweep" and getattr(args, "rig", "demo") not in KNOWN_RIGS:  # anatomy takes no rig
         load_rig(args.rig, "bfloat16")
     match name:
         case "sweep":

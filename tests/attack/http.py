@@ -58,7 +58,7 @@ SENTENCE = re.compile(r"\S[^\n]{3,2000}[.?!]")
 GRADIOS: frozenset[str] = frozenset({"Not Found", "Method Not Allowed", "Not authenticated", "Forbidden"})
 MAX_GROWN_MIB = 600
 # Arguments that the page could send to each of its functions, so that a mutated one passes the first check.
-SOUND: dict[str, Any] = {
+ARGUMENTS: dict[str, Any] = {
     "upload": {"upload": "", "data": "e30K"}, "lab_upload": {"upload": "x"},
     "export": {"kind": "trace", "run": "welcome", "round": 0}, "compare": {"run": "welcome"},
     "compared": {"job": "x"}, "rig_choose": {"rig": "nosuch"}, "lab_progress": {"sweep": None},
@@ -95,7 +95,7 @@ def requests(draw: Callable[..., Any], endpoints: list[Endpoint], trace: bytes) 
         sound["data"] = {"name": "run.jsonl", "data": base64.b64encode(draw(st.just(trace) | hostile_trace())).decode()}
     elif name:
         recording = draw(st.sampled_from(RECORDINGS))
-        sound["data"] = json.loads(json.dumps(SOUND.get(name, {})).replace("welcome", recording))
+        sound["data"] = json.loads(json.dumps(ARGUMENTS.get(name, {})).replace("welcome", recording))
     elif (called := path.rsplit("/", 1)[-1]) in CALLED:
         sound["data"] = copy.deepcopy(CALLED[called])
     if "data" in sound:

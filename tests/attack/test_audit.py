@@ -8,12 +8,12 @@ import pytest
 
 from tests.attack.audit import main
 
-HOLE = {"name": "a", "version": "1", "vulns": [{"id": "X-1", "fix_versions": ["2"]}]}
-SOUND, UNKNOWN = {"name": "b", "version": "1", "vulns": []}, {"name": "c", "skip_reason": "not found"}
+VULNERABLE = {"name": "a", "version": "1", "vulns": [{"id": "X-1", "fix_versions": ["2"]}]}
+SAFE, UNKNOWN = {"name": "b", "version": "1", "vulns": []}, {"name": "c", "skip_reason": "not found"}
 
 
 @pytest.mark.parametrize(("packages", "status", "printed"), [
-    ([HOLE, SOUND], 1, "a 1: X-1, mended in 2"), ([SOUND, UNKNOWN], 0, "No hole is known in 1 of the 2"),
+    ([VULNERABLE, SAFE], 1, "a 1: X-1, mended in 2"), ([SAFE, UNKNOWN], 0, "No hole is known in 1 of the 2"),
     ([UNKNOWN], 0, "NOT CHECKED"), (None, 0, "NOT CHECKED")])
 def test_vulnerable_and_unchecked_packages_are_printed(
         packages: list[Any] | None, status: int, printed: str, tmp_path: Path,

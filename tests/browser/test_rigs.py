@@ -17,7 +17,7 @@ pytestmark = pytest.mark.long
 
 STATE_OF_RIG = "Canopy.parts.rigs.state"
 READY = f"window.Canopy && Canopy.parts && Canopy.parts.ready && {STATE_OF_RIG} && !{STATE_OF_RIG}.coming"
-ANEW = f"{READY} && Canopy.parts.rigs.changes === 2"  # loaded after a change of rig
+RELOADED = f"{READY} && Canopy.parts.rigs.changes === 2"  # loaded after a change of rig
 BUDGET = "(budget) => document.querySelector('#canopy-budget input').value === budget"
 SMOLLM2 = "SmolLM2-135M-Instruct"
 FAILURE = "document.querySelector('.cs-rig-failure').textContent"
@@ -65,7 +65,7 @@ def test_another_rig_answers_and_an_unknown_name_changes_nothing(
         page.fill("#canopy-budget input", "8")
         page.wait_for_function("location.hash.includes('trace=') && location.hash.includes('budget=8')")
         load(page, small_rig)
-        page.wait_for_function(f"{ANEW} && {STATE_OF_RIG}.rig === 'small'")
+        page.wait_for_function(f"{RELOADED} && {STATE_OF_RIG}.rig === 'small'")
         page.wait_for_function("document.querySelector('#canopy-prompt textarea').value === 'What is a draft tree?'")
         page.wait_for_function("document.querySelector('#canopy-method input').value")
         page.wait_for_function(BUDGET, arg=start)  # the new rig's default
@@ -84,7 +84,7 @@ def test_another_rig_answers_and_an_unknown_name_changes_nothing(
         elsewhere.wait_for_selector(".is-news:visible")
         assert "small answers now" in elsewhere.inner_text(".is-news p")
         elsewhere.click(".is-news button")
-        elsewhere.wait_for_function(ANEW)
+        elsewhere.wait_for_function(RELOADED)
         elsewhere.wait_for_function("document.querySelector('.cs-rig').textContent === 'Rig: small'")
         assert elsewhere.is_hidden(".is-news")
 

@@ -14,7 +14,7 @@ from tests.house.reading import HOUSE, imports, nodes, offenders, packages, sour
 
 TORCH_ROOMS = ("models", "checkpoints", "texts", "drafters", "serving", "measure", "commands")  # others import no torch
 PAGE_PACKAGES = {"gradio", "plotly", "pandas", "networkx", "matplotlib", "explorer"}
-SWITCHES = {"trust_remote_code", "allow_pickle", "weights_only"}  # arguments that let weights run code
+EXECUTING_ARGUMENTS = {"trust_remote_code", "allow_pickle", "weights_only"}
 UNSAFE = {"pickle", "cPickle", "dill", "joblib", "shelve", "marshal", "cloudpickle"}
 BLOCKED = """
 import importlib, sys
@@ -112,7 +112,7 @@ def may_execute(node: ast.AST) -> bool:
     """Return whether this call runs, or could run, code that comes with weights."""
     if not isinstance(node, ast.Call):
         return False
-    given = {word.arg: ast.unparse(word.value) for word in node.keywords if word.arg in SWITCHES}
+    given = {word.arg: ast.unparse(word.value) for word in node.keywords if word.arg in EXECUTING_ARGUMENTS}
     if {given.get("trust_remote_code", "False"), given.get("allow_pickle", "False")} != {"False"}:
         return True
     return isinstance(node.func, ast.Attribute) and ast.unparse(node.func) == "torch.load" and (
@@ -120,7 +120,7 @@ def may_execute(node: ast.AST) -> bool:
 
 
 def test_code_that_comes_with_weights_is_never_executed() -> None:
-    words = [*UNSAFE, *SWITCHES, "torch.load"]  # without one of them a file need not be parsed
+    words = [*UNSAFE, *EXECUTING_ARGUMENTS, "torch.load"]  # without one of them a file need not be parsed
     read = [path for path in sources("engine", "explorer", "recipes", "tests")
             if (text := path.read_text(encoding="utf8")) and any(word in text for word in words)]
     assert offenders(read, lambda path: packages(path) & UNSAFE) == {}
