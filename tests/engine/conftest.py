@@ -1,4 +1,4 @@
-"""What several folders of the engine's tests ask for."""
+"""Fixtures that several folders of the engine's tests use."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ FEW_ROWS = (1, 3, 9, 33)
 
 @pytest.fixture
 def quick_curves(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Cost curves are measured in earnest, but at a few sizes and in a fraction of a second."""
+    """Measure cost curves at a few sizes and in a fraction of a second."""
     from engine.serving.cost import CostBook, Effort  # here, because it imports torch
 
     measure = CostBook.measure

@@ -14,5 +14,5 @@ def demo_rig(dtype: str = "float32") -> Rig:
 
 
 def demo_live(dtype: str = "float32", concurrent: bool = False) -> Rig:
-    """The same weights, with nothing measured or learnt yet."""
+    """Return the demo rig with nothing measured or learned yet, over the same weights."""
     return replace(demo_rig(dtype), concurrent=concurrent, admission=Admission())

@@ -1,4 +1,4 @@
-"""What the tests of the engine are made of: random lattices and trees, slow references, and the toy's drafters."""
+"""Building blocks of the engine's tests: random lattices and trees, slow references, and the toy's drafters."""
 
 from collections.abc import Generator, Iterable, Sequence
 from dataclasses import replace
@@ -16,14 +16,14 @@ from engine.drafters.ngram import NGramDrafter
 from engine.records import DraftTree, Integers, Lattice, Request, Round, Sampling
 from tests.engine.toy import ToyDrafter, ToyTarget
 
-# few distinct values, so that ties are the rule; 0 is probability 1, −inf is probability 0
+# few distinct values, so that ties are common; 0 is probability 1, −inf is probability 0
 COARSE = st.sampled_from([0.0, -0.25, -0.5, -1.0, -1.5, float("-inf")])
 FINE = st.floats(-6, 0, width=32)
 
 
 @st.composite
 def lattices(draw: st.DrawFn, most_rows: int = 3, vocabulary: int = 6) -> Lattice:
-    """Up to 4 depths, ``most_rows`` rows and 4 ranks; distinct tokens within a row, logprobs descending."""
+    """Draw a lattice of up to 4 depths, ``most_rows`` rows and 4 ranks, with distinct tokens in each row."""
     depth, rows, width = draw(st.integers(1, 4)), draw(st.integers(1, most_rows)), draw(st.integers(1, 4))
     values = draw(st.sampled_from([COARSE, FINE]))
     cells = depth * rows * width
@@ -37,7 +37,7 @@ def lattices(draw: st.DrawFn, most_rows: int = 3, vocabulary: int = 6) -> Lattic
 
 
 def sharp_lattice(depth: int, width: int, seed: int, vocabulary: int = 64) -> Lattice:
-    """Marginals of a drafter that is sure of itself at first and less so deeper down."""
+    """Return marginals that are sharp at the first positions and flatter at deeper ones."""
     random = np.random.default_rng(seed)
     logits = random.normal(size=(depth, 1, vocabulary)) * np.linspace(3, 1.5, depth)[:, None, None]
     logprobs = (logits - np.log(np.exp(logits).sum(-1, keepdims=True))).astype(np.float32)
@@ -47,7 +47,7 @@ def sharp_lattice(depth: int, width: int, seed: int, vocabulary: int = 64) -> La
 
 @st.composite
 def trees(draw: st.DrawFn, most: int = 14, vocabulary: int = 3) -> DraftTree:
-    """Any tree at all, siblings with equal tokens included; logprobs fall along every path, often by nothing."""
+    """Draw any tree, with equal siblings too; log probabilities fall, or stay equal, along each path."""
     size = 1 + draw(st.integers(0, most))
     parents = [0] + [draw(st.integers(0, node - 1)) for node in range(1, size)]
     logprobs = np.zeros(size, np.float32)
@@ -63,8 +63,7 @@ Prefix = tuple[float, tuple[int, ...]]  # log probability, tokens behind the roo
 
 
 def all_prefixes(lattice: Lattice, least: float = -np.inf) -> list[Prefix]:
-    """Every prefix of non-zero probability, in the order that ``best_first`` promises, by listing them all; only those
-    from ``least`` on, of which all beginnings are, too."""
+    """List every prefix of non-zero probability in the order of ``best_first``, down to ``least``."""
     listed: list[tuple[np.float32, tuple[int, ...]]] = []
     level: list[tuple[np.float32, tuple[int, ...], int]] = [(np.float32(0), (), 0)]
     for depth in range(lattice.depth):
@@ -80,12 +79,12 @@ def all_prefixes(lattice: Lattice, least: float = -np.inf) -> list[Prefix]:
 
 
 def are_the_best(drafted: list[Prefix], lattice: Lattice, nodes: int) -> bool:
-    """Whether these are the ``nodes`` best prefixes of a lattice that has so many."""
+    """Return whether ``drafted`` are the ``nodes`` best prefixes of the lattice."""
     return len(drafted) == nodes and drafted == all_prefixes(lattice, drafted[-1][0])[:nodes]
 
 
 def prefixes(tree: DraftTree) -> list[Prefix]:
-    """A tree's drafted nodes in order, as prefixes; the root must be its own parent and nobody a late child."""
+    """Return a tree's drafted nodes as prefixes; fail if the root or the order of parents is wrong."""
     paths: list[tuple[int, ...]] = [()]
     for node in range(1, len(tree)):
         assert 0 <= tree.parents[node] < node
@@ -96,7 +95,7 @@ def prefixes(tree: DraftTree) -> list[Prefix]:
 
 
 def drafters_of(method: str, target: ToyTarget, depth: int = 6) -> list[Drafter]:
-    """As many drafters of the method's family as it needs."""
+    """Return the drafters that a method needs, from its own family."""
     row = METHODS[method]
     if row.family == "ngram":
         return [NGramDrafter(target.vocabulary, depth)]
@@ -104,7 +103,7 @@ def drafters_of(method: str, target: ToyTarget, depth: int = 6) -> list[Drafter]
 
 
 def ancestors(parents: Integers) -> NDArray[np.bool_]:
-    """The mask (n, n) bool: row i sees itself and its ancestors (paper 000, section 4.2)."""
+    """Return the mask (n, n) bool in which row i sees itself and its ancestors (paper 000, section 4.2)."""
     seen = np.eye(len(parents), dtype=np.bool_)
     for node, parent in enumerate(parents.tolist()[1:], start=1):
         seen[node] |= seen[parent]
@@ -113,32 +112,32 @@ def ancestors(parents: Integers) -> NDArray[np.bool_]:
 
 def decode(request: Request, target: Target, drafters: Sequence[Drafter], policy: BudgetPolicy | None = None
            ) -> Generator[Round, None, None]:
-    """The rounds of a request, made as they are asked for."""
+    """Yield the rounds of a request."""
     return DecodeRun(request, target, drafters, policy).rounds()
 
 
 def run(request: Request, target: Target, drafters: Sequence[Drafter]) -> list[Round]:
-    """All rounds of a request."""
+    """Return all rounds of a request."""
     return list(decode(request, target, drafters))
 
 
 def text(rounds: Iterable[Round]) -> list[int]:
-    """The tokens that rounds commit."""
+    """Return the tokens that the rounds commit."""
     return [token for round_ in rounds for token in round_.committed.tolist()]
 
 
 def text_of(request: Request, target: Target, drafters: Sequence[Drafter]) -> list[int]:
-    """The text that a request gets."""
+    """Return the token ids that a request writes."""
     return text(decode(request, target, drafters))
 
 
 def plain_text(request: Request, target: Target) -> list[int]:
-    """The text of autoregressive decoding."""
+    """Return the token ids of plain decoding."""
     return text_of(replace(request, method="autoregressive", budget=0), target, [])
 
 
 def rig_text(rig: Any, request: Request, methods: Iterable[str] = ()) -> list[int]:
-    """The text of plain decoding, which these methods of a rig, or all that follow the text, have to write too."""
+    """Return the text of plain decoding; fail if a method (default: all that follow the text) writes another."""
     wanted = plain_text(request, rig.target)
     for method in methods or [name for name in WALKING if METHODS[name].drafter_count]:
         drafters = list(rig.drafters_for(method).values())

@@ -1,4 +1,4 @@
-"""Random checkpoints with the published configurations and tensor names, hidden sizes scaled down, as folders."""
+"""Write random checkpoint folders with published configurations and tensor names, and small hidden sizes."""
 
 import json
 import shutil
@@ -18,10 +18,10 @@ from engine.serving.rigs import load_rig
 
 TOKENIZER = Path("assets/demo/target")
 SIZES = {"hidden_size": 32, "intermediate_size": 48, "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 16}
-SPREAD = 0.2  # of random weights: choices that differ from position to position
+SPREAD = 0.2  # standard deviation of random weights; large enough that choices differ between positions
 LLAMA_ROPE = {"factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
               "original_max_position_embeddings": 8192, "rope_type": "llama3"}
-# As Qwen3's template does it: with thinking off, an empty thought opens the answer.
+# As in Qwen3's template, the answer begins with an empty thought if thinking is off.
 THINKING_TEMPLATE = (
     "{% for message in messages %}<|im_start|>{{ message['role'] }}\n{{ message['content'] }}<|im_end|>\n{% endfor %}"
     "{% if add_generation_prompt %}<|im_start|>assistant\n"
@@ -54,7 +54,7 @@ TARGETS: Mapping[str, dict[str, Any]] = {
 
 @dataclass(frozen=True)
 class Published:
-    """A drafter's published options: where block size and mask token stand differs from checkpoint to checkpoint."""
+    """Hold a drafter's published options; ``inside`` names those that its config keeps in ``dflash_config``."""
 
     target: str
     taps: tuple[int, ...]
@@ -75,7 +75,7 @@ DFLASH: Mapping[str, Published] = {
 
 
 def refused(name: str) -> str:
-    """The one sentence with which a rig of this name is not opened."""
+    """Open a rig that must be refused; return the error's sentence."""
     with pytest.raises(RigError) as caught:
         load_rig(name, "float32", "cpu")
     sentence = str(caught.value)
@@ -91,7 +91,7 @@ def write_config(folder: Path, values: Mapping[str, Any]) -> Path:
 
 def write_target(folder: Path, values: Mapping[str, Any], seed: int = 0, dtype: torch.dtype = torch.float32,
                  spread: float = SPREAD, **changes: Any) -> Path:
-    """A random target with the demo rig's tokenizer beside it; a change to None leaves the name out."""
+    """Write a random target with the demo rig's tokenizer; a change to None removes the field."""
     whole = {**values, **SIZES, **changes}
     write_config(folder, {name: value for name, value in whole.items() if value is not None or name not in changes})
     torch.manual_seed(seed)
@@ -101,7 +101,7 @@ def write_target(folder: Path, values: Mapping[str, Any], seed: int = 0, dtype: 
             value.data.normal_(0, spread)
     kept = (folder / "config.json").read_text()
     model.save_pretrained(folder)
-    (folder / "config.json").write_text(kept)  # as published, not as this version writes it
+    (folder / "config.json").write_text(kept)  # as published, not as this version of transformers writes it
     for name in ("tokenizer.json", "tokenizer_config.json"):
         shutil.copy(TOKENIZER / name, folder)
     (folder / "chat_template.jinja").write_text(THINKING_TEMPLATE)
@@ -109,7 +109,7 @@ def write_target(folder: Path, values: Mapping[str, Any], seed: int = 0, dtype: 
 
 
 def dflash_config(published: Published, **changes: Any) -> dict[str, Any]:
-    """config.json of a block-diffusion drafter."""
+    """Return the config.json of a block-diffusion drafter."""
     target = TARGETS[published.target]
     options = {"mask_token_id": published.mask_id, "target_layer_ids": list(published.taps),
                "block_size": published.block}
@@ -128,7 +128,7 @@ def dflash_config(published: Published, **changes: Any) -> dict[str, Any]:
 
 def dflash_shapes(published: Published, sizes: Mapping[str, int] = MappingProxyType(SIZES)) -> dict[
         str, tuple[int, ...]]:
-    """The published tensors; nothing of an embedding or an output head."""
+    """Return the shapes of the published tensors; there is no embedding and no output head."""
     hidden, inner, size = sizes["hidden_size"], sizes["intermediate_size"], sizes["head_dim"]
     wide, narrow = sizes["num_attention_heads"] * size, sizes["num_key_value_heads"] * size
     shapes: dict[str, tuple[int, ...]] = {
@@ -145,7 +145,7 @@ def dflash_shapes(published: Published, sizes: Mapping[str, int] = MappingProxyT
 
 def write_weights(folder: Path, shapes: Mapping[str, tuple[int, ...]], seed: int = 1,
                   dtype: torch.dtype = torch.float32, spread: float = SPREAD) -> Path:
-    """Random tensors of these shapes; vectors are norms and lie about 1."""
+    """Write random tensors of these shapes; vectors are norms, with values around 1."""
     generator = torch.Generator().manual_seed(seed)
     weights = {name: (torch.randn(shape, generator=generator) * spread + (len(shape) == 1)).to(dtype)
                for name, shape in shapes.items()}
@@ -154,21 +154,21 @@ def write_weights(folder: Path, shapes: Mapping[str, tuple[int, ...]], seed: int
 
 
 def write_dflash(folder: Path, published: Published, **changes: Any) -> Path:
-    """A random drafter with these options."""
+    """Write a random drafter with these options."""
     return write_weights(write_config(folder, dflash_config(published, **changes)), dflash_shapes(published))
 
 
-# The same architectures with the demo tokenizer's vocabulary and few layers: what whole texts are decoded with.
+# The same architectures with the demo tokenizer's vocabulary and few layers, for tests that decode whole texts.
 SHORT = {"vocab_size": 1536, "num_hidden_layers": 6, "eos_token_id": 2, "bos_token_id": None,
          "max_position_embeddings": 256}
 SHORT_DRAFTER = {"vocab_size": 1536, "num_target_layers": 6, "eos_token_id": 2, "bos_token_id": None}
 
 
 def write_short(folder: Path, target: str, **changes: Any) -> Path:
-    """A short target of a published architecture."""
+    """Write a target of a published architecture with few layers."""
     return write_target(folder, TARGETS[target], **{**SHORT, **changes})
 
 
 def write_short_dflash(folder: Path, target: str, **changes: Any) -> Path:
-    """A drafter for it."""
+    """Write a drafter for the target of ``write_short``."""
     return write_dflash(folder, Published(target, (1, 3), 3, 8, 2), **{**SHORT_DRAFTER, **changes})

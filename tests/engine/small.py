@@ -1,4 +1,4 @@
-"""A random target of two layers and drafters for it: the torch half in milliseconds, without the demo rig."""
+"""Build a random target of three layers and drafters for it, in milliseconds and without the demo rig."""
 
 from collections.abc import Mapping
 from types import MappingProxyType
@@ -10,7 +10,7 @@ from engine.drafters.dflash.drafter import DFlashDrafter
 from engine.drafters.dflash.model import DFlashModel
 from engine.models.target import TorchTarget
 
-TAPS = (0, 1)  # not the last layer: transformers reports that one behind the final norm
+TAPS = (0, 1)  # not the last layer: transformers reports its output after the final norm
 VOCABULARY = 97
 MASK_ID = 96
 DFLASH2: Mapping[str, int] = MappingProxyType({
@@ -18,7 +18,7 @@ DFLASH2: Mapping[str, int] = MappingProxyType({
 
 
 def small_config(layers: int = 3) -> Qwen3Config:
-    """Grouped queries, tied embedding, a head size that is not hidden / heads."""
+    """Return a config with grouped queries, a tied embedding and a head size other than hidden / heads."""
     return Qwen3Config(
         vocab_size=VOCABULARY, hidden_size=48, intermediate_size=64, num_hidden_layers=layers, num_attention_heads=4,
         num_key_value_heads=2, head_dim=16, max_position_embeddings=256, tie_word_embeddings=True,
@@ -26,7 +26,7 @@ def small_config(layers: int = 3) -> Qwen3Config:
 
 
 def small_target(seed: int = 0) -> TorchTarget:
-    """Weights large enough that the choices differ from position to position."""
+    """Return a random target whose choices differ from position to position."""
     torch.manual_seed(seed)
     model = Qwen3ForCausalLM(small_config())
     for value in model.parameters():
@@ -37,7 +37,7 @@ def small_target(seed: int = 0) -> TorchTarget:
 
 def small_drafter_model(seed: int = 1, block: int = 6, window: int = 0, causal: bool | None = None,
                         options: Mapping[str, object] = MappingProxyType({})) -> DFlashModel:
-    """A random drafter of two layers, of which with a ``window`` the first slides."""
+    """Return a random drafter model of two layers; with a ``window`` its first layer has sliding attention."""
     torch.manual_seed(seed)
     config = small_config(layers=2)
     config.block_size = block
@@ -54,5 +54,5 @@ def small_drafter_model(seed: int = 1, block: int = 6, window: int = 0, causal: 
 
 def small_drafter(target: TorchTarget, seed: int = 1, block: int = 6, window: int = 0,
                   causal: bool | None = None, options: Mapping[str, object] = MappingProxyType({})) -> DFlashDrafter:
-    """The same, drafting for the target."""
+    """Return a drafter of that model for the target."""
     return DFlashDrafter(small_drafter_model(seed, block, window, causal, options), target.embedding, target.logits)

@@ -1,4 +1,4 @@
-"""The recorder: what it is given comes back from the file, it costs the loop little, and a wrong round ends nothing."""
+"""The recorder: rounds come back from the file, the loop is not slowed down, and a bad round stops nothing."""
 
 import json
 import logging
@@ -34,19 +34,19 @@ RIGHT = {**SMALL, "keep": [0], "bonus": 9}
 @pytest.mark.parametrize(("names", "record"), [
     (TREE, DraftTree), (LATTICE, Lattice), (TRIALS, Trials), (SAMPLING, Sampling), (VERIFICATION, Verification),
     (REQUEST_FIELDS, Request), (HEADER_FIELDS, Header), (END_FIELDS, End)])
-def test_what_a_file_may_hold_is_named_as_in_the_records(names: Iterable[str], record: Any) -> None:
+def test_field_names_of_the_file_are_those_of_the_records(names: Iterable[str], record: Any) -> None:
     assert set(names) == {field.name for field in fields(record)}
 
 
 def rounds_of(method: str, budget: int = 9) -> list[Round]:
-    """A toy run's rounds."""
+    """Return the rounds of a toy run."""
     target = ToyTarget(seed=2)
     return run(Request((1, 2, 3), method=method, budget=budget, max_tokens=20,
                        sampling=WARM), target, drafters_of(method, target))
 
 
 def parts_of(round_: Round) -> dict[str, Any]:
-    """A round as a loop would hand all of it over."""
+    """Return a round as the arguments of ``Recorder.round``."""
     def arrays(record: Any) -> dict[str, Any]:
         return dict(vars(record))
     verification = arrays(round_.verification)
@@ -59,7 +59,7 @@ def parts_of(round_: Round) -> dict[str, Any]:
 
 
 def recorded(path: Path, *rounds: dict[str, Any], **about: Any) -> Trace:
-    """The file of a loop that made these rounds, read again."""
+    """Record these rounds and return the trace that is read from the file."""
     with Recorder(path, **about) as recorder:
         for parts in rounds:
             recorder.round(**parts)
@@ -82,7 +82,7 @@ def test_four_parts_are_a_round(tmp_path: Path) -> None:
         prompt="Hi", method="a new one", engine="my loop 0.3")
     first, second = trace.rounds
     assert first.committed.tolist() == [7, 3, 4]
-    assert first.verification.choice.tolist() == [3, 4, 9, -1]  # as the walk went; what else was chosen nobody said
+    assert first.verification.choice.tolist() == [3, 4, 9, -1]  # the accepted path; the other choices are unknown
     assert np.isnan(first.verification.entropy).all()
     assert np.isnan(first.tree.logprobs[1:]).all()
     assert first.tree.drafters.tolist() == [0, 1, 1, 1]
@@ -93,7 +93,7 @@ def test_four_parts_are_a_round(tmp_path: Path) -> None:
     assert header.recorded == time.strftime("%Y-%m-%d")
 
 
-def test_a_chain_is_a_tree_and_the_first_needs_its_root(tmp_path: Path) -> None:
+def test_a_chain_is_recorded_as_a_tree_and_the_first_needs_its_root(tmp_path: Path) -> None:
     with Recorder(tmp_path / "run.jsonl.gz", prompt_ids=[1, 2]) as recorder:
         recorder.chain(drafted=[5], accepted=1, bonus=8)
         recorder.chain(drafted=[5, 6, 7], accepted=2, bonus=8, root=4)
@@ -106,7 +106,7 @@ def test_a_chain_is_a_tree_and_the_first_needs_its_root(tmp_path: Path) -> None:
     assert [round_.start for round_ in rounds] == [2, 5, 6] and recorder.refused == 1
 
 
-def test_each_nodes_log_probability_and_marginals_are_taken_as_a_round_has_them(tmp_path: Path) -> None:
+def test_node_logprobs_are_summed_and_marginals_become_lattices(tmp_path: Path) -> None:
     draft = {"tokens": [[1, 2], [3, 4]], "logprobs": [[-0.5, -1], [-0.25, -2]]}
     round_ = recorded(tmp_path / "run.jsonl.gz", {**RIGHT, "node_logprobs": [-9, -1, -2, -4], "drafts": [draft]}
                       ).entries[0].round
@@ -115,7 +115,7 @@ def test_each_nodes_log_probability_and_marginals_are_taken_as_a_round_has_them(
 
 
 @pytest.mark.parametrize("text", [{5: "five", 9: "nine"}, lambda token: {5: "five", 9: "nine"}[token]])
-def test_tokens_get_their_text_once_and_what_has_none_none(text: Any, tmp_path: Path) -> None:
+def test_each_token_text_is_written_once_and_missing_ones_are_left_out(text: Any, tmp_path: Path) -> None:
     trace = recorded(tmp_path / "run.jsonl.gz", *2 * [RIGHT], token_text=text,
                      prompt_ids=[9, 1])
     pieces = [trace.header.pieces, *(entry.pieces for entry in trace.entries)]
@@ -137,7 +137,7 @@ def test_torch_tensors_are_taken_as_they_are(tmp_path: Path) -> None:
     assert second.verification.entropy.tolist() == [1] * 4
 
 
-def test_what_the_loop_changes_afterwards_changes_nothing(tmp_path: Path) -> None:
+def test_later_changes_of_the_loops_arrays_are_not_recorded(tmp_path: Path) -> None:
     tokens, keep = np.asarray([7, 3, 4, 5]), [0, 1]
     with Recorder(tmp_path / "run.jsonl.gz") as recorder:
         recorder.round(tokens=tokens, parents=[0, 0, 1, 0], keep=keep, bonus=9)
@@ -145,7 +145,7 @@ def test_what_the_loop_changes_afterwards_changes_nothing(tmp_path: Path) -> Non
     assert load(tmp_path / "run.jsonl.gz").entries[0].round.committed.tolist() == [7, 3]
 
 
-WIDE = {"tokens": np.zeros((2, 2**19), int), "logprobs": np.zeros((2, 2**19))}  # more bytes than a line may have
+WIDE = {"tokens": np.zeros((2, 2**19), int), "logprobs": np.zeros((2, 2**19))}  # more bytes than a line may hold
 WRONG: tuple[dict[str, Any], ...] = (
     *({"parents": parents} for parents in ([0, 0, 3, 0], [2, 0, 1, 0], [0, 0, 1])),
     *({"keep": keep} for keep in ([0, 2], [1], [], [0, 9], [0, -1], 7)),
@@ -163,7 +163,7 @@ WRONG: tuple[dict[str, Any], ...] = (
 
 
 @pytest.mark.parametrize("wrong", WRONG, ids=" ".join)
-def test_a_wrong_round_is_refused_in_a_sentence_and_ends_nothing(
+def test_a_wrong_round_is_refused_and_recording_continues(
         wrong: dict[str, Any], tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     wrong = {**RIGHT, **wrong}
     with caplog.at_level(logging.WARNING):
@@ -193,7 +193,7 @@ FIELDS: dict[str, Any] = {
 
 
 @pytest.mark.parametrize(("name", "value"), [(name, value) for name, values in FIELDS.items() for value in values])
-def test_what_of_a_run_does_not_fit_is_left_out_and_said(
+def test_run_fields_that_do_not_fit_are_left_out_and_noted(
         name: str, value: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING):
         trace = recorded(tmp_path / "run.jsonl", RIGHT, **{name: value, "title": "T"} if (
@@ -205,13 +205,13 @@ def test_what_of_a_run_does_not_fit_is_left_out_and_said(
 
 
 @pytest.mark.parametrize("value", ["x" * 1025, HALF, b"x" * 1025, b"\xff" * 1025, [256], None, 7, ["a"]])
-def test_a_text_that_no_token_can_have_is_none(value: Any, tmp_path: Path) -> None:
+def test_an_impossible_token_text_is_left_out(value: Any, tmp_path: Path) -> None:
     trace = recorded(tmp_path / "run.jsonl", RIGHT, prompt_ids=[7, 8],
                      token_text=lambda token: value if token == 7 else "text")
     assert dict(trace.header.pieces) == {8: "text"}
 
 
-def test_half_a_character_is_its_bytes(tmp_path: Path) -> None:
+def test_an_incomplete_character_is_kept_as_bytes(tmp_path: Path) -> None:
     first, second = "τ".encode()[:1], "τ".encode()[1:]
     trace = recorded(tmp_path / "run.jsonl", RIGHT, token_text={
         3: first, 4: second, 5: "τ".encode(), 7: b"a"})
@@ -245,7 +245,7 @@ def test_a_full_queue_drops_rounds_and_counts_them(name: str, tmp_path: Path, mo
 
 
 @pytest.mark.parametrize("about", [{"every": 0}, {"every": "x"}, {"max_pending": 0}, {"methods": "x"}])
-def test_a_recorder_that_cannot_be_says_so_at_once(about: dict[str, Any], tmp_path: Path) -> None:
+def test_bad_options_and_paths_are_refused_at_once(about: dict[str, Any], tmp_path: Path) -> None:
     with pytest.raises(RecorderError, match=next(iter(about))):
         Recorder(tmp_path / "run.jsonl.gz", **about)
     with pytest.raises(RecorderError, match=str(tmp_path / "nowhere")):
@@ -262,7 +262,7 @@ def test_only_an_ordinary_file_is_recorded_to(place: str, tmp_path: Path) -> Non
     for name in ("pipe", "pipe.gz"):
         os.mkfifo(tmp_path / name)
     with at_most(20), pytest.raises(RecorderError):
-        Recorder(tmp_path / place)  # of which "/dev/zero" is that device
+        Recorder(tmp_path / place)  # joined to "/dev/zero" it is that device
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no device that is always full")
@@ -306,8 +306,8 @@ watched.round(tokens=[7, 3], parents=[-1, 0], keep=[0, 1], bonus=9)
 """
 
 
-def alone(folder: Path, program: str) -> subprocess.Popen[str]:
-    """A program in a process that has the copied file, numpy and the standard library, and nothing else."""
+def start_alone(folder: Path, program: str) -> subprocess.Popen[str]:
+    """Start a program that can import the copied file, numpy and the standard library, and nothing else."""
     shutil.copy(HOUSE / "engine" / "recorder.py", folder)
     start = f"import sys; sys.path.insert(0, {str(folder)!r})\n"
     return subprocess.Popen(
@@ -316,7 +316,7 @@ def alone(folder: Path, program: str) -> subprocess.Popen[str]:
 
 @pytest.mark.parametrize("program", [LOOP, LEFT_OPEN])
 def test_the_file_works_alone_with_numpy_only(program: str, tmp_path: Path) -> None:
-    done = alone(tmp_path, program)
+    done = start_alone(tmp_path, program)
     assert (done.communicate(timeout=60)[1], done.returncode) == ("", 0)
     trace = load(tmp_path / "run.jsonl.gz")
     assert trace.entries[0].round.committed.tolist() == [7, 3]
@@ -324,7 +324,7 @@ def test_the_file_works_alone_with_numpy_only(program: str, tmp_path: Path) -> N
 
 
 def test_a_killed_process_leaves_its_rounds(tmp_path: Path) -> None:
-    loop = alone(tmp_path, KILLED)
+    loop = start_alone(tmp_path, KILLED)
     deadline = time.monotonic() + 60
     while time.monotonic() < deadline and (
             not (tmp_path / "run.jsonl.gz").exists() or (tmp_path / "run.jsonl.gz").stat().st_size < 1500):

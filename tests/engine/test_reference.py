@@ -1,4 +1,4 @@
-"""The engine makes the very rounds of the algorithm that is written down from top to bottom."""
+"""The engine makes the same rounds as the one-page reference algorithm."""
 
 from collections.abc import Callable, Sequence
 
@@ -25,7 +25,7 @@ def drafting(drafter: ToyDrafter) -> Callable[[Sequence[int]], Floats]:
 @pytest.mark.parametrize("temperature", [0.0, 0.8])
 @pytest.mark.parametrize("budget", [0, 1, 7, 40])
 @pytest.mark.parametrize(("method", "split"), POINTS)
-def test_every_round_is_the_references(method: str, split: str, budget: int, temperature: float) -> None:
+def test_every_round_equals_that_of_the_reference(method: str, split: str, budget: int, temperature: float) -> None:
     toy = ToyTarget(seed=3, context_limit=60)
     drafters = [ToyDrafter(toy, noise=0.3, seed=1), ToyDrafter(toy, noise=0.5, seed=2)]
     drafters = drafters[:METHODS[method].drafter_count]

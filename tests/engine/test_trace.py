@@ -1,4 +1,4 @@
-"""Trace files: bit for bit there and back, and one sentence for every file that is not one."""
+"""Trace files: a round trip keeps every bit, and a file that is not a trace is refused in one sentence."""
 
 import gzip
 import json
@@ -24,7 +24,7 @@ PIECES: dict[int, Piece] = {
 
 
 def toy_trace(method: str, budget: int = 9, most: int = 20) -> Trace:
-    """A finished toy run."""
+    """Return the trace of a finished toy run."""
     target = ToyTarget(seed=2)
     request = Request((1, 2, 3), method=method, budget=budget, max_tokens=most, sampling=WARM,
                       stop_ids=frozenset([5, 99]))
@@ -41,7 +41,7 @@ def toy_trace(method: str, budget: int = 9, most: int = 20) -> Trace:
 
 
 def same(one: Any, other: Any) -> bool:
-    """Equal all the way down: types, dtypes, shapes, bits."""
+    """Return whether types, dtypes, shapes and bits are equal at every level."""
     if isinstance(one, np.ndarray):
         return (one.dtype, one.shape, one.tobytes()) == (other.dtype, other.shape, other.tobytes())
     if is_dataclass(one):
@@ -53,7 +53,7 @@ def same(one: Any, other: Any) -> bool:
 
 
 def peak_bytes(act: Callable[[], object]) -> int:
-    """The most memory that was held on the way, arrays of numpy included; the act may be refused."""
+    """Return the peak of traced memory during a call, which may raise a CanopyError."""
     tracemalloc.start()
     try:
         act()
@@ -84,7 +84,7 @@ def test_probability_0_and_empty_rounds_survive() -> None:
     assert same(loads(dumps(ended)), ended)
 
 
-def test_gather_wants_a_whole_run() -> None:
+def test_gather_needs_a_complete_run() -> None:
     trace = toy_trace("ddtree")
     assert same(gather([trace.header, *trace.entries, trace.end]), trace)
     unfinished: list[list[Line]] = [[], [trace.header], [trace.header, *trace.entries], [*trace.entries, trace.end]]
@@ -96,8 +96,8 @@ def test_gather_wants_a_whole_run() -> None:
 WHOLE = dumps(toy_trace("routed", most=6))
 
 
-def complaint(data: bytes) -> str:
-    """The sentence that a file is refused with."""
+def refusal_of(data: bytes) -> str:
+    """Return the sentence with which the file is refused."""
     with pytest.raises(TraceError) as refusal:
         loads(data, "run.jsonl")
     sentence = str(refusal.value)
@@ -113,25 +113,25 @@ def test_a_file_cut_off_anywhere_opens_up_to_its_last_whole_round() -> None:
     for length in [*ends, *(end + 1 for end in ends), *range(0, len(WHOLE), 997), len(WHOLE) - 1]:
         count = sum(end <= length for end in ends) - 1
         if count < 1:
-            complaint(WHOLE[:length])
+            refusal_of(WHOLE[:length])
             continue
         cut = loads(WHOLE[:length])
         assert same(cut.entries, whole.entries[:count])
         assert cut.end == End("cut", count, cut.entries[-1].elapsed_seconds)
     assert loads(WHOLE[:ends[-1]]).end.rounds == len(whole.entries)
-    complaint(WHOLE[:first - 1])
-    complaint(WHOLE[:header])
+    refusal_of(WHOLE[:first - 1])
+    refusal_of(WHOLE[:header])
     assert 0 < loads(packed[:len(packed) * 3 // 4]).end.rounds < len(whole.entries)
 
 
 def test_another_version_is_refused_with_both_numbers() -> None:
-    sentence = complaint(WHOLE.replace(b'"canopy_trace":5', b'"canopy_trace":7', 1))
+    sentence = refusal_of(WHOLE.replace(b'"canopy_trace":5', b'"canopy_trace":7', 1))
     assert "7" in sentence and "5" in sentence
 
 
 @pytest.mark.parametrize("version", [1, 2, 3, 4])
 def test_files_of_former_versions_are_read(version: int) -> None:
-    """4 called drafters heads and an end's note said, 2 had no turns, 1 no pace, which was always fixed."""
+    """Version 4 had other names for drafters and notes, 2 had no turns, and 1 had no pace: it was always fixed."""
     former = WHOLE.replace(b'"drafters":', b'"heads":').replace(b'"note":""', b'"said":""')
     header, rest = former.split(b"\n", 1)
     line = {**json.loads(header), "canopy_trace": version}
@@ -150,13 +150,13 @@ def test_files_of_former_versions_are_read(version: int) -> None:
     b"[" * 100_000 + b"\n", b"1e999\n",
     b'{"end":{"reason":"stop","rounds":0,"seconds":0}}\n'])
 def test_junk_is_refused(junk: bytes) -> None:
-    complaint(junk)
+    refusal_of(junk)
 
 
 def test_damaged_gzip_is_refused_or_taken_as_cut_off() -> None:
     packed = gzip.compress(WHOLE, mtime=0)
     for length in (2, 10, 18, 40):
-        complaint(packed[:length])
+        refusal_of(packed[:length])
     outcomes = []
     for place in range(10, len(packed), 61):
         damaged = bytearray(packed)
@@ -171,7 +171,7 @@ def test_damaged_gzip_is_refused_or_taken_as_cut_off() -> None:
     assert outcomes.count("refused") > 0.8 * len(outcomes)
 
 
-def test_a_missing_file_and_a_full_disk_are_told_in_a_sentence(tmp_path: Path) -> None:
+def test_a_missing_file_and_a_full_disk_are_named_in_one_sentence(tmp_path: Path) -> None:
     with pytest.raises(TraceError, match="none.jsonl"):
         load(tmp_path / "none.jsonl")
     (tmp_path / "file").touch()

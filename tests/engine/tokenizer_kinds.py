@@ -1,4 +1,4 @@
-"""A small tokenizer of each kind: how its tokens become text differs from kind to kind."""
+"""Build a small tokenizer of each kind; kinds differ in how tokens become text."""
 
 import json
 from collections.abc import Callable, Mapping
@@ -25,7 +25,7 @@ LINES = (
 
 
 def _with_bytes(backend: Tokenizer) -> Tokenizer:
-    """The tokenizer with a token for each byte, which are no added tokens."""
+    """Return the tokenizer with a token for each byte; these are not added tokens."""
     values = json.loads(backend.to_str())
     vocabulary = values["model"]["vocab"]
     vocabulary |= {name: number for number, name in enumerate(BYTES, len(vocabulary))}
@@ -33,12 +33,12 @@ def _with_bytes(backend: Tokenizer) -> Tokenizer:
 
 
 def demo_bytes() -> PreTrainedTokenizerBase:
-    """Byte-level BPE: the demo rig's own."""
+    """Return the demo rig's own tokenizer: byte-level BPE."""
     return PreTrainedTokenizerFast.from_pretrained(TOKENIZER)
 
 
 def demo_sentencepiece() -> PreTrainedTokenizerBase:
-    """The demo rig's vocabulary as Llama 2's: a blank before every text, bytes where the vocabulary ends."""
+    """Return the demo rig's vocabulary as Llama 2's tokenizer: a space before each text, and byte fallback."""
     values = json.loads((TOKENIZER / "tokenizer.json").read_text(encoding="utf8").replace("Ġ", "▁"))
     values["model"] |= {"byte_fallback": True}
     values |= {
@@ -54,7 +54,7 @@ def demo_sentencepiece() -> PreTrainedTokenizerBase:
 
 def trained(model: models.Model, trainer: trainers.Trainer, bytes_too: bool = False, **parts: Any) -> (
         PreTrainedTokenizerBase):
-    """A tokenizer of this model, trained on the lines; on request with a token for each byte."""
+    """Return a tokenizer of this model, trained on the lines; with ``bytes_too`` it has a token for each byte."""
     backend = Tokenizer(model)
     for name, part in parts.items():
         setattr(backend, name, part)
@@ -65,46 +65,46 @@ def trained(model: models.Model, trainer: trainers.Trainer, bytes_too: bool = Fa
 
 
 def bpe(decoder: Any, **parts: Any) -> PreTrainedTokenizerBase:
-    """BPE that falls back to bytes."""
+    """Return BPE with byte fallback."""
     trainer = trainers.BpeTrainer(vocab_size=400, **TRAINING)
     return trained(models.BPE(unk_token="<unk>", byte_fallback=True), trainer, True, decoder=decoder, **parts)
 
 
 def metaspace(scheme: str) -> PreTrainedTokenizerBase:
-    """BPE over words that begin with ▁, before the first word too, or ``never``."""
+    """Return BPE over words that begin with ▁: by ``scheme`` also the first word, or no word."""
     return bpe(decoders.Sequence([decoders.ByteFallback(), decoders.Metaspace(prepend_scheme=scheme)]),
                pre_tokenizer=pre_tokenizers.Metaspace(prepend_scheme=scheme))
 
 
 def gemma() -> PreTrainedTokenizerBase:
-    """Blanks as ▁ and nothing before the first word."""
+    """Return Gemma's kind: spaces become ▁, and nothing comes before the first word."""
     return bpe(decoders.Sequence([decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse()]),
                normalizer=normalizers.Replace(" ", "▁"))
 
 
 def unigram() -> PreTrainedTokenizerBase:
-    """Unigram pieces, as XGLM's and many Japanese models'."""
+    """Return Unigram pieces, as in XGLM and many Japanese models."""
     trainer = trainers.UnigramTrainer(vocab_size=120, unk_token="<unk>", **TRAINING)
     return trained(models.Unigram(), trainer, normalizer=normalizers.NFKC(),
                    pre_tokenizer=pre_tokenizers.Metaspace(), decoder=decoders.Metaspace())
 
 
 def wordpiece() -> PreTrainedTokenizerBase:
-    """Words and their ## continuations, as BERT's; blanks are not kept."""
+    """Return words and their ## continuations, as in BERT; spaces are not kept."""
     trainer = trainers.WordPieceTrainer(vocab_size=200, **TRAINING)
     return trained(models.WordPiece(unk_token="<unk>"), trainer, normalizer=normalizers.BertNormalizer(),
                    pre_tokenizer=pre_tokenizers.BertPreTokenizer(), decoder=decoders.WordPiece())
 
 
 def word_ends() -> PreTrainedTokenizerBase:
-    """BPE whose tokens say where a word ends, as the first GPT's: a blank follows from the token after it."""
+    """Return BPE whose tokens mark the end of a word, as in GPT-1: the next token decides about the space."""
     trainer = trainers.BpeTrainer(vocab_size=200, end_of_word_suffix="</w>", **TRAINING)
     return trained(models.BPE(unk_token="<unk>", end_of_word_suffix="</w>"), trainer,
                    pre_tokenizer=pre_tokenizers.BertPreTokenizer(), decoder=decoders.BPEDecoder())
 
 
 def added_words() -> PreTrainedTokenizerBase:
-    """The SentencePiece kind with added tokens that are not special, and one that takes the blanks beside it."""
+    """Return the SentencePiece kind with added tokens, one of which removes the spaces beside it."""
     tokenizer = demo_sentencepiece()
     tokenizer.add_tokens([AddedToken("<think>", special=False), AddedToken("</think>", special=False)])
     tokenizer.add_special_tokens({"additional_special_tokens": [AddedToken("<sep>", lstrip=True, rstrip=True)]})
@@ -119,5 +119,5 @@ KINDS: Mapping[str, Callable[[], PreTrainedTokenizerBase]] = {
 
 @lru_cache(maxsize=len(KINDS))
 def kind(name: str) -> PreTrainedTokenizerBase:
-    """The tokenizer of this kind, made once; a test that changes one makes its own."""
+    """Return the cached tokenizer of this kind; a test that changes one builds its own."""
     return KINDS[name]()

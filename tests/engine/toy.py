@@ -1,7 +1,7 @@
-"""A small target and a drafter in numpy, exact and fast: every rule of the loop is tested against them.
+"""A small target and a drafter in numpy, exact and fast; the tests of the loop run on them.
 
-The target is a table: what follows depends on the last three tokens. It obeys the whole ``protocols.Target``
-contract, position draws included, and refuses what breaks it.
+The next token depends on the last three alone, by a table. The target obeys all of ``protocols.Target``,
+position draws included, and raises an error if a caller breaks that contract.
 """
 
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ Table = NDArray[np.float32]
 
 
 class ToyTarget:
-    """``table`` (vocabulary³, vocabulary) float32 are its log probabilities; a row is the context read as a number."""
+    """Implement a target by ``table`` (vocabulary³, vocabulary) float32: log probabilities by context."""
 
     def __init__(self, vocabulary: int = 8, context_limit: int = 128, sharpness: float = 1.5, seed: int = 0) -> None:
         random = np.random.default_rng(seed)
@@ -55,7 +55,7 @@ class ToyTarget:
         return [fork.verify(tree) for fork, tree in zip(forks, packed, strict=True)]
 
     def verify(self, packed: PackedTree) -> Verification:
-        """Each row's context is its ancestors' tokens and the text before them."""
+        """Verify each row in the context of the text and the row's ancestors."""
         self._packed, size = packed, len(packed)
         self._rows = self._contexts(packed)
         choice = self.choose(self._rows, packed.positions + 1)
@@ -95,14 +95,14 @@ class ToyTarget:
         return int(drawn((left if left.any() else law)[None], np.asarray([draw]))[0])
 
     def context(self, tokens: Sequence[int]) -> int:
-        """The table's row for what follows these tokens."""
+        """Return the table's row for what follows these tokens."""
         row = 0
         for token in tokens[-ORDER:]:
             row = row * self.vocabulary + int(token)
         return row
 
     def processed(self) -> Table:
-        """The table after temperature, top-k and top-p."""
+        """Return the table after temperature, top-k and top-p."""
         sampling = self._sampling
         key = sampling.temperature, sampling.top_k, sampling.top_p
         if key not in self._processed:
@@ -110,7 +110,7 @@ class ToyTarget:
         return self._processed[key]
 
     def choose(self, rows: Integers, positions: NDArray[np.integer]) -> Integers:
-        """One token per context row, (n,) int32: the argmax, or the draw of the position that it is for."""
+        """Return one token per context row, (n,) int32: the argmax, or the position's draw."""
         if self._sampling.temperature == 0:
             likeliest: Integers = self.table[rows].argmax(-1).astype(np.int32)
             return likeliest
@@ -125,10 +125,10 @@ class ToyTarget:
 
 
 class ToyDrafter:
-    """Block-diffusion style: one row per depth, the target's own distributions along its likeliest path, blurred.
+    """Draft one row per depth: the target's own distributions along its likeliest path, with noise.
 
-    ``noise`` is the share of the mass that goes to a random distribution of its own for every context, ``seed``
-    decides which: two seeds are two drafters that are good at different texts.
+    ``noise`` is the share of the mass that goes to a random distribution per context, which ``seed`` decides: two
+    seeds give two drafters that are good at different texts.
     """
 
     def __init__(self, target: ToyTarget, depth: int = 6, noise: float = 0.4, seed: int = 0) -> None:
@@ -166,7 +166,7 @@ class ToyDrafter:
         return other
 
     def _blurred(self, context: int) -> Table:
-        """(depth, vocabulary) float32 log probabilities."""
+        """Return (depth, vocabulary) float32 log probabilities."""
         random = np.random.default_rng([self.seed, context])
         size = self.target.vocabulary
         rows = []
@@ -178,7 +178,7 @@ class ToyDrafter:
 
 
 def processed(logprobs: Table, sampling: Sampling) -> Table:
-    """Log probabilities (rows, vocabulary) after temperature, top-k and top-p, −inf where cut.
+    """Return log probabilities (rows, vocabulary) after temperature, top-k and top-p, −inf where cut.
 
     At temperature 0 all mass is on the argmax.
     """
@@ -199,7 +199,7 @@ def processed(logprobs: Table, sampling: Sampling) -> Table:
 
 
 def drawn(weights: Table, draws: NDArray[np.float64]) -> Integers:
-    """Inverse transform: one token per row from unnormalised weights (rows, vocabulary) and draws (rows,): int32."""
+    """Draw a token (int32) for each row by inverse transform of weights (rows, vocabulary) and draws (rows,)."""
     heights = weights.astype(np.float64).cumsum(-1)
     chosen = (heights <= (draws * heights[:, -1])[:, None]).sum(-1)
     last = weights.shape[-1] - 1 - (weights[:, ::-1] > 0).argmax(-1)
@@ -208,7 +208,7 @@ def drawn(weights: Table, draws: NDArray[np.float64]) -> Integers:
 
 
 def _normalised(logits: NDArray[np.floating]) -> Table:
-    """Log-softmax in float64, as float32."""
+    """Return the log-softmax in float32, computed in float64."""
     shifted = logits - logits.max(-1, keepdims=True)
     table: Table = (shifted - np.log(np.exp(shifted, dtype=np.float64).sum(-1, keepdims=True))).astype(np.float32)
     return table

@@ -1,4 +1,4 @@
-"""Every value of a trace is what its name promises, or the file is refused with a sentence about that value."""
+"""Every value of a trace has the type and range of its field, or the file is refused with that value's name."""
 
 import json
 import re
@@ -18,13 +18,13 @@ KEPT = LINES[1]["round"]["acceptance"]["keep"]["shape"][0]
 
 
 def alternatives(count: int, token: int = 1, logprob: float = 0.0) -> dict[str, Any]:
-    """So many alternatives for each kept row of the first round."""
+    """Return ``count`` alternatives for each kept row of the first round."""
     return {"tokens": encode_record(np.full((KEPT, count), token, np.int32)),
             "logprobs": encode_record(np.full((KEPT, count), logprob, np.float32))}
 
 
-def read(number: int, path: str, value: Any) -> Trace:
-    """The trace with one value of one line in another's place."""
+def read_changed(number: int, path: str, value: Any) -> Trace:
+    """Read the trace with one value of one line replaced."""
     lines = json.loads(json.dumps(LINES))
     *folders, last = path.split(".")
     part = lines[number]
@@ -34,7 +34,7 @@ def read(number: int, path: str, value: Any) -> Trace:
     return loads(("\n".join(map(json.dumps, lines)) + "\n").encode())
 
 
-@pytest.mark.parametrize(("path", "value"), [  # test_recorder.py holds what recorders are refused, too
+@pytest.mark.parametrize(("path", "value"), [  # test_recorder.py has what a recorder refuses
     ("request.prompt_ids", {}), ("request.prompt_ids", [2**31]), ("request.prompt_ids", [True]),
     ("request.prompt_ids", {"dtype": "<f4", "shape": [1], "data": "AAAAAA=="}), ("request.stop_ids", [-1]),
     ("request.budget", 2**64), ("request.pace", None), ("request.more", 1), ("request.sampling.temperature", NAN),
@@ -45,7 +45,7 @@ def read(number: int, path: str, value: Any) -> Trace:
     ("turns", 7), ("turns", [["owner", "Hi"]]), ("chunked", 1), ("more", 1)])
 def test_a_header_is_checked(path: str, value: Any) -> None:
     with pytest.raises(TraceError, match="line 1 "):
-        read(0, f"header.{path}", value)
+        read_changed(0, f"header.{path}", value)
 
 
 @pytest.mark.parametrize(("path", "value"), [
@@ -60,13 +60,13 @@ def test_a_header_is_checked(path: str, value: Any) -> None:
     ("round.acceptance.trials", {"nodes": encode_record(np.ones(2**14 + 1, np.int32)),
                                  "chances": array(2**14 + 1, dtype="<f4"), "draws": array(2**14 + 1, dtype="<f4")}),
     ("pieces", {"1": "\ud800"}), ("pieces", None)])
-def test_a_round_that_is_not_sound_is_left_out(path: str, value: Any) -> None:
-    trace = read(1, path, value)
+def test_an_invalid_round_is_left_out(path: str, value: Any) -> None:
+    trace = read_changed(1, path, value)
     assert [entry.round.index for entry in trace.entries] == list(range(1, len(LINES) - 2))
     assert re.match(r"1 .*line 2 .", trace.end.note)
 
 
-def test_what_a_left_out_round_names_comes_with_the_next() -> None:
+def test_token_texts_of_a_left_out_round_come_with_the_next() -> None:
     lines = json.loads(json.dumps(LINES))
     lines[1]["pieces"], lines[2]["pieces"] = {"1": "one", "2": "two"}, {"2": "zwei"}
     lines[1]["round"]["acceptance"]["bonus"] = -1
@@ -80,7 +80,7 @@ def test_what_a_left_out_round_names_comes_with_the_next() -> None:
     assert loads(dumps(trace)).end == trace.end
 
 
-def test_a_file_that_is_cut_says_what_was_left_out_too() -> None:
+def test_a_truncated_file_reports_left_out_rounds() -> None:
     rows = [json.dumps(line).encode() for line in LINES[:-1]]
     rows[1] = b"damaged"
     trace = loads(b"\n".join(rows) + b"\n")
@@ -95,10 +95,10 @@ def test_a_file_that_is_cut_says_what_was_left_out_too() -> None:
     ("reason", None), ("rounds", -1), ("seconds", NAN), ("dropped", "1"), ("more", 1)])
 def test_an_end_is_checked(path: str, value: Any) -> None:
     with pytest.raises(TraceError, match=f"line {len(LINES)} "):
-        read(-1, f"end.{path}", value)
+        read_changed(-1, f"end.{path}", value)
 
 
-def test_what_a_recorder_does_not_know_is_left_out_and_read_as_nothing() -> None:
+def test_fields_that_a_recorder_leaves_out_are_read_as_empty() -> None:
     header = loads(b"\n".join([b'{"canopy_trace":5,"header":{"engine":"e"}}', *(
         json.dumps(line).encode() for line in LINES[1:])]) + b"\n").header
     assert (header.prompt, header.drafters, header.rig, header.request.method) == ("", (), "e", "unknown")
@@ -112,14 +112,14 @@ def test_nothing_comes_after_the_end_and_no_header_but_the_first() -> None:
             loads(b"\n".join(lines) + b"\n")
 
 
-def test_what_older_recorders_wrote_still_opens() -> None:
-    listed = ",[" * 100_000  # newer ones leave such a prompt out
-    assert read(0, "header.prompt", listed).header.prompt == listed
-    assert read(0, "header.turns", [["user", listed]]).header.turns == (("user", listed),)
-    widest = read(1, "round.alternatives", alternatives(64)).entries[0].round.alternatives
+def test_files_of_older_recorders_still_open() -> None:
+    listed = ",[" * 100_000  # newer recorders leave out a prompt like this
+    assert read_changed(0, "header.prompt", listed).header.prompt == listed
+    assert read_changed(0, "header.turns", [["user", listed]]).header.turns == (("user", listed),)
+    widest = read_changed(1, "round.alternatives", alternatives(64)).entries[0].round.alternatives
     assert widest is not None and widest.tokens.shape == (KEPT, 64)
 
 
 def test_prompt_ids_may_be_an_array_as_a_recorder_writes_it() -> None:
     packed = {"dtype": "<i8", "shape": [2], "data": "AQAAAAAAAAACAAAAAAAAAA=="}
-    assert read(0, "header.request.prompt_ids", packed).header.request.prompt_ids == (1, 2)
+    assert read_changed(0, "header.request.prompt_ids", packed).header.request.prompt_ids == (1, 2)

@@ -1,4 +1,4 @@
-"""A small file cannot make its reader hold much, and what is no file is not read at all."""
+"""A small file cannot make its reader use much memory, and only ordinary files are read."""
 
 import gzip
 import json
@@ -27,23 +27,23 @@ HEADER, ROUND = json.loads(LINES[0]), json.loads(LINES[1])
 
 
 def zeros(count: int, dtype: str = "<i4") -> dict[str, Any]:
-    """An array of nothing, as a trace has it."""
+    """Return an encoded array of zeros."""
     return {"dtype": dtype, "shape": [count], "data": b64encode(bytes(int(dtype[2]) * count)).decode()}
 
 
 def header(**fields: Any) -> bytes:
-    """The header with other values in it."""
+    """Return the header's line with other values in it."""
     return json.dumps({**HEADER, "header": {**HEADER["header"], **fields}}, ensure_ascii=False).encode()
 
 
 def large_tree() -> bytes:
-    """A sound round of two million nodes."""
+    """Return the line of a valid round of two million nodes."""
     tree = {"tokens": zeros(2 * 10**6), "parents": zeros(2 * 10**6)}
     return json.dumps({**ROUND, "round": {
         **ROUND["round"], "tree": tree, "verification": {}, "drafts": [], "candidates": []}}).encode()
 
 
-BOMBS: dict[str, Callable[[], list[bytes]]] = {  # the lines of small files that want to be large
+BOMBS: dict[str, Callable[[], list[bytes]]] = {  # lines of small files that unpack to much more
     "empty lists": lambda: [LINES[0], b"[" + b"[]," * 10**7 + b"[]]"],  # once took 3.7 GB
     "spaces": lambda: [LINES[0], b" " * 2**26],
     "a header of empty lists": lambda: [b'{"canopy_trace":4,"header":{"pieces":{' + b'"1":[],' * 10**7 + b'"1":[]}}}'],
@@ -54,7 +54,7 @@ BOMBS: dict[str, Callable[[], list[bytes]]] = {  # the lines of small files that
 
 
 @pytest.mark.parametrize("name", BOMBS)
-def test_a_bomb_takes_no_more_than_a_few_of_the_longest_lines(name: str) -> None:
+def test_a_compression_bomb_uses_little_memory(name: str) -> None:
     bomb = gzip.compress(b"\n".join([*BOMBS[name](), *LINES[1:]]))
     with pytest.raises(TraceError):
         loads(bomb)
@@ -62,13 +62,13 @@ def test_a_bomb_takes_no_more_than_a_few_of_the_longest_lines(name: str) -> None
 
 
 def array(*shape: int, dtype: str = "<i4") -> dict[str, Any]:
-    """An array of nothing in that shape."""
+    """Return an encoded array of zeros in that shape."""
     return {**zeros(math.prod(shape), dtype), "shape": list(shape)}
 
 
 CHAIN = {"tokens": array(1), "parents": array(1)}
 EMPTY = {"tokens": array(0, 0, 0), "logprobs": array(0, 0, 0, dtype="<f4"), "follow": array(0, 0, 0)}
-COSTLY: dict[str, dict[str, Any]] = {  # parts of a round that take more memory than bytes
+COSTLY: dict[str, dict[str, Any]] = {  # parts of a round that take more memory than their bytes
     "lattices": {"drafts": [EMPTY] * 16}, "candidates": {"candidates": [CHAIN] * 16},
     "stages": {"seconds": {f"stage {number}": 0.5 for number in range(64)}},
     "alternatives": {
@@ -104,7 +104,7 @@ MANY = 3 * MAX_LINES
     *(pytest.param(gzip.compress(LINES[0] + b"\n") + gzip.compress(inside) * MANY, id=f"members {inside.decode()}")
       for inside in (b"", b"\n", b'{"refused":7}\n'))])
 def test_too_many_lines_or_members_are_refused_at_once(data: bytes, tmp_path: Path) -> None:
-    """In seconds of this process, read whole and followed; a second if the machine is quiet."""
+    """Measure processor time; the limit leaves room for a busy machine."""
     path = tmp_path / "run.jsonl.gz"
     path.write_bytes(data)
     for read in (partial(loads, data), partial(load, path), partial(follow, path)):
@@ -115,7 +115,7 @@ def test_too_many_lines_or_members_are_refused_at_once(data: bytes, tmp_path: Pa
 
 
 def follow(path: Path) -> None:
-    """Read a file as one that grows."""
+    """Read a file as one that is still growing."""
     tail = TraceTail(path)
     for _ in range(1000):
         tail.lines()
@@ -124,8 +124,8 @@ def follow(path: Path) -> None:
 @pytest.mark.parametrize(("limit", "value", "numbers"), [
     ("stream.MAX_FILE_BYTES", 1000, "1,000"), ("stream.MAX_UNPACKED_BYTES", 3000, "3,000"),
     ("reading.MAX_HELD_BYTES", 9000, "9,000"),
-    ("reading.MAX_PIECES", 5, r"8\b.* 5"), ("reading.MAX_PIECES", 10, "10")])  # of one line, of all lines
-def test_what_is_beyond_a_limit_is_refused_with_the_limit(
+    ("reading.MAX_PIECES", 5, r"8\b.* 5"), ("reading.MAX_PIECES", 10, "10")])  # in one line, in all lines
+def test_data_beyond_a_limit_is_refused_with_the_limit(
         limit: str, value: int, numbers: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(f"engine.trace.{limit}", value)
     for data in (WHOLE, gzip.compress(WHOLE), gzip.compress(WHOLE)[:-20]):
@@ -142,7 +142,7 @@ def test_nesting_is_refused_however_deep() -> None:
 
 
 @pytest.mark.parametrize("place", ["/dev/zero", "/dev/null", "/proc/self/mem", "folder", "pipe", "", "a\0b", "x" * 300])
-def test_what_is_no_file_is_not_read(place: str, tmp_path: Path) -> None:
+def test_only_ordinary_files_are_read(place: str, tmp_path: Path) -> None:
     (tmp_path / "folder").mkdir()
     os.mkfifo(tmp_path / "pipe")
     path = tmp_path / place if place and not place.startswith("/") else Path(place)

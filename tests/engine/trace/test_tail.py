@@ -1,4 +1,4 @@
-"""A growing trace file gives its lines as they become whole, packed or not, and says what is wrong with it."""
+"""The reader of a growing trace file returns each line once it is complete, compressed or not, and reports errors."""
 
 import gzip
 import os
@@ -17,7 +17,7 @@ LINES: list[Line] = [TRACE.header, *TRACE.entries, TRACE.end]
 
 @pytest.mark.parametrize("step", [1, 777, 10**6])
 @pytest.mark.parametrize("packed", [False, True])
-def test_lines_come_as_they_become_whole(step: int, packed: bool, tmp_path: Path) -> None:
+def test_each_line_is_returned_once_it_is_complete(step: int, packed: bool, tmp_path: Path) -> None:
     data = gzip.compress(WHOLE, mtime=0) if packed else WHOLE
     step = max(step, len(data) // 400)
     path, lines = tmp_path / "run.jsonl", list[Line]()
@@ -33,7 +33,7 @@ def test_lines_come_as_they_become_whole(step: int, packed: bool, tmp_path: Path
     assert not tail.replaced()
 
 
-def test_a_large_step_is_taken_in_pieces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_large_addition_is_read_in_steps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("engine.trace.stream.STEP_BYTES", 500)
     (tmp_path / "run.jsonl.gz").write_bytes(gzip.compress(WHOLE, mtime=0))
     tail, steps = TraceTail(tmp_path / "run.jsonl.gz"), []
@@ -43,7 +43,7 @@ def test_a_large_step_is_taken_in_pieces(tmp_path: Path, monkeypatch: pytest.Mon
     assert max(map(len, steps)) < len(LINES)
 
 
-def test_parts_of_a_gzip_file_follow_each_other(tmp_path: Path) -> None:
+def test_members_of_a_gzip_file_are_read_in_order(tmp_path: Path) -> None:
     path, half = tmp_path / "run.jsonl.gz", len(WHOLE) // 2
     path.write_bytes(gzip.compress(WHOLE[:half]) + b"\0" * 9)
     tail = TraceTail(path)
@@ -53,7 +53,7 @@ def test_parts_of_a_gzip_file_follow_each_other(tmp_path: Path) -> None:
     assert all(same(one, other) for one, other in zip([*first, *tail.lines()], LINES, strict=True))
 
 
-def test_another_file_in_its_place_is_noticed(tmp_path: Path) -> None:
+def test_a_replaced_file_is_noticed(tmp_path: Path) -> None:
     path = tmp_path / "run.jsonl"
     path.write_bytes(WHOLE)
     tail = TraceTail(path)
@@ -67,10 +67,10 @@ def test_another_file_in_its_place_is_noticed(tmp_path: Path) -> None:
     (tmp_path / "other").replace(path)
     assert tail.replaced()
     path.unlink()
-    assert not tail.replaced()  # what was shown stays, until there is another
+    assert not tail.replaced()  # the file that was read counts until there is another
 
 
-def test_what_a_recorder_refused_is_no_line(tmp_path: Path) -> None:
+def test_a_refused_round_is_not_returned(tmp_path: Path) -> None:
     with Recorder(tmp_path / "run.jsonl.gz") as recorder:
         recorder.round(tokens=[1], parents=[3], keep=[0], bonus=2)
         recorder.round(tokens=[1], parents=[0], keep=[0], bonus=2)
