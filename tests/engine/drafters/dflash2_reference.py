@@ -32,14 +32,14 @@ CONFIGS: Mapping[str, dict[str, Any]] = {
 
 
 class Context(NamedTuple):
-    """What a drafter reads: features (rows, taps × hidden size) of the committed positions, and the root."""
+    """Hold a drafter's input: features (rows, taps × hidden size) of the committed positions, and the root."""
 
     features: NDArray[np.float32]
     root: int
 
 
 def contexts(name: str) -> Iterator[Context]:
-    """Texts of up to 60 positions, most of them longer than the window."""
+    """Yield contexts of up to 60 positions, most of them longer than the window."""
     draws = np.random.RandomState(sorted(CONFIGS).index(name))
     for _ in range(CONTEXTS):
         rows = draws.randint(1, 60)
@@ -47,7 +47,7 @@ def contexts(name: str) -> Iterator[Context]:
 
 
 def weights(shapes: Mapping[str, tuple[int, ...]]) -> dict[str, NDArray[np.float32]]:
-    """A value for every tensor, the same whoever asks: norms and each kernel's first tap lie about 1."""
+    """Return fixed values for every tensor; norms and the first tap of each kernel are around 1."""
     draws = np.random.RandomState(7)
     values = {}
     for name, shape in sorted((short(name), shape) for name, shape in shapes.items()):
@@ -61,12 +61,12 @@ def weights(shapes: Mapping[str, tuple[int, ...]]) -> dict[str, NDArray[np.float
 
 
 def short(name: str) -> str:
-    """A tensor's name as the published files have it: the codebooks are modules in the package and bare in a file."""
+    """Return a tensor's name in the published files: codebooks are modules in the package, and not in the file."""
     return name.removesuffix(".weight") if "codebook" in name else name
 
 
 def target_weights() -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-    """The target's embedding and output head, (vocabulary, hidden size) each."""
+    """Return the target's embedding and output head, (vocabulary, hidden size) each."""
     draws = np.random.RandomState(8)
     embedding, head = draws.standard_normal((2, VOCABULARY, HIDDEN)).astype(np.float32) * np.float32(0.3)
     return embedding, head

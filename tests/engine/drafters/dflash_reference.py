@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import silu
 
-Sight = tuple[int, bool]  # of a layer: its window, 0 for none, and whether later slots are hidden
+Sight = tuple[int, bool]  # a layer's window (0 for none), and whether later slots are hidden
 
 
 def normed(states: Tensor, weight: Tensor, epsilon: float) -> Tensor:
@@ -14,14 +14,14 @@ def normed(states: Tensor, weight: Tensor, epsilon: float) -> Tensor:
 
 
 def turned(states: Tensor, positions: Tensor, speeds: Tensor) -> Tensor:
-    """States (rows, heads, size): pairs (i, i + size / 2) turn by position × speed."""
+    """Rotate states (rows, heads, size): the pair (i, i + size / 2) turns by position × speed."""
     angles = (positions[:, None].double() * speeds).float()[:, None]
     first, second = states.chunk(2, -1)
     return torch.cat([first * angles.cos() - second * angles.sin(), second * angles.cos() + first * angles.sin()], -1)
 
 
 def neighbours_turned(states: Tensor, positions: Tensor, speeds: Tensor) -> Tensor:
-    """The same with pairs (2 i, 2 i + 1)."""
+    """Rotate states in the pairs (2 i, 2 i + 1)."""
     angles = (positions[:, None].double() * speeds).float()[:, None]
     first, second = states[..., 0::2], states[..., 1::2]
     return torch.stack([first * angles.cos() - second * angles.sin(), second * angles.cos() + first * angles.sin()],
@@ -29,19 +29,19 @@ def neighbours_turned(states: Tensor, positions: Tensor, speeds: Tensor) -> Tens
 
 
 def plain_speeds(theta: float, size: int) -> Tensor:
-    """Of the rotary embedding, in radians a position: (size / 2,) float64."""
+    """Return the rotary embedding's speeds in radians per position: (size / 2,) float64."""
     return theta ** (-torch.arange(size // 2).double() / (size // 2))
 
 
 def visible(query: int, key: int, sight: Sight) -> bool:
-    """Whether a slot at one position sees what lies at another, by ``_attention_mask`` of z-lab's dflash 0.1.0."""
+    """Return whether a query sees a key, as in ``_attention_mask`` of z-lab's dflash 0.1.0."""
     window, causal = sight
     return window == 0 or query - key < window and (key <= query if causal else key - query < window)
 
 
 def reference(weights: Mapping[str, Tensor], features: Tensor, block: Tensor, speeds: Tensor, epsilon: float,
               sights: Sequence[Sight]) -> Tensor:
-    """Hidden states of an embedded block (slots, hidden size) behind the features, by tensors of published names."""
+    """Return the hidden states (slots, hidden size) of an embedded block after the features."""
     size = 2 * len(speeds)
     fused = normed(features @ weights["fc.weight"].T, weights["hidden_norm.weight"], epsilon)
     before, here = torch.arange(len(features)), len(features) + torch.arange(len(block))
@@ -64,7 +64,7 @@ def reference(weights: Mapping[str, Tensor], features: Tensor, block: Tensor, sp
 
 
 def attended(queries: Tensor, keys: Tensor, values: Tensor, unseen: Tensor) -> Tensor:
-    """Attention of states (rows, heads, size), a group of queries for each key: (rows, heads × size)."""
+    """Return grouped-query attention of states (rows, heads, size): (rows, heads × size)."""
     group, mixed = queries.shape[1] // keys.shape[1], []
     for head in range(queries.shape[1]):
         scores = queries[:, head] @ keys[:, head // group].T / queries.shape[-1]**0.5
@@ -73,7 +73,7 @@ def attended(queries: Tensor, keys: Tensor, values: Tensor, unseen: Tensor) -> T
 
 
 def after_attention(part: Mapping[str, Tensor], hidden: Tensor, mixed: Tensor, epsilon: float) -> Tensor:
-    """The rest of a layer, by its tensors."""
+    """Return a layer's output from its attention's result."""
     hidden = hidden + mixed @ part["self_attn.o_proj"].T
     rows = normed(hidden, part["post_attention_layernorm"], epsilon)
     inner = silu(rows @ part["mlp.gate_proj"].T) * (rows @ part["mlp.up_proj"].T)

@@ -1,4 +1,4 @@
-"""A causal language model as a drafter, against plain passes of the same model without cache or mask."""
+"""A causal language model as a drafter, against plain passes of the same model without cache or tree mask."""
 
 import copy
 from collections.abc import Callable, Sequence
@@ -34,7 +34,7 @@ def path_drafter(depth: int = 4, width: int = 5) -> AutoregressiveDrafter:
 
 
 def paths(lattice: Lattice) -> list[tuple[tuple[int, ...], int]]:
-    """Every path that leads to a row of probability above 0, with the row."""
+    """Return every path to a row of probability above 0, with the row's index."""
     leading: list[tuple[tuple[int, ...], int]] = []
     level: list[tuple[tuple[int, ...], int]] = [((), 0)]
     for depth in range(lattice.depth):
@@ -48,8 +48,7 @@ def paths(lattice: Lattice) -> list[tuple[tuple[int, ...], int]]:
 
 def read(drafter: Drafter, text: Sequence[int], steps: Sequence[int], features: torch.Tensor,
          width: int = 64) -> Lattice:
-    """What a drafter proposes after a text that it observes in these steps, with a draft after each: what a round
-    leaves behind must not reach the next."""
+    """Return the draft after a text observed in these steps; earlier drafts must not affect it."""
     drafter.begin(64)
     for end, step in zip(np.cumsum(steps).tolist(), steps, strict=True):
         drafter.observe(np.asarray(text[end - step:end], np.int32), features[end - step:end])
@@ -57,8 +56,8 @@ def read(drafter: Drafter, text: Sequence[int], steps: Sequence[int], features: 
     return drafter.draft(7, width)
 
 
-def must_be_rows_of(lattice: Lattice, after: Callable[[tuple[int, ...]], torch.Tensor], longest: int = 3) -> None:
-    """Each row holds the likeliest tokens of ``after``, which gives log probabilities behind a path."""
+def assert_rows_follow(lattice: Lattice, after: Callable[[tuple[int, ...]], torch.Tensor], longest: int = 3) -> None:
+    """Assert that each row holds the likeliest tokens by ``after(path)``, a path's log probabilities."""
     compared = [(path, row) for path, row in paths(lattice) if len(path) <= longest]
     assert {len(path) for path, _ in compared} == set(range(longest + 1))
     for path, row in compared:
@@ -70,29 +69,29 @@ def must_be_rows_of(lattice: Lattice, after: Callable[[tuple[int, ...]], torch.T
 
 
 @pytest.mark.parametrize("steps", [[9], [4, 5], [1, 1, 1, 6]])
-def test_every_row_is_what_the_model_says_behind_that_path(steps: list[int]) -> None:
+def test_every_row_equals_the_models_output_after_that_path(steps: list[int]) -> None:
     plain, text = small_model(), np.random.default_rng(3).integers(0, VOCABULARY, sum(steps)).tolist()
     lattice = read(path_drafter(), text, steps, torch.empty(0))
     assert lattice.tokens.shape == (4, 6, 5) and lattice.tokens.dtype == np.int32
     assert len(paths(lattice)) == 1 + 3 * 5
-    must_be_rows_of(lattice, lambda path: plain(torch.tensor([[*text, 7, *path]])).logits[0, -1].log_softmax(-1))
+    assert_rows_follow(lattice, lambda path: plain(torch.tensor([[*text, 7, *path]])).logits[0, -1].log_softmax(-1))
 
 
-def test_the_best_nodes_of_each_depth_are_the_ones_that_go_on() -> None:
+def test_the_best_nodes_of_each_depth_are_extended() -> None:
     lattice = read(path_drafter(3, 3), PROMPT, [len(PROMPT)], torch.empty(0))
     totals = lattice.logprobs[0, 0][:, None] + lattice.logprobs[1, lattice.follow[0, 0]]
     going_on = totals[lattice.follow[1, lattice.follow[0, 0]] < 3]
     assert len(going_on) == 3 and going_on.min() >= np.sort(totals.ravel())[-3]
 
 
-def test_a_drafter_that_is_the_target_gets_whole_chains_accepted() -> None:
+def test_full_chains_are_accepted_from_a_copy_of_the_target() -> None:
     target = small_target()
     twin = AutoregressiveDrafter(copy.deepcopy(target.model), VOCABULARY, BeamShape(4, 1))
     rounds = run(Request(PROMPT, method="expand", budget=20, max_tokens=30), target, [twin])
     assert {len(round_.committed) for round_ in rounds[:-1]} == {5}
 
 
-def test_beyond_its_own_context_it_proposes_nothing_and_the_text_goes_on() -> None:
+def test_beyond_its_context_a_drafter_stops_and_the_text_continues() -> None:
     target, model = small_target(), small_model()
     model.config.max_position_embeddings = 32
     drafter = AutoregressiveDrafter(model, VOCABULARY, BeamShape(4, 5))

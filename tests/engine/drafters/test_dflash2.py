@@ -40,7 +40,7 @@ close = partial(np.testing.assert_allclose, atol=1e-5, rtol=1e-5)
 
 
 def opened(name: str, folder: Path) -> DFlashDrafter:
-    """A drafter of the reference's weights, its config read from a file."""
+    """Return a drafter with the reference's weights and a config read from a file."""
     (folder / "config.json").write_text(json.dumps(CONFIGS[name]))
     model = DFlashModel(drafter_config(folder))
     values = weights({key: tuple(value.shape) for key, value in model.state_dict().items()})
@@ -52,7 +52,7 @@ def opened(name: str, folder: Path) -> DFlashDrafter:
 
 
 def observed(drafter: DFlashDrafter, context: Context) -> None:
-    """Have it read the context, in two steps if it is long enough."""
+    """Let the drafter observe the context in two steps."""
     middle = len(context.features) // 2
     drafter.begin(len(context.features) + 1)
     for rows in (context.features[:middle], context.features[middle:]):
@@ -60,7 +60,7 @@ def observed(drafter: DFlashDrafter, context: Context) -> None:
 
 
 def states_of(drafter: DFlashDrafter, context: Context) -> torch.Tensor:
-    """The normed hidden states of the block, by the model's pass for training: (block − 1, hidden size)."""
+    """Return the block's normed hidden states by the training pass: (block − 1, hidden size)."""
     rows, model = len(context.features), drafter.model
     slots = torch.arange(rows, rows + drafter.block)
     tokens = torch.tensor([context.root] + [drafter.mask_id] * (drafter.block - 1))
@@ -77,7 +77,7 @@ def log_softmax(values: NDArray[np.floating]) -> NDArray[np.float64]:
 
 
 def after(lattice: Lattice, candidates: NDArray[np.int64], predecessor: int) -> Floats:
-    """Log probabilities of the candidates in their order, (depth, 16), after this one of the slot before."""
+    """Return log probabilities (depth, 16) of the candidates after this predecessor, in the candidates' order."""
     rows = np.where(np.arange(lattice.depth) == 0, 0, predecessor)
     depth = np.arange(lattice.depth)
     tokens, logprobs = lattice.tokens[depth, rows], lattice.logprobs[depth, rows]
@@ -87,7 +87,7 @@ def after(lattice: Lattice, candidates: NDArray[np.int64], predecessor: int) -> 
 
 
 @pytest.mark.parametrize("name", CONFIGS)
-def test_states_logits_scores_and_walks_are_the_published_codes(name: str, tmp_path: Path) -> None:
+def test_states_logits_scores_and_walks_equal_those_of_the_published_code(name: str, tmp_path: Path) -> None:
     drafter, moved = opened(name, tmp_path), 0
     with np.load(NUMBERS) as numbers:
         wanted = {key.removeprefix(f"{name}."): numbers[key] for key in numbers if key.startswith(f"{name}.")}
@@ -133,7 +133,7 @@ def same(lattices: Sequence[Lattice], wanted: Sequence[Lattice]) -> None:
 
 
 @pytest.mark.parametrize("sampling", [Sampling(), Sampling(0.9, 0, 0.95, 3)], ids=["greedy", "sampled"])
-def test_a_what_if_of_transitions_is_the_run(sampling: Sampling) -> None:
+def test_a_what_if_with_transitions_equals_the_run(sampling: Sampling) -> None:
     target = small_target()
     drafter = small_drafter(target, 3, options=DFLASH2)
     request = Request(tuple(range(5, 25)), method="ddtree", budget=24, max_tokens=40, sampling=sampling)

@@ -16,7 +16,7 @@ from engine.drafters.dflash.lattices import BLOCK, LARGE, PREDECESSORS, likelies
 from tests.engine.drafters.dflash_reference import normed
 from tests.engine.small import VOCABULARY, small_drafter, small_target
 
-Rule = Callable[[DFlashDrafter, Tensor, int], Tensor]  # logits of a slot with this hidden state after a token
+Rule = Callable[[DFlashDrafter, Tensor, int], Tensor]  # logits of a slot by its hidden state and the token before it
 
 
 def markov(drafter: DFlashDrafter, state: Tensor, before: int) -> Tensor:
@@ -71,11 +71,11 @@ WIDTH = 6
 
 @pytest.mark.parametrize("vocabulary", [*(LARGE * WIDTH + more for more in (-1, 0, 1, BLOCK - 1)), 49_152])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-def test_blocks_first_finds_what_a_look_at_all_finds(
+def test_the_search_by_blocks_finds_the_same_tokens_as_a_full_sort(
         vocabulary: int, dtype: torch.dtype) -> None:
     logits = (torch.randn(5, vocabulary, generator=torch.Generator().manual_seed(vocabulary)) * 3).to(dtype)
-    logits[0, -WIDTH:] = 30 + torch.arange(WIDTH)  # in what is left over, where blocks do not come out even
-    logits[1, :BLOCK * WIDTH] = 25  # more equals than are wanted
+    logits[0, -WIDTH:] = 30 + torch.arange(WIDTH)  # in the remainder that fills no block
+    logits[1, :BLOCK * WIDTH] = 25  # more ties than tokens are asked for
     logits[2, ::vocabulary // BLOCK] = 25  # all in one block
     logprobs, tokens = likeliest_tokens(logits, WIDTH)
     every = logits.log_softmax(-1, torch.float32)
@@ -84,5 +84,5 @@ def test_blocks_first_finds_what_a_look_at_all_finds(
     assert all(len(set(row)) == WIDTH for row in tokens.tolist())
 
 
-def test_a_small_vocabulary_has_no_more_tokens_than_it_has() -> None:
+def test_no_more_tokens_are_returned_than_a_small_vocabulary_has() -> None:
     assert likeliest_tokens(torch.zeros(2, 3), WIDTH)[0].shape == (2, 3)

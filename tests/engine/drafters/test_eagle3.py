@@ -1,4 +1,4 @@
-"""The EAGLE-3 drafter, loaded from a folder as published, against its equations written out without a cache."""
+"""The EAGLE-3 drafter, loaded from a folder as published, against its equations without a cache."""
 
 import re
 from functools import partial
@@ -15,7 +15,7 @@ from engine.records import Request
 from engine.serving.rig import Rig
 from engine.serving.rigs import load_rig
 from tests.engine.drafters import dflash_reference
-from tests.engine.drafters.test_autoregressive import must_be_rows_of, read
+from tests.engine.drafters.test_autoregressive import assert_rows_follow, read
 from tests.engine.material import decode
 from tests.engine.published import (
     SIZES,
@@ -30,7 +30,7 @@ from tests.engine.published import (
 
 LLAMA = "Llama-3.1-8B-Instruct"
 DRAFT, WHOLE = 200, 1536
-LAYERS, TAPS = 8, (1, 3, 4)  # what goes into layers 2, 8 / 2 and 8 − 3
+LAYERS, TAPS = 8, (1, 3, 4)  # the inputs of layers 2, 8 / 2 and 8 − 3
 CONFIG: dict[str, Any] = {
     "architectures": ["LlamaForCausalLMEagle3"], "attention_bias": False, "attention_dropout": 0.0, "bos_token_id": 1,
     "draft_vocab_size": DRAFT, "eos_token_id": 2, "hidden_act": "silu", "initializer_range": 0.02,
@@ -40,7 +40,7 @@ CONFIG: dict[str, Any] = {
 
 
 def write_eagle3(folder: Path, taps: int = 3, **changes: Any) -> Path:
-    """A random drafter; its layer is DFlash's without norms of heads, reading twice the hidden size."""
+    """Write a random drafter; its layer is DFlash's without head norms, with inputs of twice the hidden size."""
     hidden = SIZES["hidden_size"]
     layer = {name.replace("layers.0", "midlayer"): shape for name, shape in dflash_shapes(
         Published("", (), 0, 0, 1)).items() if name.startswith("layers.0") and "_norm." not in name}
@@ -75,7 +75,7 @@ SPEEDS = dflash_reference.plain_speeds(CONFIG["rope_theta"], SIZES["head_dim"])
 
 
 def layer(weights: dict[str, Tensor], hidden: Tensor, embedded: Tensor) -> Tensor:
-    """The layer's output over rows at positions 0, 1, …; each row sees those before it."""
+    """Return the layer's output at positions 0, 1, …; each row sees those before it."""
     part = {name.removeprefix("midlayer.").removesuffix(".weight"): value for name, value in weights.items()}
     both = torch.cat([normed(embedded, part["input_layernorm"]), normed(hidden, part["hidden_norm"])], -1)
     queries, keys, values = ((both @ part[f"self_attn.{name}_proj"].T).unflatten(-1, (-1, SIZES["head_dim"]))
@@ -88,8 +88,8 @@ def layer(weights: dict[str, Tensor], hidden: Tensor, embedded: Tensor) -> Tenso
 
 
 def reference(folder: Path, rig: Rig, features: Tensor, tokens: list[int], path: tuple[int, ...]) -> Tensor:
-    """Log probabilities over the target's vocabulary behind the path. ``tokens`` are those behind each feature's
-    position; where features end, a row holds the output of the row before it."""
+    """Return log probabilities over the target's vocabulary after the path; ``tokens`` are those after each feature's
+    position. Rows without features take the output of the row before."""
     weights = load_file(folder / "model.safetensors")
     hidden, embedded = features @ weights["fc.weight"].T, rig.target.embedding(torch.tensor([*tokens, *path]))
     for _ in path:
@@ -105,30 +105,30 @@ def test_neighbours_turn_together_if_the_config_says_so(
         folders: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(dflash_reference, "turned", dflash_reference.neighbours_turned)
     head = write_eagle3(tmp_path / "head", rope_is_neox_style=False)
-    test_every_row_is_what_the_equations_say_behind_that_path(
+    test_every_row_equals_the_equations_after_that_path(
         folders, load_rig(f"{folders / 'target'}::{head}", "float32"), (4, 5))
 
 
-def test_what_modelopt_says_of_the_layer_that_is_run(folders: Path, rig: Rig, tmp_path: Path) -> None:
+def test_modelopts_options_for_the_supported_layer_are_accepted(folders: Path, rig: Rig, tmp_path: Path) -> None:
     head = write_eagle3(tmp_path / "head", max_anchors=512, norm_before_residual=False, eagle_config={
         "use_aux_hidden_state": True, "use_input_layernorm_in_first_layer": True, "use_last_layernorm": True,
         "use_mtp_layernorm": False, "next_layer_regular": True, "parallel_draft_step": 1})
     opened = load_rig(f"{folders / 'target'}::{head}", "float32")
     assert any("max_anchors" in note and "layernorm" not in note for note in opened.notes)
     assert opened.kinds == {"drafter": "eagle3", "ngram": "ngram"}
-    test_every_row_is_what_the_equations_say_behind_that_path(folders, opened, (4, 5))
+    test_every_row_equals_the_equations_after_that_path(folders, opened, (4, 5))
 
 
 @pytest.mark.parametrize("steps", [(9,), (4, 5), (1, 1, 1, 6)])
-def test_every_row_is_what_the_equations_say_behind_that_path(folders: Path, rig: Rig, steps: tuple[int, ...]) -> None:
+def test_every_row_equals_the_equations_after_that_path(folders: Path, rig: Rig, steps: tuple[int, ...]) -> None:
     random = np.random.default_rng(3)
     text = random.integers(0, WHOLE, sum(steps)).tolist()
     features = torch.from_numpy(random.normal(size=(sum(steps), 3 * SIZES["hidden_size"])).astype(np.float32))
     lattice = read(rig.drafters["drafter"], text, steps, features)
-    must_be_rows_of(lattice, partial(reference, folders / "head", rig, features, [*text[1:], 7]))
+    assert_rows_follow(lattice, partial(reference, folders / "head", rig, features, [*text[1:], 7]))
 
 
-def test_where_the_checkpoint_names_no_layers_the_published_ones_are_read(
+def test_the_published_layers_are_tapped_unless_the_config_names_others(
         folders: Path, rig: Rig, tmp_path: Path) -> None:
     assert rig.target.taps == TAPS
     named = write_eagle3(tmp_path / "named", 2, eagle_config={
@@ -147,7 +147,7 @@ def test_angles_are_not_rounded_with_the_weights(folders: Path) -> None:
         torch.testing.assert_close(loaded, afresh, atol=1e-6, rtol=0)
 
 
-def test_each_of_two_drafters_sees_its_taps_alone(folders: Path, rig: Rig) -> None:
+def test_each_of_two_drafters_sees_only_its_own_taps(folders: Path, rig: Rig) -> None:
     both = load_rig(f"{folders / 'target'}::{folders / 'other'}::{folders / 'head'}", "float32")
     request = Request(tuple(range(40, 60)), method="expand", budget=12, max_tokens=8)
     alone, beside_another = (
@@ -165,12 +165,12 @@ def test_each_of_two_drafters_sees_its_taps_alone(folders: Path, rig: Rig) -> No
     ({"eagle_config": {"use_last_layernorm": False}}, "use_last_layernorm = false"),
     ({"eagle_config": {"use_input_layernorm_in_first_layer": False}}, "use_input_layernorm_in_first_layer = false"),
     ({"draft_vocab_size": "200"}, "draft_vocab_size '200'"), ({"draft_vocab_size": 100}, "(200,); (100,)")])
-def test_drafters_that_cannot_run_as_they_were_trained(
+def test_drafters_with_unsupported_options_are_refused(
         folders: Path, tmp_path: Path, changes: dict[str, Any], named: str) -> None:
     assert named in refused(f"{folders / 'target'}::{write_eagle3(tmp_path / 'head', **changes)}")
 
 
-def test_a_map_that_leads_out_of_the_vocabulary(folders: Path, tmp_path: Path) -> None:
+def test_a_map_that_leaves_the_vocabulary_is_refused(folders: Path, tmp_path: Path) -> None:
     drafter = write_eagle3(tmp_path / "head")
     weights = load_file(drafter / "model.safetensors")
     weights["d2t"][-1] += WHOLE

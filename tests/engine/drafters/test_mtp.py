@@ -1,5 +1,5 @@
-"""MTP drafters, loaded from their targets' checkpoints as published, against the equations of two engines without a
-cache, and against transformers' own class."""
+"""MTP drafters, loaded from their targets' published layout, against the equations of two engines without a cache and
+against transformers' own class."""
 
 import shutil
 from functools import partial
@@ -17,19 +17,19 @@ from transformers.modeling_layers import MtpModel
 from engine.records import Request, Sampling
 from engine.serving.rig import Rig
 from engine.serving.rigs import load_rig
-from tests.engine.drafters.test_autoregressive import must_be_rows_of, paths, read
+from tests.engine.drafters.test_autoregressive import assert_rows_follow, paths, read
 from tests.engine.material import rig_text
 from tests.engine.models.shrunk import SIZES, shrunk
 from tests.engine.published import TOKENIZER, refused, write_short
 
 WHOLE, LAYERS, LIKE = 1536, SIZES["num_hidden_layers"], SIZES["num_hidden_layers"] - 1
-NEXTN = ("deepseek_v3", "glm4_moe", "glm4_moe_lite")  # DeepSeek's layout: one more of the numbered layers
-QWEN = ("qwen3_5_text", "qwen3_5_moe_text", "qwen3_next")  # mtp.…
+NEXTN = ("deepseek_v3", "glm4_moe", "glm4_moe_lite")  # DeepSeek's layout: one more numbered layer
+QWEN = ("qwen3_5_text", "qwen3_5_moe_text", "qwen3_next")  # names begin with mtp.
 PARTS = {"eh_proj": "fc", "enorm": "pre_fc_norm_embedding", "hnorm": "pre_fc_norm_hidden", "shared_head.norm": "norm"}
 
 
 def write_mtp(folder: Path, kind: str, **changes: Any) -> Path:
-    """A random target whose checkpoint holds an MTP layer."""
+    """Write a random target whose checkpoint holds an MTP layer."""
     counted = {"num_nextn_predict_layers": 1} if kind in NEXTN else {"mtp_num_hidden_layers": 1}
     shrunk(kind, vocab_size=WHOLE, **{**counted, **changes}).save_pretrained(folder)
     weights = load_file(folder / "model.safetensors")
@@ -44,7 +44,7 @@ def write_mtp(folder: Path, kind: str, **changes: Any) -> Path:
         shapes[f"{prefix}{name}.weight"] = (size, 2 * size) if part == "eh_proj" else (size,)
     for name, shape in shapes.items():
         weights[name] = torch.randn(shape, generator=generator) * 0.2 + (len(shape) == 1)
-    if kind in NEXTN:  # as DeepSeek's checkpoints repeat them
+    if kind in NEXTN:  # DeepSeek's checkpoints repeat these tensors
         weights |= {f"{prefix}embed_tokens.weight": weights["model.embed_tokens.weight"].clone(),
                     f"{prefix}shared_head.head.weight": weights["model.embed_tokens.weight"].clone()}
     save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
@@ -60,9 +60,9 @@ def opened(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 
 
 class Equations:
-    """The layer as SGLang 0.5.23 writes it (``deepseek_nextn.py``, ``qwen3_5_mtp.py``), and vLLM for Qwen:
-    fc([norm(embedding), norm(state)]), a decoder layer, a norm, whose output is the next row's state. The decoder layer
-    is transformers', read as the only one of a model from tensors of the usual names, and run over whole texts."""
+    """Compute the layer as SGLang 0.5.23 does (``deepseek_nextn.py``, ``qwen3_5_mtp.py``), for Qwen as vLLM does too:
+    fc([norm(embedding), norm(state)]), a decoder layer, and a norm that gives the next row's state. The decoder layer
+    is transformers' own, loaded as the only layer of a model and run over whole texts."""
 
     def __init__(self, kind: str, folder: Path, rig: Rig, elsewhere: Path) -> None:
         self.kind, self.rig = kind, rig
@@ -91,7 +91,7 @@ class Equations:
         return normed
 
     def states(self, states: Tensor, tokens: list[int]) -> Tensor:
-        """The output of rows at positions 0, 1, …, each behind those before it."""
+        """Return the output of rows at positions 0, 1, …, each of which sees those before it."""
         embedded = self.rig.target.embedding(torch.tensor(tokens))
         joined = torch.cat([self.normed(embedded, "enorm"), self.normed(states, "hnorm")], -1) @ self.part["eh_proj"].T
         decoder = self.model.model
@@ -102,7 +102,7 @@ class Equations:
         return self.normed(output[0], "shared_head.norm")
 
     def logprobs(self, features: Tensor, tokens: list[int], path: tuple[int, ...]) -> Tensor:
-        """What may follow the path; ``tokens`` are those behind each feature's position."""
+        """Return log probabilities after the path; ``tokens`` are those after each feature's position."""
         states = self.rig.target.model.model.norm(features)
         for step in range(len(path)):
             states = torch.cat([states, self.states(states, [*tokens, *path[:step]])[-1:]])
@@ -112,7 +112,7 @@ class Equations:
 
 @pytest.mark.parametrize("steps", [(9,), (1, 3, 5)])
 @torch.no_grad()
-def test_every_row_is_what_the_equations_say_behind_that_path(
+def test_every_row_equals_the_equations_after_that_path(
         opened: tuple[str, Path, Rig], steps: tuple[int, ...], tmp_path: Path) -> None:
     kind, folder, rig = opened
     assert rig.target.taps == (LIKE,)
@@ -121,12 +121,12 @@ def test_every_row_is_what_the_equations_say_behind_that_path(
     features = torch.from_numpy(random.normal(size=(sum(steps), SIZES["hidden_size"])).astype(np.float32))
     lattice = read(rig.drafters["drafter"], text, steps, features)
     equations = Equations(kind, folder, rig, tmp_path)
-    must_be_rows_of(lattice, partial(equations.logprobs, features, [*text[1:], 7]))
+    assert_rows_follow(lattice, partial(equations.logprobs, features, [*text[1:], 7]))
 
 
 @pytest.mark.parametrize("kind", ["deepseek_v3", "glm4_moe"])
 @torch.no_grad()
-def test_the_deepest_path_is_that_of_transformers(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_deepest_path_equals_transformers_own(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = write_mtp(tmp_path / kind, kind)
     rig = load_rig(f"{folder}::mtp", "float32")
     model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
@@ -155,7 +155,7 @@ def test_every_method_writes_plain_decodings_text(tmp_path: Path) -> None:
     assert len(set(rig_text(rig, request))) > 6
 
 
-def test_positions_are_given_three_times_to_angles_with_sections_for_pictures(
+def test_rotary_sections_for_images_get_three_position_rows(
         tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     rig = load_rig(f"{write_mtp(tmp_path / 'target', 'qwen3_5_text')}::mtp", "float32")
     drafter: Any = rig.drafters["drafter"]
@@ -171,11 +171,11 @@ def test_positions_are_given_three_times_to_angles_with_sections_for_pictures(
 @pytest.mark.parametrize(("kind", "field", "value"), [
     ("deepseek_v3", "num_nextn_predict_layers", 2), ("qwen3_5_text", "mtp_num_hidden_layers", 3),
     ("qwen3_5_text", "mtp_use_dedicated_embeddings", True)])
-def test_layers_that_cannot_run_as_they_were_trained(kind: str, field: str, value: object, tmp_path: Path) -> None:
+def test_layers_with_unsupported_options_are_refused(kind: str, field: str, value: object, tmp_path: Path) -> None:
     assert f"{field} = {value}" in refused(f"{write_mtp(tmp_path / kind, kind, **{field: value})}::mtp")
 
 
-def test_a_target_without_such_a_layer_does_not_draft_for_itself(tmp_path: Path) -> None:
+def test_a_target_without_an_mtp_layer_is_refused(tmp_path: Path) -> None:
     assert "qwen3" in refused(f"{write_short(tmp_path / 'other', 'Qwen3-8B')}::mtp")
     folder = write_mtp(tmp_path / "target", "qwen3_5_text")
     weights = load_file(folder / "model.safetensors")

@@ -1,4 +1,4 @@
-"""The drafter of phrases: its table, its law, the tree it grows, and what is said of a table that cannot be read."""
+"""The phrase drafter: its table, its distribution, the tree it grows, and the error for an unreadable table."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -25,7 +25,7 @@ VOCABULARY = 9
 
 
 def shard(tokens: list[int], prompt: int) -> FeatureShard:
-    """A conversation of which the target was sure, token by token."""
+    """Return a conversation in which the target was certain of each token."""
     likely = np.roll(np.array(tokens, np.int32), -1)[:, None]
     return FeatureShard(
         np.array(tokens, np.int32), likely, np.zeros((len(tokens), 1), np.float16),
@@ -34,18 +34,18 @@ def shard(tokens: list[int], prompt: int) -> FeatureShard:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """A table of one short answer."""
+    """Provide a folder with a table of one short answer."""
     export(orders_of([shard([1, 2, 3, 4, 2, 3, 5], 1)]), tmp_path, VOCABULARY, {})
     return tmp_path
 
 
-def test_a_table_knows_what_followed_and_backs_off(folder: Path) -> None:
+def test_a_table_lists_what_followed_and_backs_off(folder: Path) -> None:
     table = read_table(folder, VOCABULARY)
     assert [token for token, _ in table_row(table, (1, 2, 3))] == [4, 5], "seen once after these three, and 5 after two"
     assert {token for token, _ in table_row(table, (8, 2, 3))} == {4, 5}, "three unknown tokens back off to two"
     assert table_row(table, (8, 8, 8)) == [] and table_row(table, ()) == []
     (_, sure), (_, other) = table_row(table, (1, 2, 3))
-    # one look after one token (of two), four looks' worth of that after two, two of those after three
+    # one count after one token (of two), that weighs as four counts after two tokens, and those as two after three
     one = 1 / (2 + 16)
     two = (1 + 4 * one) / (2 + 4)
     assert sure == pytest.approx((1 + 2 * two) / (1 + 2), rel=0.04)
@@ -58,14 +58,14 @@ def test_only_answers_are_counted(folder: Path) -> None:
     assert table_row(table, (1,)) == [] and table_row(table, (2, 3)) != [] and table_row(table, (2,)) != []
 
 
-def test_a_shard_without_a_wanted_answer_counts_for_nothing() -> None:
+def test_a_shard_without_a_selected_answer_adds_nothing() -> None:
     answers = [shard([1, 2, 3], 1), shard([1, 4, 5, 6], 1)]
     (one, *_), (alone, *_) = orders_of(answers, lambda answer, _: len(answer.tokens) == 4), orders_of(answers[1:])
     assert one.keys.tolist() == alone.keys.tolist() and one.tokens.tolist() == alone.tokens.tolist()
     assert orders_of(answers, lambda *_: False) == orders_of([]) == []
 
 
-def test_the_text_at_hand_shifts_the_law(folder: Path) -> None:
+def test_the_observed_text_changes_the_draft(folder: Path) -> None:
     drafter = PhraseDrafter(VOCABULARY, read_table(folder, VOCABULARY))
 
     def next_token(drafter: PhraseDrafter) -> int:
@@ -86,25 +86,25 @@ def test_counts_of_the_text_by_hand() -> None:
 
 
 @given(st.lists(st.integers(0, VOCABULARY - 1), min_size=1, max_size=40), st.integers(1, 30))
-def test_its_tree_is_the_best_of_all_paths(text: list[int], nodes: int) -> None:
+def test_its_tree_holds_the_best_of_all_paths(text: list[int], nodes: int) -> None:
     drafter = PhraseDrafter(VOCABULARY)
     drafter.observe(np.array(text, np.int32), None)
     lattice = drafter.draft(text[-1], nodes)
     assert (lattice.logprobs[..., 1:] <= lattice.logprobs[..., :-1]).all()
     logprobs = best_first(lattice, text[-1], nodes).logprobs[1:]
-    of_more = best_first(drafter.draft(text[-1], 4 * nodes), text[-1], nodes).logprobs[1:]
-    np.testing.assert_allclose(logprobs, of_more, atol=1e-5)
+    from_larger = best_first(drafter.draft(text[-1], 4 * nodes), text[-1], nodes).logprobs[1:]
+    np.testing.assert_allclose(logprobs, from_larger, atol=1e-5)
     assert len(logprobs) == nodes or np.isneginf(lattice.logprobs).any(axis=-1).all() or len(set(text)) < nodes
 
 
-def test_a_row_is_a_distribution_cut_short(folder: Path) -> None:
+def test_a_row_is_a_truncated_distribution(folder: Path) -> None:
     drafter = PhraseDrafter(VOCABULARY, read_table(folder, VOCABULARY))
     drafter.observe(np.array([2, 3, 4, 2, 3, 5, 2], np.int32), None)
     shares = np.exp(drafter.draft(3, 16).logprobs)
     assert (shares.sum(-1) <= 1 + 1e-3).all() and shares[0, 0, 0] > MIN_PROBABILITY
 
 
-def test_what_a_folder_holds_is_recognised(folder: Path) -> None:
+def test_a_folder_is_recognised_and_its_vocabulary_checked(folder: Path) -> None:
     target, larger = (TargetFacts(folder, LlamaConfig(vocab_size=size)) for size in (VOCABULARY, VOCABULARY + 1))
     plan = plan_drafter(folder, target)
     assert plan.taps == () and plan.sees_path
@@ -116,7 +116,7 @@ def test_what_a_folder_holds_is_recognised(folder: Path) -> None:
 
 
 def changed(name: str, change: Callable[[np.ndarray], np.ndarray | None]) -> Callable[[Path], None]:
-    """Changes one array of a table's file, or leaves it out."""
+    """Return a function that changes or removes one array of a table's file."""
     def damage(file: Path) -> None:
         arrays = {key: value.copy() for key, value in load_file(file).items()}
         array = change(arrays.pop(name))
@@ -137,7 +137,7 @@ def changed(name: str, change: Callable[[np.ndarray], np.ndarray | None]) -> Cal
     (lambda file: file.write_bytes(file.read_bytes()[:-9]), "model.safetensors"),
     *[(lambda file, dtype=dtype: save_tensors({"keys1": torch.zeros(3, dtype=dtype)}, file), "table of phrases")
       for dtype in (torch.bfloat16, torch.float8_e4m3fn)]])
-def test_a_table_that_cannot_be_read_is_one_sentence(
+def test_an_unreadable_table_is_refused_in_one_sentence(
         folder: Path, damage: Callable[[Path], object], named: str) -> None:
     damage(folder / "model.safetensors")
     with pytest.raises(RigError, match=named) as caught:
@@ -145,13 +145,13 @@ def test_a_table_that_cannot_be_read_is_one_sentence(
     assert "\n" not in str(caught.value)
 
 
-def test_without_a_table_and_a_text_nothing_is_known() -> None:
+def test_without_a_table_and_a_text_the_root_stays_alone() -> None:
     drafter: Drafter = PhraseDrafter(VOCABULARY)
     drafter.begin(5)
     assert best_first(drafter.draft(3, 8), 3, 8).tokens.tolist() == [3], "the root alone"
 
 
-def test_half_of_a_look_is_what_the_target_thought() -> None:
+def test_half_of_each_count_goes_by_the_targets_probabilities() -> None:
     unsure = shard([1, 2, 3], 1)
     unsure = replace(unsure, likely=np.array([[2, 4]] * 3, np.int32), logprobs=np.log(
         np.array([[0.6, 0.4]] * 3, np.float32)).astype(np.float16))

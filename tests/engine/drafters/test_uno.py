@@ -27,7 +27,7 @@ SHAPES = {name: (outputs, inputs) for name, outputs, inputs in (
 
 
 def write_adapter(folder: Path, names: tuple[str, ...] = tuple(SHAPES), **changes: Any) -> Path:
-    """A random adapter, with the tensor names of PEFT."""
+    """Write a random adapter with PEFT's tensor names."""
     generator = torch.Generator().manual_seed(8)
     weights = {}
     for layer in range(LAYERS):
@@ -56,7 +56,7 @@ def opened(target: Path, adapter: Path, more: str = "", dtype: str = "float32") 
 
 
 class NoisyLinear(nn.Module):
-    """y = W x for all rows, + (α / r) · B A x for those of the noise: the ``None`` and ``uno`` segments of SGLang."""
+    """Compute y = W x, + (α / r) · B A x in noise rows: the ``None`` and ``uno`` segments of SGLang."""
 
     def __init__(self, linear: nn.Linear, down: Tensor, up: Tensor, scale: float, first: int) -> None:
         super().__init__()
@@ -69,7 +69,7 @@ class NoisyLinear(nn.Module):
 
 
 def reference(rig: Rig, adapter: Path, text: list[int], root: int, noise: list[int], scale: float) -> Tensor:
-    """Logits of [root, noise, …] behind the text, by one causal pass of transformers without a cache."""
+    """Return the logits of [root, noise, …] after the text, by one causal pass of transformers without a cache."""
     weights = load_file(adapter / "adapter_model.safetensors")
     model: Any = rig.target.model
     plain = dict(model.named_modules())
@@ -92,9 +92,9 @@ def reference(rig: Rig, adapter: Path, text: list[int], root: int, noise: list[i
 
 @pytest.mark.parametrize(("changes", "scale"), [({}, ALPHA / RANK), ({"use_rslora": True}, ALPHA / RANK**0.5)])
 @pytest.mark.parametrize("names", [tuple(SHAPES), ("self_attn.q_proj", "mlp.down_proj")])
-def test_the_noise_rows_have_the_adapter_and_the_roots_has_not(
+def test_the_adapter_applies_to_noise_rows_and_not_to_the_root(
         changes: dict[str, Any], scale: float, names: tuple[str, ...], target: Path, tmp_path: Path) -> None:
-    adapter = write_adapter(tmp_path / "uno" / "adapter", names, **changes).parent  # as one of them is published
+    adapter = write_adapter(tmp_path / "uno" / "adapter", names, **changes).parent  # as in one published adapter
     rig = opened(target, adapter)
     request = Request(PROMPT, method="dflash", budget=20, max_tokens=12)
     text = list(PROMPT)
@@ -104,7 +104,7 @@ def test_the_noise_rows_have_the_adapter_and_the_roots_has_not(
         logits = reference(rig, adapter / "adapter", text, root, noise, scale)
         lattice = round_.drafts[0]
         assert lattice.tokens[0, 0, 0] == logits[0].argmax() and lattice.logprobs[0, 0, 0] == 0
-        assert round_.acceptance.keep.tolist()[:2] == [0, 1] or len(round_.acceptance.keep) == 1  # one that is left
+        assert round_.acceptance.keep.tolist()[:2] == [0, 1] or len(round_.acceptance.keep) == 1  # or one token is left
         best = logits.log_softmax(-1).topk(20)
         depth = lattice.depth
         np.testing.assert_allclose(lattice.logprobs[1:, 0], best.values[1:depth].numpy(), atol=1e-5, rtol=1e-5)
@@ -114,8 +114,8 @@ def test_the_noise_rows_have_the_adapter_and_the_roots_has_not(
 
 
 def tree_of_sglang(lattice: Lattice, nodes: int, top_k: int) -> set[tuple[int, ...]]:
-    """``uno_tree.py``: below the clean root, the most massive edge of any node to any of its ``top_k`` candidates, then
-    the shallower, the lower rank, the lower token and the lower parent, until there are so many nodes."""
+    """Grow the tree of ``uno_tree.py`` to ``nodes`` nodes by the edge of the largest mass to one of a node's ``top_k``
+    candidates. Ties go to the shallower, the lower rank, the lower token and the lower parent."""
     paths: list[tuple[int, ...]] = [()]
     masses, used = [0.0], set()
     while len(paths) < nodes:
@@ -135,7 +135,7 @@ def tree_of_sglang(lattice: Lattice, nodes: int, top_k: int) -> set[tuple[int, .
 
 
 @pytest.mark.parametrize("nodes", [2, 12, 40])
-def test_the_tree_is_sglangs(nodes: int, target: Path, tmp_path: Path) -> None:
+def test_the_tree_equals_that_of_sglang(nodes: int, target: Path, tmp_path: Path) -> None:
     rig = opened(target, write_adapter(tmp_path / "uno"))
     request = Request(PROMPT, method="ddtree", budget=40, max_tokens=1)
     lattice = next(decode(request, rig.target, [rig.drafters["drafter"]])).drafts[0]
@@ -153,7 +153,7 @@ def test_an_int4_rig_drafts_with_its_adapter(target: Path, tmp_path: Path, monke
         return [round_.drafts[0] for round_ in decode(request, rig.target, [rig.drafters["drafter"]])]
 
     drafted = drafts()
-    monkeypatch.setattr("engine.models.passes.MAX_COMPILED_ROWS", 0)  # torch's way
+    monkeypatch.setattr("engine.models.passes.MAX_COMPILED_ROWS", 0)  # torch computes every row
     for lattice, expected in zip(drafted, drafts(), strict=True):
         np.testing.assert_array_equal(lattice.tokens, expected.tokens)
         np.testing.assert_array_equal(lattice.logprobs, expected.logprobs)
@@ -197,12 +197,12 @@ def test_a_draft_costs_a_pass_of_the_target(target: Path, tmp_path: Path) -> Non
     ({"use_dora": True}, "use_dora = True"), ({"modules_to_save": ["lm_head"]}, "modules_to_save"),
     ({"bias": "all"}, "bias = all"), ({"rank_pattern": {"q_proj": 4}}, "rank_pattern"), ({"r": "3"}, "r '3'"),
     ({"lora_alpha": None}, "lora_alpha None")])
-def test_adapters_with_options_that_are_not_followed(
+def test_adapters_with_unsupported_options_are_refused(
         changes: dict[str, Any], named: str, target: Path, tmp_path: Path) -> None:
     assert named in refused(f"{target}::{write_adapter(tmp_path / 'uno', **changes)}")
 
 
-def test_adapters_of_another_target(target: Path, tmp_path: Path) -> None:
+def test_adapters_of_another_target_are_refused(target: Path, tmp_path: Path) -> None:
     adapter = write_adapter(tmp_path / "uno")
     weights = load_file(adapter / "adapter_model.safetensors")
     moved = {name.replace("layers.5", "layers.6"): value for name, value in weights.items()}

@@ -1,4 +1,4 @@
-"""A process ends with its own exit status, whatever its threads are doing inside torch."""
+"""A process ends with its own exit status, even while its threads are inside torch."""
 
 import subprocess
 import sys
@@ -29,7 +29,7 @@ TorchThread("work", work, over.set).start()
 """
 SECOND_TEAM = """
 import engine.models.device as device
-device.PARALLEL_SIZE = 2**26  # as long as on a busy machine
+device.PARALLEL_SIZE = 2**26  # as slow as on a busy machine
 device.OmpSpinSuppressor()
 """
 LATE_ROUND = """
@@ -53,9 +53,9 @@ def test_a_program_that_returns_ends_its_torch_threads(program: str) -> None:
 
 @pytest.mark.parametrize("status", [0, 130])
 def test_a_program_that_exits_at_once_unwinds_no_other_thread(status: int, tmp_path: Path) -> None:
-    """Not even one that it did not start; what was to be done at the end is done."""
+    """No thread is unwound, started by it or not; exit handlers run."""
     file = tmp_path / "done"
-    ended, said = exit_status(
+    status_seen, stderr = exit_status(
         f"{ABORTS}import atexit\nfrom pathlib import Path\nfrom engine.machine.threads import exit_now\n"
         f"atexit.register(Path({str(file)!r}).touch)\nprint('result', end='')\nexit_now({status})")
-    assert ended == status and file.exists() and not said
+    assert status_seen == status and file.exists() and not stderr

@@ -1,4 +1,4 @@
-"""Writing replaces ordinary files and nothing else."""
+"""``replace_file`` replaces ordinary files only."""
 
 import os
 import stat
@@ -13,7 +13,7 @@ from engine.trace import dump
 from tests.engine.test_trace import toy_trace
 
 
-def test_a_file_is_made_and_replaced_and_keeps_its_mode(tmp_path: Path) -> None:
+def test_a_file_is_created_and_replaced_and_keeps_its_mode(tmp_path: Path) -> None:
     path = tmp_path / "out.csv"
     replace_file(path, b"one")
     path.chmod(0o640)
@@ -32,7 +32,7 @@ def test_a_link_is_followed_and_stays_a_link(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("name", "kind"), [
     ("folder", "a folder"), ("pipe", "a pipe"), ("device", "a device"), ("link to a device", "a device")])
-def test_what_is_no_file_is_left_as_it_is(name: str, kind: str, tmp_path: Path) -> None:
+def test_anything_but_an_ordinary_file_is_left_unchanged(name: str, kind: str, tmp_path: Path) -> None:
     (tmp_path / "folder").mkdir()
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "link to a device").symlink_to("/dev/null")
@@ -49,7 +49,7 @@ def test_what_is_no_file_is_left_as_it_is(name: str, kind: str, tmp_path: Path) 
 
 
 @pytest.mark.parametrize("name", ["", ".", "..", "a\0b", "x" * 300, "none/there", "\ud800"])
-def test_a_name_that_is_none_is_said(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_invalid_name_is_refused(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     for path in (Path(name), tmp_path / name):
         try:
@@ -57,11 +57,11 @@ def test_a_name_that_is_none_is_said(name: str, tmp_path: Path, monkeypatch: pyt
         except FileError as error:
             assert str(error).endswith(".")
         else:
-            assert name == "\ud800"  # which is a name like any other to this system
+            assert name == "\ud800"  # a valid name on this system
     assert not list(tmp_path.glob("*.part"))
 
 
-def test_a_full_disk_leaves_what_was_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "out.csv"
     path.write_text("old")
 

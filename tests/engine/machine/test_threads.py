@@ -1,4 +1,4 @@
-"""The waiting policy and the number of threads are settled before torch is imported, wherever a process begins."""
+"""The waiting policy and the number of threads are set before torch is imported, in every program."""
 
 import json
 import os
@@ -12,7 +12,7 @@ from engine.machine.threads import NUMBER, WAITING, OtherWork, configure_openmp,
 
 HOUSE = Path(__file__).parents[3]
 NAMES = (*WAITING, *NUMBER)
-# Run a program up to where it imports torch, and say what the environment is there.
+# Run a program up to its import of torch, and print the environment at that point.
 UP_TO_TORCH = f"""
 import json, os, runpy, sys
 class Watch:
@@ -28,13 +28,13 @@ else:
     runpy.run_module(program, run_name="__main__", alter_sys=True)
 """
 pytestmark = pytest.mark.slow  # each program is a process of its own
-PROGRAMS = (  # of every folder that settles: its other programs begin in the same way
+PROGRAMS = (  # one of each folder; a folder's other programs start in the same way
     ("app.py", "--port", "1"), ("engine", "generate", "--prompt", "hi"), ("engine.commands.bench",),
     ("recipes.target",), ("engine.measure.instruments",))
 
 
-def at_torch(*words: str, **settings: str) -> dict[str, str | None]:
-    """What a program's environment says where it imports torch."""
+def environment_at_torch(*words: str, **settings: str) -> dict[str, str | None]:
+    """Return a program's environment at its import of torch."""
     clean = {name: value for name, value in os.environ.items() if name not in (*NAMES, "PYTEST_XDIST_WORKER")}
     program = "import sys; sys.path.insert(0, ''); " + UP_TO_TORCH + "import torch\n"
     process = subprocess.run([sys.executable, "-c", program, *words], cwd=HOUSE, env={**clean, **settings},
@@ -45,13 +45,13 @@ def at_torch(*words: str, **settings: str) -> dict[str, str | None]:
 
 
 @pytest.mark.parametrize("words", PROGRAMS, ids=" ".join)
-def test_every_entry_point_settles_before_torch_is_imported(words: tuple[str, ...]) -> None:
-    assert at_torch(*words) == {**WAITING, "OMP_NUM_THREADS": str(cores()), "MKL_NUM_THREADS": None}
+def test_every_entry_point_sets_threads_before_torch_is_imported(words: tuple[str, ...]) -> None:
+    assert environment_at_torch(*words) == {**WAITING, "OMP_NUM_THREADS": str(cores()), "MKL_NUM_THREADS": None}
 
 
-def test_what_the_person_set_stays() -> None:
+def test_the_users_own_settings_stay() -> None:
     chosen = {"GOMP_SPINCOUNT": "7", "OMP_NUM_THREADS": "1"}
-    assert at_torch("engine", "doctor", **chosen) == {**WAITING, **chosen, "MKL_NUM_THREADS": None}
+    assert environment_at_torch("engine", "doctor", **chosen) == {**WAITING, **chosen, "MKL_NUM_THREADS": None}
     settled = {"MKL_NUM_THREADS": "3"}
     configure_openmp(settled)
     assert settled == {**WAITING, "MKL_NUM_THREADS": "3"}
@@ -61,7 +61,7 @@ def test_what_the_person_set_stays() -> None:
     ({"cpu.max": "150000 100000"}, 2), ({"cpu.max": "50000 100000"}, 1), ({"cpu.max": "max 100000"}, 8),
     ({"cpu.cfs_quota_us": "150000\n", "cpu.cfs_period_us": "50000\n"}, 3),
     ({"cpu.cfs_quota_us": "-1\n", "cpu.cfs_period_us": "50000\n"}, 8)])
-def test_a_containers_quota_counts_of_either_kind(
+def test_a_containers_quota_limits_the_cores(
         files: dict[str, str], expected: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name, written in files.items():
         (tmp_path / name).write_text(written)
@@ -80,7 +80,7 @@ def test_two_processors_of_one_core_count_once(tmp_path: Path, monkeypatch: pyte
     assert cores() == 2
 
 
-def test_other_work_is_what_is_busy_and_not_ours(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_other_work_is_the_busy_time_of_other_processes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     statistics, clock = tmp_path / "stat", iter((10.0, 12.0, 14.0))
     monkeypatch.setattr("engine.machine.threads.STATISTICS", statistics)
     monkeypatch.setattr("engine.machine.threads.perf_counter", lambda: next(clock))
