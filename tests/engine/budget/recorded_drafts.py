@@ -1,10 +1,10 @@
-"""What drafters proposed all along texts that targets wrote, and what of it came true: rounds can be replayed from it,
-at any pace, without a model.
+"""The drafts at every position of texts that targets wrote, and the nodes that were right: rounds can be replayed,
+with any budget policy, without a model.
 
     python -m tests.engine.budget.recorded_drafts smollm2 people 24
     python -m tests.engine.budget.recorded_drafts demo bench 14
 
-make the files anew: arrays chances (positions, NODES) uint8, −16 times the log probability of the best-first tree's
+write the files again: arrays chances (positions, NODES) uint8, −16 times the log probability of the best-first tree's
 nodes; kept (positions,) uint32, a bit for each of them that the text goes through; ends (texts,) where each text ends.
 """
 
@@ -24,30 +24,30 @@ from tests.engine.material import decode
 
 FOLDER = Path(__file__).with_name("drafts")
 NODES = 32
-STEPS = 16  # of a nat
-BUILD_MS = 0.015  # of a node
+STEPS = 16  # units per nat
+BUILD_MS = 0.015  # per node
 
 
 @dataclass(frozen=True, eq=False)
 class DraftedText:
-    """logprobs (positions, NODES) float32, falling along a row; kept (positions, NODES) bool."""
+    """Hold logprobs (positions, NODES) float32, descending in a row, and kept (positions, NODES) bool."""
 
     logprobs: Floats
     kept: Integers
 
     def tree(self, position: int, nodes: int) -> DraftTree:
-        """The nodes' probabilities are those that were drafted; who is whose child does not matter here."""
+        """Return a tree with the drafted probabilities; its parents are not the drafted ones."""
         parents = np.zeros(nodes, np.int32)
         return from_nodes(0, parents, parents, self.logprobs[position, :nodes])
 
     def keep(self, position: int, tree: DraftTree) -> Integers:
-        """The nodes of a tree's beginning that a round keeps, the root first, up to the end of the text."""
+        """Return the nodes that a round keeps of a tree, the root first, up to the end of the text."""
         drafted = 1 + np.flatnonzero(self.kept[position, :len(tree) - 1])
         return np.concatenate([[0], drafted[:len(self.kept) - position - 1]]).astype(np.int32)
 
 
 def drafted_texts(rig: str) -> list[DraftedText]:
-    """All that were recorded of a rig."""
+    """Return all recorded texts of a rig."""
     with np.load(FOLDER / f"{rig}.npz") as arrays:
         logprobs = arrays["chances"].astype(np.float32) / -STEPS
         kept = arrays["kept"][:, None] >> np.arange(NODES, dtype=np.uint32) & 1
@@ -57,7 +57,7 @@ def drafted_texts(rig: str) -> list[DraftedText]:
 
 def milliseconds(text: DraftedText, policy: BudgetPolicy, curve: CostCurve,
                  record: Callable[[Mapping[str, float]], None] | None = None) -> float:
-    """What a text's rounds take; ``record`` is told of each, in seconds by stages."""
+    """Return the milliseconds of a text's rounds; ``record`` gets each round's seconds by stage."""
     position, spent = 0, 0.0
     while position < len(text.kept):
         drafters, built = policy.plan(1, NODES)
@@ -74,7 +74,7 @@ def milliseconds(text: DraftedText, policy: BudgetPolicy, curve: CostCurve,
 
 
 class Looking(BudgetPolicy):
-    """Drafts in every round and verifies nothing of it: the text is plain decoding's."""
+    """Record the draft of every round and verify none of it, so the text is that of plain decoding."""
 
     def __init__(self) -> None:
         self.trees: list[DraftTree] = []

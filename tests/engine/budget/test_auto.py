@@ -1,4 +1,4 @@
-"""What budget=auto verifies, when its drafter rests, and what it learns; alone and among others."""
+"""What budget=auto verifies, when it drafts, and what it learns, in one run and among concurrent runs."""
 
 import random
 from collections.abc import Sequence
@@ -33,7 +33,7 @@ from tests.engine.toy import ToyTarget
 
 
 def chain_tree(*chances: float) -> DraftTree:
-    """A chain whose nodes have these chances of their own."""
+    """Return a chain whose nodes have these conditional probabilities."""
     nodes = len(chances)
     return from_nodes(7, np.arange(nodes, dtype=np.int32), np.arange(nodes, dtype=np.int32),
                       np.log(chances).cumsum().astype(np.float32))
@@ -41,7 +41,7 @@ def chain_tree(*chances: float) -> DraftTree:
 
 @pytest.mark.parametrize(("chances", "rows"), [
     ((0.9,) * 12, 9), ((0.99,) * 15, 16), ((1.0,) * 20, 16), ((0.01,) * 12, 1)])
-def test_rows_are_taken_to_the_edge_of_a_step_that_pays(chances: tuple[float, ...], rows: int) -> None:
+def test_a_tree_fills_a_step_of_the_curve_that_pays(chances: tuple[float, ...], rows: int) -> None:
     policy = AutoBudget(replace(STAIRS, verify_low_ms=(4.0, 4.1, 6.0, 6.0, 20.0)))
     assert policy.plan(1, 10) == (1, 10)
     policy = AutoBudget(policy.curve)
@@ -49,7 +49,7 @@ def test_rows_are_taken_to_the_edge_of_a_step_that_pays(chances: tuple[float, ..
     assert len(cut_trees([policy], [chain_tree(*chances)])[0]) == rows
 
 
-def test_ranks_are_counted_best_first_whatever_the_tree_s_own_order() -> None:
+def test_acceptance_is_counted_in_best_first_order() -> None:
     tree = DraftTree(np.asarray([7, 1, 2], np.int32), np.asarray([0, 0, 0], np.int32),
                      np.log(np.asarray([1, 0.1, 0.8])).astype(np.float32), np.asarray([0, 1, 2], np.int32))
     policy = AutoBudget(replace(STAIRS, rows=(1, 2, 3), verify_low_ms=(4, 4, 4), draft_ms=(1, 1, 1)))
@@ -61,7 +61,7 @@ def test_ranks_are_counted_best_first_whatever_the_tree_s_own_order() -> None:
     assert scales[BIN_OF_RANK[1]] > 1 > scales[BIN_OF_RANK[2]]
 
 
-def rounds_that_drafted(policy: AutoBudget, tree: DraftTree, keep: int, rounds: int) -> list[bool]:
+def drafting_rounds(policy: AutoBudget, tree: DraftTree, keep: int, rounds: int) -> list[bool]:
     drafted = []
     for _ in range(rounds):
         drafters, _ = policy.plan(1, 16)
@@ -71,16 +71,16 @@ def rounds_that_drafted(policy: AutoBudget, tree: DraftTree, keep: int, rounds: 
     return drafted
 
 
-def test_a_drafter_rests_while_it_does_not_pay_and_is_tried_again() -> None:
+def test_drafting_pauses_while_it_does_not_pay_and_is_tried_again() -> None:
     policy = AutoBudget(replace(STAIRS, draft_ms=(4.0,) * 5))
-    drafted = rounds_that_drafted(policy, chain_tree(*(0.2,) * 8), 1, 600)
+    drafted = drafting_rounds(policy, chain_tree(*(0.2,) * 8), 1, 600)
     assert drafted[0] and 3 <= sum(drafted[1:]) <= 600 * EXPLORATION + INITIAL_BALANCE + 3, "seldom, but never for good"
-    later = rounds_that_drafted(policy, chain_tree(*(0.999,) * 8), 9, 400)
+    later = drafting_rounds(policy, chain_tree(*(0.999,) * 8), 9, 400)
     first = later.index(True)
     assert later[first:].count(False) <= EXPLORATION * 400 + 1, "once it pays, most rounds draft"
 
 
-def test_rounds_without_a_draft_are_plain_ones() -> None:
+def test_rounds_without_a_draft_are_plain() -> None:
     target = ToyTarget()
     rounds = list(decode(Request((1, 2, 3), method="joint", budget=32, max_tokens=40, pace="auto"), target,
                          drafters_of("joint", target), AutoBudget(replace(STAIRS, draft_ms=(500.0,) * 5))))
@@ -89,7 +89,7 @@ def test_rounds_without_a_draft_are_plain_ones() -> None:
     assert all(len(round_.tree) == 1 and round_.candidates == () and round_.scores == () for round_ in paused)
 
 
-def test_after_a_shared_round_no_round_is_compared_with_those_before() -> None:
+def test_a_shared_round_ends_the_comparison_with_earlier_rounds() -> None:
     policy = AutoBudget(STAIRS)
     for interrupted in (False, True):
         policy.history = DraftHistory()
@@ -111,11 +111,11 @@ PASSES = tuple(7.0 + 0.25 * (size - 1) for size in ROWS)
 SINGLE_RUN_CURVE = replace(
     UNMEASURED, rows=ROWS, verify_ms=PASSES, verify_low_ms=PASSES, verify_high_ms=PASSES, draft_ms=(5.5,) * len(ROWS),
     overhead_ms=0.2, plain_ms=7.2)
-EASY, MIDDLE, HARD, HOPELESS = 0.95, 0.8, 0.5, 0.1  # chance of each node after its parent's
+EASY, MIDDLE, HARD, HOPELESS = 0.95, 0.8, 0.5, 0.1  # probability of each node, given its parent
 
 
 class Simulated(FairShare):
-    """A run whose drafter is right with the same chance everywhere."""
+    """Simulate a run whose drafter is right with the same probability everywhere."""
 
     def __init__(self, chance: float, policy: BudgetPolicy) -> None:
         super().__init__()
@@ -138,7 +138,7 @@ class Simulated(FairShare):
 
 
 class Simulation:
-    """Rounds that take what the lone curve says, and grow with the requests in them by these powers."""
+    """Simulate rounds whose pass and draft times grow with the number of requests by these powers."""
 
     def __init__(self, runs: Sequence[Simulated], powers: tuple[float, float]) -> None:
         self.runs, self.powers = list(runs), powers
@@ -163,7 +163,7 @@ class Simulation:
         self.milliseconds += 1e3 * took
 
     def rates(self, rounds: int = 400) -> list[float]:
-        """Tokens a millisecond of each run."""
+        """Return the tokens per millisecond of each run."""
         for _ in range(rounds):
             self.round()
         return [run.tokens / self.milliseconds for run in self.runs]
@@ -180,7 +180,7 @@ MIXTURES = ((EASY, HARD), (EASY, EASY, EASY, HARD), (HOPELESS,) * 7 + (EASY,), (
 @pytest.mark.slow
 @pytest.mark.parametrize("powers", [(0.1, 0.5), (0.0, 0.0), (0.4, 0.9)], ids=["usual", "free", "expensive"])
 @pytest.mark.parametrize("chances", MIXTURES, ids=str)
-def test_no_run_falls_below_a_part_of_a_lone_run(chances: Sequence[float], powers: tuple[float, float]) -> None:
+def test_no_run_falls_below_a_share_of_a_lone_runs_speed(chances: Sequence[float], powers: tuple[float, float]) -> None:
     rates = Simulation(runs_of(chances), powers).rates()
     lone = {chance: Simulation(runs_of([chance]), (0.0, 0.0)).rates()[0] for chance in set(chances)}
     parts = [rate * len(chances) / lone[chance] for rate, chance in zip(rates, chances, strict=True)]
@@ -188,7 +188,7 @@ def test_no_run_falls_below_a_part_of_a_lone_run(chances: Sequence[float], power
 
 
 @pytest.mark.slow
-def test_rows_go_to_the_easy_and_all_together_are_faster_than_each_by_itself() -> None:
+def test_rows_go_to_easy_texts_and_raise_the_total_speed() -> None:
     chances = (EASY, MIDDLE, HARD, HOPELESS) * 2
     shared, single = (Simulation(runs_of(chances, pools_rows=pools_rows), (0.1, 0.5)) for pools_rows in (True, False))
     assert sum(shared.rates()) > 1.05 * sum(single.rates())
@@ -196,14 +196,14 @@ def test_rows_go_to_the_easy_and_all_together_are_faster_than_each_by_itself() -
     assert easy > 6 and hopeless < 0.5 and hard < 1.5
 
 
-def test_before_anything_was_measured_rows_are_given_by_proportion() -> None:
+def test_before_any_measurement_rows_are_shared_by_proportion() -> None:
     runs = [Simulated(chance, AutoBudget(UNMEASURED)) for chance in (EASY, HOPELESS)]
     Simulation(runs, (0.1, 0.5)).rates(120)
     assert np.mean(runs[0].sizes) > 5 and np.mean(runs[1].sizes) < 1
     assert UNMEASURED.rows == RANK_STEPS and UNMEASURED.verify_ms[-1] > UNMEASURED.verify_ms[-2]
 
 
-def test_a_fixed_tree_stays_whole_and_its_rows_are_counted() -> None:
+def test_a_fixed_tree_is_not_cut_and_its_rows_are_counted() -> None:
     policy, big = AutoBudget(SINGLE_RUN_CURVE), chain_tree(*(0.1,) * 14)
     policies = [BudgetPolicy(), policy]
     policy.plan(1, 64)
@@ -215,7 +215,7 @@ def test_a_fixed_tree_stays_whole_and_its_rows_are_counted() -> None:
 
 
 @given(st.lists(trees(), min_size=1, max_size=4), st.floats(0.01, 2))
-def test_what_is_cut_are_the_best_nodes_of_all_trees_and_of_all_sizes(
+def test_the_best_nodes_of_all_trees_are_kept_at_the_best_size(
         full_trees: list[DraftTree], slope: float) -> None:
     passes = tuple(4 + slope * size for size in ROWS)
     curve = replace(SINGLE_RUN_CURVE, verify_low_ms=passes, draft_ms=(0.0,) * len(ROWS), plain_ms=passes[0])
@@ -241,7 +241,7 @@ def test_what_is_cut_are_the_best_nodes_of_all_trees_and_of_all_sizes(
 
 
 def mixture(sampling: Sampling) -> list[Request]:
-    """Every method, at its own pace or not, with lengths and seeds of all kinds."""
+    """Return requests of every method, fixed and adaptive, with different lengths and seeds."""
     return [Request((1, 2, number % 5), method=method, budget=(31, 64)[number % 2], max_tokens=25 + 9 * (number % 4),
                     sampling=replace(sampling, seed=number), pace="fixed" if number % 4 == 3 else "auto")
             for number, method in enumerate([*METHODS, *METHODS])]
@@ -250,7 +250,7 @@ def mixture(sampling: Sampling) -> list[Request]:
 @pytest.mark.parametrize("concurrency", [1, 3, 8])
 @pytest.mark.parametrize("sampling", [GREEDY, WARM], ids=["greedy", "sampled"])
 @pytest.mark.parametrize("draft_ms", [0.5, 90.0])
-def test_every_text_is_that_of_the_request_alone(sampling: Sampling, concurrency: int, draft_ms: float) -> None:
+def test_every_text_equals_that_of_the_request_alone(sampling: Sampling, concurrency: int, draft_ms: float) -> None:
     target, curve = ToyTarget(seed=2), replace(SINGLE_RUN_CURVE, draft_ms=(draft_ms,) * len(ROWS))
     requests = [request for request in mixture(sampling) if METHODS[request.method].follows_text]
     alone = [text(run_of(replace(request, pace="fixed"), target, drafters_of(request.method, target)))

@@ -10,7 +10,7 @@ STAIRS = CostCurve("rig", "machine", "float32", "greedy", 64, 5, (1, 8, 9, 16, 1
                    (4.0, 4.0, 6.0, 6.0, 20.0), (6.0,) * 5, (1.0,) * 5, 0.5, 4.5)
 
 
-def test_a_curve_is_read_between_its_neighbours_and_goes_on_behind_its_last() -> None:
+def test_a_curve_is_a_staircase_and_extrapolates_beyond_its_end() -> None:
     assert [STAIRS.verify_at(rows) for rows in (1, 5, 8, 9, 12, 16, 17)] == [4, 4, 4, 6, 6, 6, 20]
     assert STAIRS.verify_at(17 + 17) == pytest.approx(20 + 2 * 15), "as from half as many rows, not from one fewer"
     assert STAIRS.round_ms(9, 8, 2, 0.25) == 2 * 1.0 + 0.25 + 6.0 + 0.5
@@ -18,7 +18,7 @@ def test_a_curve_is_read_between_its_neighbours_and_goes_on_behind_its_last() ->
 
 
 def measured_curve(rows: tuple[int, ...], passes: tuple[float, ...], spread: float) -> CostCurve:
-    """A curve of passes of so many milliseconds, eight in ten within this share of them on either side."""
+    """Return a curve of these pass times in ms; 80 % of the samples lie within ``spread`` of them."""
     low, high = (tuple(sign * ms for ms in passes) for sign in (1 - spread, 1 + spread))
     return replace(STAIRS, rows=rows, verify_ms=passes, verify_low_ms=low, verify_high_ms=high,
                    draft_ms=(1.0,) * len(rows))
@@ -36,7 +36,7 @@ FLAT = (1, 4, 17), (20.6, 20.2, 30.6)
     (measured_curve((1, 4, 8, 16), (10.0, 11.0, 30.0, 14.0), 0.1), (8, 16)),
     (STAIRS, ()), (replace(STAIRS, verify_ms=(4.0, 9.0, 6.0, 6.0, 20.0), verify_low_ms=(4.0, 5.9, 6.0, 6.0, 20.0)),
                    ())])
-def test_no_best_is_predicted_where_more_rows_took_less_time_beyond_the_noise(
+def test_a_curve_that_falls_beyond_the_noise_predicts_no_best_budget(
         curve: CostCurve, sizes: tuple[int, ...]) -> None:
     assert bool(curve.disorder) == bool(sizes)
     assert all(str(size) in curve.disorder for size in sizes)

@@ -20,7 +20,7 @@ VOCABULARY = 3
 
 
 class FixedLaw:
-    """A target that says the same at every row: the law p over three tokens."""
+    """Return the same distribution over three tokens at every row."""
 
     def __init__(self, *law: float) -> None:
         self.law = np.asarray(law, np.float32)
@@ -32,7 +32,7 @@ class FixedLaw:
         return int(np.searchsorted(left.cumsum() / left.sum(), draw, side="right"))
 
     def verified(self, tree: DraftTree, choice: list[int] | None = None) -> Verification:
-        """What a pass over the tree reports; choices are 0 where they are not given."""
+        """Return the verification of a tree; choices default to 0."""
         with np.errstate(divide="ignore"):
             processed = np.log(self.law)[tree.tokens]
         zeros = np.zeros(len(tree), np.float32)
@@ -54,7 +54,7 @@ def accept(rule: AcceptanceRule, tree: DraftTree, target: FixedLaw = UNSURE, cho
 def test_the_walk_is_the_deepest_node_whose_every_step_was_chosen(tree: DraftTree, data: st.DataObject) -> None:
     choice = data.draw(st.lists(st.integers(0, VOCABULARY - 1), min_size=len(tree), max_size=len(tree)))
     acceptance = accept(walk, tree, CERTAIN, choice)
-    lengths = [0] * len(tree)  # of the path down to each node, −1 if a step was not chosen
+    lengths = [0] * len(tree)  # the length of each node's path, −1 if a step was not chosen
     for node in range(1, len(tree)):
         above = int(tree.parents[node])
         lengths[node] = lengths[above] + 1 if lengths[above] >= 0 and tree.tokens[node] == choice[above] else -1
@@ -77,12 +77,12 @@ def test_at_temperature_0_every_rule_is_the_greedy_walk(rule: AcceptanceRule) ->
         assert verification.choice[kept.keep[-1]] == kept.bonus
         lengths.append((len(kept.keep), len(expected.keep)))
     shorter = sum(length < walked for length, walked in lengths)
-    assert shorter <= (20 if rule is sequential else 0)  # it commits to the first of two equal siblings
+    assert shorter <= (20 if rule is sequential else 0)  # it keeps the first of two equal siblings
     assert max(length for length, _ in lengths) >= 4
 
 
 def siblings(*tokens: int) -> DraftTree:
-    """A root with these children, and each with a child of token 0."""
+    """Return a root with these children, each with a child of token 0."""
     count = len(tokens)
     return from_nodes(0, np.asarray([*tokens, *[0] * count], np.int32),
                  np.asarray([0] * count + list(range(1, count + 1)), np.int32),
@@ -91,7 +91,7 @@ def siblings(*tokens: int) -> DraftTree:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("tokens", [[1], [1, 2], [2, 1, 0], [1, 1], [1, 1, 2, 1, 2]])
-def test_sequential_gives_each_next_token_its_chance(tokens: list[int]) -> None:
+def test_sequential_accepts_each_token_with_its_probability(tokens: list[int]) -> None:
     tree, random, draws = siblings(*tokens), np.random.default_rng(11), 6000
     runs = [accept(sequential, tree, random=random) for _ in range(draws)]
     counts = Counter(tree.tokens[run.keep[1]] if len(run.keep) > 1 else run.bonus for run in runs)
@@ -99,7 +99,7 @@ def test_sequential_gives_each_next_token_its_chance(tokens: list[int]) -> None:
     assert np.abs(shares - UNSURE.law).max() < 0.03  # 4.6 standard errors
 
 
-def test_sequential_records_what_it_compared() -> None:
+def test_sequential_records_its_trials() -> None:
     tree, random, last = siblings(1, 1, 2), np.random.default_rng(0), set()
     for _ in range(200):
         acceptance = accept(sequential, tree, random=random)
@@ -112,7 +112,7 @@ def test_sequential_records_what_it_compared() -> None:
     assert not {2, 5} & last and len(last) >= 3
 
 
-def test_a_leaf_takes_the_targets_choice_and_a_failed_node_never_does() -> None:
+def test_a_leaf_takes_the_targets_choice_and_a_rejected_node_a_redraw() -> None:
     leaf = accept(sequential, root_only(0), choice=[2])
     assert (leaf.keep.tolist(), leaf.bonus) == ([0], 2)
     tree = from_nodes(0, np.asarray([1], np.int32), np.zeros(1, np.int32), np.zeros(1, np.float32))
@@ -120,7 +120,7 @@ def test_a_leaf_takes_the_targets_choice_and_a_failed_node_never_does() -> None:
     assert (failed.keep.tolist(), failed.bonus) == ([0], 0)
 
 
-def test_ratio_chances_are_p_over_q_capped() -> None:
+def test_ratio_probabilities_are_p_over_q_up_to_one() -> None:
     trials = accept(ratio, siblings(1, 2)).trials
     assert trials is not None and trials.nodes.tolist() == [1, 2, 3, 4]
     assert np.allclose(trials.chances, [1.0, 0.75, 0.4, 0.4])

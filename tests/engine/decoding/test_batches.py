@@ -1,4 +1,4 @@
-"""Concurrent requests: each text is the request's alone, whichever others run, end, or are dropped."""
+"""Concurrent requests: each text equals that of the request alone, whichever others run, end or are closed."""
 
 from dataclasses import replace
 
@@ -22,7 +22,7 @@ def run_of(request: Request, target: ToyTarget) -> DecodeRun:
     return DecodeRun(request, target.fork(), drafters_of(request.method, target))
 
 
-def test_who_ends_makes_room_at_the_next_round(target: ToyTarget) -> None:
+def test_a_run_that_ends_makes_room_in_the_next_round(target: ToyTarget) -> None:
     lengths = [3, 30, 5, 4]
     runs = [run_of(replace(PLAIN, max_tokens=length), target) for length in lengths]
     order = [number for number, _ in decode_batch(runs, 2)]
@@ -30,7 +30,7 @@ def test_who_ends_makes_room_at_the_next_round(target: ToyTarget) -> None:
     assert all(run.closed for run in runs)
 
 
-def test_a_run_that_is_closed_disturbs_no_other(target: ToyTarget) -> None:
+def test_closing_a_run_does_not_change_the_others(target: ToyTarget) -> None:
     request = Request(PROMPT, method="ddtree", budget=15, max_tokens=60)
     kept, closed = runs = [run_of(request, target) for _ in range(2)]
     for one in runs:
@@ -43,7 +43,7 @@ def test_a_run_that_is_closed_disturbs_no_other(target: ToyTarget) -> None:
     assert text(rounds) == text(run(request, target, drafters_of("ddtree", target)))
 
 
-def test_a_batch_that_is_left_frees_every_cache(target: ToyTarget) -> None:
+def test_closing_a_batch_frees_every_cache(target: ToyTarget) -> None:
     runs = [run_of(PLAIN, target) for _ in range(3)]
     rounds = decode_batch(runs, 2)
     next(rounds)

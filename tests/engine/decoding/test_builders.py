@@ -1,5 +1,5 @@
-"""Builders against brute force, against published recursions, and at their edges; depths, masks, paths
-and packing of trees against their definitions."""
+"""Builders against brute force, published recursions and edge cases; depths, masks, paths and packing of trees against
+their definitions."""
 
 import numpy as np
 import pytest
@@ -26,18 +26,18 @@ from tests.engine.material import (
 @pytest.mark.slow
 @settings(max_examples=200)
 @given(lattices(), st.integers(0, 60))
-def test_best_first_takes_the_first_of_all_prefixes(lattice: Lattice, nodes: int) -> None:
+def test_best_first_takes_the_best_of_all_prefixes(lattice: Lattice, nodes: int) -> None:
     assert prefixes(best_first(lattice, 7, nodes)) == all_prefixes(lattice)[:nodes]
 
 
 @pytest.mark.parametrize(("nodes", "width"), [(15, 1), (64, 2), (256, 5), (1024, 64)])
-def test_at_working_sizes_they_are_the_best_prefixes_too(nodes: int, width: int) -> None:
+def test_best_first_takes_the_best_prefixes_at_usual_sizes(nodes: int, width: int) -> None:
     lattice = sharp_lattice(15, width, seed=nodes)
     assert are_the_best(prefixes(best_first(lattice, 0, nodes)), lattice, nodes)
 
 
 @pytest.mark.parametrize("build", BUILDERS)
-def test_an_empty_lattice_and_no_nodes_give_the_bare_root(build: Builder) -> None:
+def test_an_empty_lattice_or_no_nodes_give_the_root_alone(build: Builder) -> None:
     lattice = sharp_lattice(3, 4, seed=0)
     for tree in (build(lattice, 9, 0), build(lattice.cut(0), 9, 5)):
         arrays = (tree.tokens, tree.parents, tree.logprobs, tree.drafters)
@@ -51,7 +51,7 @@ def test_chain_follows_rank_one(lattice: Lattice, nodes: int) -> None:
 
 
 def expanded(lattice: Lattice, width: int, depth: int) -> list[Prefix]:
-    """Paper 003's recursion: a node, then everything under it, child after child."""
+    """List the prefixes in the order of paper 003's recursion: a node, then its subtrees in order."""
     visited: list[Prefix] = []
 
     def visit(level: int, row: int, score: np.float32, tokens: tuple[int, ...]) -> None:
@@ -67,7 +67,7 @@ def expanded(lattice: Lattice, width: int, depth: int) -> list[Prefix]:
 
 
 @given(lattices(), st.integers(1, 40))
-def test_full_is_the_recursion_of_the_paper(lattice: Lattice, nodes: int) -> None:
+def test_full_equals_the_recursion_of_the_paper(lattice: Lattice, nodes: int) -> None:
     width = min(2, lattice.tokens.shape[2], nodes)
     sizes = [sum(width**level for level in range(1, depth + 1)) for depth in range(lattice.depth + 1)]
     depth = max(depth for depth, size in enumerate(sizes) if size <= nodes)
@@ -85,7 +85,7 @@ def test_builders_stay_within_the_budget_and_leave_the_lattice_alone(
 
 
 def published(lattice: Lattice, widest: int) -> list[Prefix]:
-    """Expansion, then re-ranking, as EAGLE-2 describes them, with lists of prefixes."""
+    """List the prefixes of EAGLE-2's expansion and re-ranking, by lists."""
     proposed: list[tuple[np.float32, tuple[int, ...]]] = []
     beam: list[tuple[np.float32, tuple[int, ...], int]] = [(np.float32(0), (), 0)]
     for depth in range(lattice.depth):
@@ -103,14 +103,14 @@ def published(lattice: Lattice, widest: int) -> list[Prefix]:
 
 @pytest.mark.slow
 @given(lattices(), st.integers(0, 40), st.integers(1, 3))
-def test_expand_is_the_published_expansion_and_re_ranking(lattice: Lattice, nodes: int, widest: int) -> None:
+def test_expand_equals_the_published_expansion_and_re_ranking(lattice: Lattice, nodes: int, widest: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(builders, "EXPAND_WIDTH", widest)
         assert prefixes(expand(lattice, 7, nodes)) == published(lattice, widest)[:nodes]
 
 
 def climb(tree: DraftTree, node: int) -> list[int]:
-    """A node and its ancestors, the root last."""
+    """Return a node and its ancestors, the root last."""
     above = [node]
     while above[-1] != 0:
         above.append(int(tree.parents[above[-1]]))

@@ -1,4 +1,4 @@
-"""Routing at its edges, and the joint tree against a list of prefixes; ``test_reference`` has every method's tree."""
+"""Routing in edge cases, and the joint tree against a list of prefixes; ``test_reference`` has every method's tree."""
 
 import numpy as np
 import pytest
@@ -14,7 +14,7 @@ ROOT = 42
 
 
 def drafted_tree(parents: list[int], tokens: list[int], logprobs: list[float]) -> DraftTree:
-    """A one-drafter tree from lists of its drafted nodes."""
+    """Return a one-drafter tree from lists of its drafted nodes."""
     return from_nodes(ROOT, np.asarray(tokens, np.int32), np.asarray(parents, np.int32),
                       np.asarray(logprobs, np.float32))
 
@@ -27,7 +27,7 @@ DRAFTER_2 = drafted_tree([0, 0, 2], [21, 22, 23], [-0.2, -0.3, -0.9])
     ((DRAFTER_1, DRAFTER_2), DRAFTER_2, [0, 2, 2, 2]), ((DRAFTER_2, DRAFTER_1), DRAFTER_2, [0, 1, 1, 1]),
     ((DRAFTER_1, DRAFTER_1), DRAFTER_1, [0, 1, 1, 1]), ((root_only(ROOT), root_only(ROOT)), root_only(ROOT), [0]),
     ((root_only(ROOT), DRAFTER_1), DRAFTER_1, [0, 2, 2, 2])])
-def test_routing_takes_the_larger_mean_confidence_the_first_among_equals_and_names_the_drafter(
+def test_routing_takes_the_tree_of_the_larger_mean_confidence(
         parts: tuple[DraftTree, ...], winner: DraftTree, drafters: list[int]) -> None:
     assert DRAFTER_2.confidence > DRAFTER_1.confidence
     tree = routed(parts, 3)
@@ -35,7 +35,7 @@ def test_routing_takes_the_larger_mean_confidence_the_first_among_equals_and_nam
 
 
 def union_of_prefixes(parts: tuple[DraftTree, ...], budget: int) -> list[tuple[float, tuple[int, ...], int]]:
-    """Log probability in the mixture, tokens and drafters of the best prefixes, by listing all of them."""
+    """List the best prefixes: log probability in the mixture, tokens and drafters."""
     shares = np.asarray([max(part.confidence, 1e-30) for part in parts]) ** 4
     terms: dict[tuple[int, ...], list[float]] = {}
     drafters: dict[tuple[int, ...], int] = {}
@@ -59,7 +59,7 @@ def test_joint_is_the_union_of_prefixes(parts: list[DraftTree], budget: int) -> 
     expected = union_of_prefixes(tuple(parts), budget)
     scores = [score for score, _ in prefixes(tree)]
     assert scores == pytest.approx([score for score, _, _ in expected], abs=1e-4)
-    if len(set(np.round(scores, 3))) == len(scores):  # no two so close that rounding orders them
+    if len(set(np.round(scores, 3))) == len(scores):  # no two scores are so close that rounding decides their order
         named = zip([path for _, path in prefixes(tree)], tree.drafters[1:].tolist(), strict=True)
         assert list(named) == [(path, drafters) for _, path, drafters in expected]
     assert tree.drafters[0] == 0

@@ -2,8 +2,8 @@
 
 Each test draws texts with seeds 0, 1, …, 2,000 of them and in a long run 10,000, and compares their counts with the
 exact probabilities by a chi-square test. A right method fails one with probability ERROR_RATE, 1 in 100 for all of
-them together; the seeds are fixed, so the outcome is too. Biased ways are run through the same test, and it has to
-reject them. Methods that follow the text write the very text of autoregressive decoding, cuts included (``test_loop``),
+them together; the seeds are fixed, so the outcome is too. Biased methods are run through the same test, and it has to
+reject them. Methods that follow the text write the text of autoregressive decoding itself, with cuts (``test_loop``),
 so that in a short run its law stands for theirs.
 """
 
@@ -30,12 +30,12 @@ WITH_DRAWS = [method for method in LOSSLESS if not METHODS[method].follows_text]
 
 
 def small_target(kind: type[ToyTarget] = ToyTarget) -> ToyTarget:
-    """Four tokens, 64 texts of three."""
+    """Return a target with a vocabulary of four, so that there are 64 texts of three tokens."""
     return kind(vocabulary=VOCABULARY, context_limit=8, sharpness=0.5, seed=4)
 
 
 def exact_law(target: ToyTarget, sampling: Sampling) -> np.ndarray:
-    """The probability of each text of three tokens behind the prompt: (64,) float64."""
+    """Return the probability of each text of three tokens after the prompt: (64,) float64."""
     target.prefill(PROMPT, 8, sampling)
     table = np.exp(target.processed(), dtype=np.float64)
     law = np.ones(VOCABULARY**LENGTH)
@@ -48,7 +48,7 @@ def exact_law(target: ToyTarget, sampling: Sampling) -> np.ndarray:
 
 def count_texts(target: ToyTarget, method: str, sampling: Sampling, texts: int = TEXTS, budget: int = 6,
                 drafters: Sequence[Drafter] = ()) -> np.ndarray:
-    """Counts of the texts that a method writes, one seed each: (64,) float64."""
+    """Count the texts that a method writes with seeds 0, 1, …: (64,) float64."""
     drafters, counts = drafters or drafters_of(method, target, 2), np.zeros((VOCABULARY,) * LENGTH)
     for seed in range(texts):
         request = Request(
@@ -58,10 +58,10 @@ def count_texts(target: ToyTarget, method: str, sampling: Sampling, texts: int =
 
 
 def chance_of_more(counts: np.ndarray, law: np.ndarray) -> float:
-    """The p-value: how often chance alone departs from the law as far as these counts do.
+    """Return the p-value: the probability that chance departs from the law as far as these counts do.
 
-    Texts with fewer than 5 expected counts share a cell, impossible ones must not occur. The chi-square tail by
-    the Wilson–Hilferty approximation, good to a few per cent of itself at these degrees of freedom.
+    Texts with fewer than 5 expected counts share a cell; impossible ones must not occur. The chi-square tail is the
+    Wilson–Hilferty approximation, which is good to a few per cent at these degrees of freedom.
     """
     if counts[law == 0].any():
         return 0.0
@@ -73,7 +73,7 @@ def chance_of_more(counts: np.ndarray, law: np.ndarray) -> float:
     freedom = len(due) - 1
     statistic = float(((seen - due) ** 2 / due).sum())
     score = ((statistic / freedom) ** (1 / 3) - (1 - 2 / (9 * freedom))) / np.sqrt(2 / (9 * freedom))
-    return erfc(score / sqrt(2)) / 2  # the chance that a standard normal number lies above the score
+    return erfc(score / sqrt(2)) / 2  # the probability of a standard normal value above the score
 
 
 @pytest.mark.slow
@@ -88,7 +88,7 @@ def test_a_lossless_method_writes_the_targets_law(method: str, sampling: Samplin
     assert chance_of_more(count_texts(target, method, sampling, texts), law) > ERROR_RATE
 
 
-def test_the_test_itself_keeps_its_error_rate() -> None:
+def test_the_chi_square_test_has_its_error_rate() -> None:
     law, random = exact_law(small_target(), WHOLE), np.random.default_rng(0)
     values = np.asarray([chance_of_more(random.multinomial(TEXTS, law).astype(float), law) for _ in range(2000)])
     for rate in (0.5, 0.1, 0.01):
@@ -96,7 +96,7 @@ def test_the_test_itself_keeps_its_error_rate() -> None:
 
 
 class IndependentTarget(ToyTarget):
-    """Draws anew at every row, as a target does that does not share draws between equal prefixes."""
+    """Draw independently at every row, as a target that shares no draws between equal prefixes."""
 
     fresh = np.random.default_rng(99)
 
@@ -111,7 +111,7 @@ def test_the_ratio_rule_is_rejected() -> None:
 
 
 @pytest.mark.slow
-def test_of_independent_draws_the_deepest_match_is_rejected_with_duplicates_and_exact_without() -> None:
+def test_with_independent_draws_duplicates_bias_the_deepest_match() -> None:
     target = small_target(IndependentTarget)
     law, twins = exact_law(target, WHOLE), [ToyDrafter(target, 2, seed=0), ToyDrafter(target, 2, seed=0)]
     assert chance_of_more(count_texts(target, "merged", WHOLE, budget=12, drafters=twins), law) < 1e-6

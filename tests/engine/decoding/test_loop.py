@@ -1,4 +1,4 @@
-"""The loop: equal text, exact ends, clean releases, and a sentence for every request that cannot be served."""
+"""The loop: equal texts, exact ends, released caches, and a sentence for every request that cannot be served."""
 
 import math
 from dataclasses import replace
@@ -25,7 +25,7 @@ def target() -> ToyTarget:
 
 @pytest.mark.parametrize("budget", [0, 1, 7, 15, 64, 256])
 @pytest.mark.parametrize("method", LOSSLESS)
-def test_the_text_is_the_autoregressive_one_and_with_shared_draws_at_any_temperature(
+def test_every_lossless_method_writes_the_autoregressive_text(
         target: ToyTarget, method: str, budget: int) -> None:
     samplings = (GREEDY, WARM, Sampling(temperature=1.6, seed=8)) if method in WALKING else (GREEDY,)
     for sampling, split in product(samplings, METHODS[method].splits):
@@ -40,7 +40,7 @@ def test_top_k_1_is_greedy_at_any_temperature(target: ToyTarget) -> None:
 
 
 @pytest.mark.parametrize("method", list(METHODS))
-def test_rounds_follow_one_another(target: ToyTarget, method: str) -> None:
+def test_each_round_starts_at_the_end_of_the_last(target: ToyTarget, method: str) -> None:
     for split in METHODS[method].splits:
         request = Request(PROMPT, method=method, budget=9, max_tokens=50, sampling=WARM, split=split)
         start, root = len(PROMPT), None
@@ -58,7 +58,7 @@ def test_rounds_follow_one_another(target: ToyTarget, method: str) -> None:
 
 @pytest.mark.parametrize("method", LOSSLESS)
 def test_a_stop_token_anywhere_ends_the_text_before_it(target: ToyTarget, method: str) -> None:
-    from_the_end = set()  # of a round: 1, the bonus itself; 2, the last kept token; …
+    from_the_end = set()  # 1 is the round's bonus token, 2 its last kept token, …
     samplings = (GREEDY, *(Sampling(1.0, seed=seed) for seed in range(3)))
     for sampling, budget in product(samplings, (0, 3, 40)):
         request = Request(PROMPT, method=method, budget=budget, max_tokens=40, sampling=sampling)
@@ -88,7 +88,7 @@ def test_no_node_lies_beyond_the_context(method: str, room: int) -> None:
         assert all(draft.depth <= 23 - round_.start for draft in round_.drafts)
 
 
-@pytest.mark.parametrize(("wrong", "seen", "allowed"), [  # tests/explorer/test_options.py has every option's bounds
+@pytest.mark.parametrize(("wrong", "seen", "allowed"), [  # tests/explorer/test_options.py has all options' bounds
     ({"method": "best"}, "'best'", "ddtree"), ({"method": "merged", "split": "both"}, "'both'", "total, each"),
     ({"budget": 10**6}, "1000000", "4096"), ({"max_tokens": 0}, "0", "1"),
     ({"prompt_ids": ()}, "prompt", "one"), ({"prompt_ids": (1,) * 128}, "128", "127"),
@@ -109,7 +109,7 @@ def test_too_few_drafters_are_refused() -> None:
 
 
 class Broken(ToyDrafter):
-    """Fails in its second draft."""
+    """Fail in the second draft."""
 
     drafts = 0
 
@@ -122,7 +122,7 @@ class Broken(ToyDrafter):
 
 @pytest.mark.parametrize("ends", ["closed", "done", "broken"])
 @pytest.mark.parametrize("method", ["autoregressive", "ddtree", "joint"])
-def test_a_run_that_is_closed_ends_or_fails_releases_everything_once(target: ToyTarget, method: str, ends: str) -> None:
+def test_a_run_that_is_closed_or_fails_releases_everything_once(target: ToyTarget, method: str, ends: str) -> None:
     drafters = [(Broken if ends == "broken" else ToyDrafter)(target, seed=seed)
                 for seed in range(METHODS[method].drafter_count)]
     rounds = decode(Request(PROMPT, method=method, budget=7, max_tokens=12), target, drafters)

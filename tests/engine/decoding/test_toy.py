@@ -1,4 +1,4 @@
-"""The toy has to be right for the tests on top of it to mean anything; the n-gram drafter against plain counting."""
+"""The toy itself, on which other tests rest; the n-gram drafter against plain counting."""
 
 from collections import Counter
 
@@ -13,7 +13,7 @@ PROMPT = (1, 2, 3, 1)
 
 
 def law_by_counting(text: list[int], context: tuple[int, int], vocabulary: int) -> np.ndarray:
-    """The n-gram law by going over the whole text: (vocabulary,) float64."""
+    """Return the n-gram distribution (vocabulary,) float64 by counting over the whole text."""
     padded = [-1, -1, *text]
     threes = Counter(zip(padded, padded[1:], padded[2:], strict=False))
     law = np.asarray([(text.count(token) + 1 / vocabulary) / (len(text) + 1) for token in range(vocabulary)])
@@ -50,7 +50,7 @@ def test_the_ngram_drafter_proposes_the_likeliest_tokens_of_its_law(text: list[i
     assert (lattice.logprobs <= 0).all()
 
 
-def test_the_ngram_drafter_forgets_and_covers_vocabularies_below_its_width() -> None:
+def test_the_ngram_drafter_resets_and_covers_small_vocabularies() -> None:
     drafter = NGramDrafter(1)
     drafter.begin(8)
     assert drafter.draft(0, 64).tokens.shape[::2] == (5, 1)

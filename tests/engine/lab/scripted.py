@@ -1,7 +1,7 @@
-"""A laboratory without torch: the toy target and drafters through the real loop, with times that are written down.
+"""A laboratory without torch: the toy target and drafters in the real loop, with fixed times.
 
-A prompt's text is read as a seed, so that prompts differ. A round costs 1 ms and 10 µs a row, so what is fastest can
-be foretold.
+A prompt's text becomes the token ids, so prompts differ. A round costs 1 ms and 10 µs per row, so tests know which
+setting is fastest.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -38,7 +38,7 @@ WALKERS = ("autoregressive", "dflash", "ddtree", "routed", "merged", "joint")
 
 
 def run_of(ask: PromptRequest, target: ToyTarget) -> DecodeRun:
-    """An ask as the toy answers it."""
+    """Return the toy's run for a request; an empty prompt is refused."""
     if not ask.prompt.strip("!"):
         raise RequestError(REFUSED_PROMPT)
     prompt = [1 + ord(sign) % (VOCABULARY - 1) for sign in ask.prompt]
@@ -48,13 +48,13 @@ def run_of(ask: PromptRequest, target: ToyTarget) -> DecodeRun:
 
 
 def rounds_of(prompt: str | PromptRequest, method: str = "ddtree", **changes: Any) -> list[Round]:
-    """The toy's rounds for an ask, or for a prompt and a method."""
+    """Return the toy's rounds for a request, or for a prompt and a method."""
     ask = PromptRequest(prompt, method=method, **changes) if isinstance(prompt, str) else prompt
     return list(run_of(ask, ToyTarget(VOCABULARY, context_limit=512)).rounds())
 
 
-def read_off(rounds: Sequence[Round], slowness: float = 1.0) -> Reading:
-    """A reading with the written times."""
+def scripted_reading(rounds: Sequence[Round], slowness: float = 1.0) -> Reading:
+    """Return the reading of these rounds with the scripted times."""
     spent = [slowness * (ROUND_SECONDS + ROW_SECONDS * len(round_.tree)) for round_ in rounds]
     timed = [replace(round_, seconds={"verify": seconds}) for round_, seconds in zip(rounds, spent, strict=True)]
     return reading_from(timed, [PREFILL_SECONDS + spent[0], *spent[1:]] if spent else [])
@@ -62,7 +62,7 @@ def read_off(rounds: Sequence[Round], slowness: float = 1.0) -> Reading:
 
 @dataclass
 class ScriptedLaboratory:
-    """See ``lab.sweeping.Laboratory``. ``drift`` is by how much each run is slower than the one before."""
+    """Implement ``lab.sweeping.Laboratory``; each run is slower than the one before by ``drift``."""
 
     hardware: str = "no hardware"
     drift: float = 0.0
@@ -77,10 +77,10 @@ class ScriptedLaboratory:
 
     def measure(self, ask: PromptRequest) -> Reading:
         self.asked.append(ask)
-        return read_off(rounds_of(ask), 1 + self.drift * next(self.turns))
+        return scripted_reading(rounds_of(ask), 1 + self.drift * next(self.turns))
 
     def measure_concurrent(self, ask: PromptRequest, others: Sequence[PromptRequest], concurrency: int) -> Reading:
-        """The toy's rounds among others, with the written times of as many trees like its own."""
+        """Read the toy's rounds among others, with the scripted time of a batch of trees of that size."""
         self.asked.append(ask)
         target = ToyTarget(VOCABULARY, context_limit=512)
         measured = read_concurrent(
@@ -90,7 +90,7 @@ class ScriptedLaboratory:
                        stage_seconds={"verify": sum(spent)})
 
     def cost(self, ask: PromptRequest) -> CostCurve:
-        run_of(ask, ToyTarget(VOCABULARY))  # as the live one, it refuses what cannot be answered
+        run_of(ask, ToyTarget(VOCABULARY))  # refuses an empty prompt, as the live laboratory does
         return CURVE
 
     def pieces(self, token_ids: Sequence[int]) -> Mapping[int, Piece]:
@@ -102,37 +102,37 @@ class ScriptedLaboratory:
 
 def toy_plan(prompts: int = 3, repeats: int = 2, methods: Sequence[str] = ("ddtree", "joint"),
              budgets: Sequence[int | str] = (4, 16), **choices: Any) -> SweepPlan:
-    """A small sweep of the toy, over prompts that differ."""
+    """Return the plan of a small sweep of the toy over different prompts."""
     texts = tuple(Prompt(f"{number} and {number * number}", ("even", "odd")[number % 2]) for number in range(prompts))
     return SweepPlan(texts, settings(methods, budgets, **choices), repeats, max_tokens=24, rig="toy", dtype="float32",
                      prompt_set="bench")
 
 
 def measure_all(plan: SweepPlan, laboratory: ScriptedLaboratory | None = None) -> list[CellResult]:
-    """The result of every cell, in the plan's order."""
+    """Return the result of every cell in the plan's order."""
     tasks = [plan.task(cell) for cell in measuring_order(plan)]
     return list(LocalWorkers(laboratory or ScriptedLaboratory()).work(tasks, Event()))
 
 
 def report_of(plan: SweepPlan, measured: Sequence[CellResult]) -> Record:
-    """The report of what was measured of a plan."""
+    """Return the report of a plan's results."""
     return report(StoredSweep(3, "2026-11-21", plan, ScriptedLaboratory().conditions, len(measured)), measured, CURVE)
 
 
-def reread_as(measured: Sequence[CellResult], change: Callable[[CellResult, Reading], Reading]) -> list[CellResult]:
-    """The results with other readings."""
+def with_readings(measured: Sequence[CellResult], change: Callable[[CellResult, Reading], Reading]) -> list[CellResult]:
+    """Return the results with changed readings."""
     return [replace(result, reading=change(result, result.reading)) if result.reading else result
             for result in measured]
 
 
 def slower(reading: Reading, times: float) -> Reading:
-    """The reading of a run that took so many times as long."""
+    """Return the reading of a run that took ``times`` as long."""
     return replace(reading, round_seconds=tuple(times * spent for spent in reading.round_seconds))
 
 
-def go_on(store: Store, number: int, laboratory: ScriptedLaboratory | None = None,
+def advance_sweep(store: Store, number: int, laboratory: ScriptedLaboratory | None = None,
           cells: int = 0) -> list[SweepProgress]:
-    """The steps of a sweep to its end, or until so many of all its cells are done."""
+    """Run a sweep to its end, or until ``cells`` cells are done, and return its steps."""
     stop, steps = Event(), []
     for step in run_sweep(store, number, LocalWorkers(laboratory or ScriptedLaboratory()), stop):
         steps.append(step)

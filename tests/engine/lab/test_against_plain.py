@@ -1,4 +1,4 @@
-"""A run against plain decoding. Speeds in turns: a clock that is wrong for a while gives no false speed-up. Texts are
+"""A run against plain decoding: interleaved timing gives no false speed-up while the clock is slow, and texts are
 compared token by token."""
 
 from collections.abc import Sequence
@@ -35,7 +35,7 @@ TOKENS = sum(LENGTHS)
 
 def rounds_with(lengths: Sequence[int], seconds: Sequence[float], drafted: bool = True,
                 ids: Sequence[int] = range(10_000)) -> list[Round]:
-    """Rounds of a chain of four drafted nodes, or of none, that keep so many of these tokens."""
+    """Return rounds that keep ``lengths`` of these tokens, with a chain of four drafted nodes or none."""
     rounds, start = [], 0
     for index, (length, spent) in enumerate(zip(lengths, seconds, strict=True)):
         size = max(5, length) if drafted else 1
@@ -60,7 +60,7 @@ RUN, PLAIN = rounds_with(LENGTHS, RUN_STEADY), plain_rounds(STEADY)
 TRUE_RATIO = TOKENS * 0.02 / (len(LENGTHS) * 0.03)
 
 
-def test_turns_hold_the_same_tokens_and_lose_none() -> None:
+def test_interleaved_pairs_hold_the_same_tokens_and_lose_none() -> None:
     timing = InterleavedTiming(iter(RUN), iter(PLAIN))
     while timing.advance():
         assert sum(len(round_.acceptance.keep) for round_ in timing.rounds) == len(timing.plain)
@@ -69,7 +69,7 @@ def test_turns_hold_the_same_tokens_and_lose_none() -> None:
     assert sum(pair.tokens for pair in turns) == TOKENS and min(pair.tokens for pair in turns) >= 4
     assert sum(pair.seconds for pair in turns) == pytest.approx(sum(RUN_STEADY))
     assert sum(pair.plain_seconds for pair in turns) == pytest.approx(sum(STEADY))
-    for run, plain in ((RUN[:5], PLAIN[:40]), (RUN, PLAIN[:10])):  # one text ends first
+    for run, plain in ((RUN[:5], PLAIN[:40]), (RUN, PLAIN[:10])):  # one of the texts ends first
         timing = InterleavedTiming(iter(run), iter(plain))
         while timing.advance():
             pass
@@ -83,7 +83,7 @@ BOTH_SLOWED = ([0.03 if round_.start < HALF else 0.036 for round_ in RUN], [0.02
 @pytest.mark.parametrize(("run_seconds", "plain_seconds", "withheld"), [
     *((RUN_STEADY, [0.06] * slow + [0.02] * (TOKENS - slow), slow > 20) for slow in (0, 4, 10, 20, 40, 60)),
     (*BOTH_SLOWED, False)])
-def test_a_clock_that_was_slow_for_a_while_gives_no_false_speed_up(
+def test_a_machine_that_was_slow_for_a_while_gives_no_false_speed_up(
         run_seconds: list[float], plain_seconds: list[float], withheld: bool) -> None:
     run = rounds_with(LENGTHS, run_seconds)
     speed = speed_beside_plain(turn_pairs(run, plain_rounds(plain_seconds)), run)
@@ -98,7 +98,7 @@ def test_a_clock_that_was_slow_for_a_while_gives_no_false_speed_up(
     ([*rounds_with([3] * 3, [0.03] * 3), *PLAIN[:77]], 0.02, False, "Only 3 of 80 rounds"),
     (PLAIN[:80], 0.02, False, "No round verified"),
     (RUN, 0.1, False, RATIO_ABOVE_TAU), (RUN, 0.02, True, BUSY), (RUN[:6], 0.02, False, TOO_SHORT)])
-def test_a_ratio_that_cannot_be_true_or_says_nothing_is_withheld(
+def test_an_implausible_or_uncertain_ratio_is_withheld(
         run: list[Round], plain_seconds: float, busy: bool, reason: str) -> None:
     turns = turn_pairs(RUN[:6] if reason == TOO_SHORT else RUN, plain_rounds([plain_seconds] * TOKENS))
     assert reason in speed_beside_plain(turns, run, busy=busy).withheld
@@ -106,7 +106,7 @@ def test_a_ratio_that_cannot_be_true_or_says_nothing_is_withheld(
 
 @pytest.mark.parametrize(("prompts", "slow", "busy"), [
     (13, 1, False), (13, 6, True), (5, 1, True), (100, 39, False), (100, 40, True)])
-def test_one_slow_prompt_shows_a_busy_machine_only_among_few(prompts: int, slow: int, busy: bool) -> None:
+def test_a_slow_prompt_shows_a_busy_machine_only_among_few_prompts(prompts: int, slow: int, busy: bool) -> None:
     speeds = [100.0] * (prompts - slow) + [60.0] * slow
     assert unsteady(estimate(speeds)) == busy
 
@@ -116,7 +116,7 @@ def asked(temperature: float = 0.0, method: str = "ddtree", **sampling: Any) -> 
 
 
 TEXT = text_of(PLAIN)
-OTHER = text_of(rounds_with(LENGTHS, RUN_STEADY, ids=[*range(7), *range(70, 70 + TOKENS)]))  # parts after 7 tokens
+OTHER = text_of(rounds_with(LENGTHS, RUN_STEADY, ids=[*range(7), *range(70, 70 + TOKENS)]))  # differs after 7 tokens
 
 
 def without_gaps(text: WrittenText) -> WrittenText:
@@ -125,7 +125,7 @@ def without_gaps(text: WrittenText) -> WrittenText:
 
 @pytest.mark.parametrize(("run", "plain", "verdict", "same"), [
     (RUN, PLAIN, SAME, TOKENS), (RUN, PLAIN[:40], SO_FAR, 40), (RUN[:3], PLAIN, SAME, sum(LENGTHS[:3]))])
-def test_the_same_text_is_said_of_what_was_compared(
+def test_the_verdict_covers_only_the_compared_tokens(
         run: list[Round], plain: list[Round], verdict: str, same: int) -> None:
     comparison = compare_texts(text_of(run), text_of(plain), asked(), "float32")
     assert (comparison.verdict, comparison.same, comparison.difference) == (verdict, same, None)
@@ -135,19 +135,19 @@ def test_the_same_text_is_said_of_what_was_compared(
     (OTHER, TEXT, asked(), "bfloat16", NEAR_TIE),
     (OTHER, TEXT, asked(), "float32", UNEXPLAINED),
     (OTHER, TEXT, asked(0.7), "bfloat16", UNKNOWN),
-    (OTHER, TEXT, asked(presence_penalty=1.0), "float32", UNKNOWN),  # gaps are between the model's own logits
+    (OTHER, TEXT, asked(presence_penalty=1.0), "float32", UNKNOWN),  # gaps are of the logits before penalties
     (OTHER, TEXT, asked(0.7, "nanogpt"), "bfloat16", DRAWN),
     (OTHER, TEXT, asked(method="nanogpt_ratio"), "float32", BIASED),
-    (OTHER, without_gaps(TEXT), asked(), "bfloat16", NEAR_TIE),  # by the run's own gap
+    (OTHER, without_gaps(TEXT), asked(), "bfloat16", NEAR_TIE),  # the run's gap alone
     (without_gaps(OTHER), without_gaps(TEXT), asked(), "bfloat16", UNKNOWN)])
-def test_another_text_is_explained_by_the_widest_gap_where_it_parts(
+def test_a_difference_is_explained_by_the_larger_gap_at_its_position(
         text: WrittenText, plain: WrittenText, request_: Request, dtype: str, verdict: str) -> None:
     comparison = compare_texts(text, plain, request_, dtype)
     assert (comparison.verdict, comparison.same) == (verdict, 7)
     assert comparison.difference and comparison.difference.position == 7
 
 
-def test_a_difference_has_its_tokens_and_gap_at_the_beginning_within_and_at_the_end() -> None:
+def test_a_difference_names_its_tokens_and_gap_at_any_position() -> None:
     at_once = compare_texts(text_of(plain_rounds(STEADY, range(1, 10_000))), TEXT, asked(), "bfloat16")
     within = compare_texts(OTHER, TEXT, asked(), "bfloat16")
     ended = replace(text_of(PLAIN[:20]), bonus=5)

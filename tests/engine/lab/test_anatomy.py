@@ -1,4 +1,4 @@
-"""Where a tree pays: figures worked out by hand over three small rounds, and what a trace lacks."""
+"""Where a tree pays: values worked out by hand over three small rounds, and the data that a trace lacks."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -27,7 +27,7 @@ ROUNDS = ((1, (0, 3, 4), 31), (31, (0, 1), 99), (99, (0, 1, 2), 77))
 
 
 def trace_of(rounds: Sequence[tuple[int, tuple[int, ...], int]] = ROUNDS, **header: object) -> Trace:
-    """A trace of rounds (root, kept nodes, bonus), each with the best tree of ``NODES`` nodes of the lattice."""
+    """Return a trace of rounds (root, kept nodes, bonus), each with the lattice's best tree of ``NODES`` nodes."""
     entries, start = [], 5
     for index, (root, keep, bonus) in enumerate(rounds):
         tree = best_first(MARGINAL, root, NODES)
@@ -42,11 +42,11 @@ def trace_of(rounds: Sequence[tuple[int, tuple[int, ...], int]] = ROUNDS, **head
 
 
 def counts(shares: Mapping[Any, Measured]) -> dict[Any, tuple[int, int]]:
-    """Hits and cases of shares, by name."""
+    """Return the hits and cases of shares by name."""
     return {name: (round(share.value * share.count), share.count) for name, share in shares.items()}
 
 
-def test_where_walks_ended_and_what_rows_earned_is_counted() -> None:
+def test_misses_and_acceptances_by_rank_are_counted() -> None:
     runs = anatomy([trace_of()])
     assert counts(runs.misses["one"]) == {"2nd": (1, 3), "in none of its 4": (2, 3)}
     assert counts(runs.by_rank) == {0: (4, 9), 1: (1, 3)} and runs.by_drafter == {}
@@ -55,7 +55,7 @@ def test_where_walks_ended_and_what_rows_earned_is_counted() -> None:
     assert anatomy([trace_of((*ROUNDS, (77, (0, 1), 20)))]).rounds == runs.rounds == 3
 
 
-def test_other_trees_of_the_same_drafts_walk_the_known_text() -> None:
+def test_other_trees_of_the_same_drafts_are_replayed() -> None:
     runs = anatomy([trace_of()])
     assert {(row.kind, row.budget): row.accepted.value for row in runs.redrafts} == pytest.approx({
         (CHAIN, 1): 2 / 3, (CHAIN, 3): 1, (CHAIN, 2): 1, (WIDE, 2): 1, (MARGINALS, 2): 1,
@@ -66,7 +66,7 @@ def test_other_trees_of_the_same_drafts_walk_the_known_text() -> None:
     assert "+33%" in " ".join(sentences(runs)["branching"])
 
 
-def test_recorded_runs_hold_their_trees_among_the_redrafts_and_one_of_transitions_both_kinds() -> None:
+def test_redrafts_of_recorded_runs_include_the_recorded_trees() -> None:
     marginal, transitional = (anatomy([load(Path(f"assets/traces/{name}.jsonl.gz"))])
                               for name in ("arithmetic", "smollm2-question"))
     again = next(row for row in marginal.redrafts if (row.kind, row.budget) == (MARGINALS, 16))
@@ -75,7 +75,7 @@ def test_recorded_runs_hold_their_trees_among_the_redrafts_and_one_of_transition
     assert not transitional.omissions
 
 
-def test_marginals_of_transitions_are_their_sums() -> None:
+def test_marginals_sum_over_transitions() -> None:
     tokens = np.asarray([[[5, 6], [5, 6]], [[7, 8], [8, 7]]], np.int32)
     chances = np.asarray([[[0.75, 0.25], [0.5, 0.5]], [[0.8, 0.2], [0.6, 0.4]]])
     follow = np.asarray([[[0, 1], [0, 0]], [[0, 0], [0, 0]]], np.int32)
@@ -84,7 +84,7 @@ def test_marginals_of_transitions_are_their_sums() -> None:
     assert np.exp(alone.logprobs[:, 0]) == pytest.approx(np.asarray([[0.75, 0.25], [0.7, 0.3]]))
 
 
-def test_an_engine_that_records_no_drafts_keeps_what_its_trees_show() -> None:
+def test_a_trace_without_drafts_still_has_acceptance_by_rank() -> None:
     trace = trace_of(engine="their loop")
     bare = anatomy([replace(trace, entries=tuple(
         replace(entry, round=replace(entry.round, drafts=())) for entry in trace.entries))])
@@ -92,7 +92,7 @@ def test_an_engine_that_records_no_drafts_keeps_what_its_trees_show() -> None:
     assert bare.omissions
 
 
-def test_missing_rounds_chunks_and_a_loop_that_stops_drafting_are_said() -> None:
+def test_missing_rounds_chunks_and_pauses_in_drafting_are_reported() -> None:
     whole = trace_of()
     for lossy in (trace_of(every=2), replace(whole, entries=(whole.entries[0], whole.entries[2]))):
         runs = anatomy([lossy])

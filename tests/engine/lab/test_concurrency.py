@@ -1,4 +1,4 @@
-"""Several requests at once: what is counted, kept, resumed, reported, said in words, and predicted."""
+"""Several requests at once: counting, storing, resuming, reports, their wording, and predictions."""
 
 import re
 from collections.abc import Callable, Sequence
@@ -13,7 +13,7 @@ from engine.lab.settings import CellResult, Setting, measuring_order
 from engine.lab.statistics import estimate
 from engine.lab.summary import Row, Summary, concurrency_words, summarise
 from engine.records import Request
-from tests.engine.lab.scripted import ROUND_SECONDS, ROW_SECONDS, measure_all, report_of, reread_as, toy_plan
+from tests.engine.lab.scripted import ROUND_SECONDS, ROW_SECONDS, measure_all, report_of, toy_plan, with_readings
 from tests.engine.toy import ToyTarget
 
 COUNTS = (1, 2, 4)
@@ -21,7 +21,7 @@ PLAN = toy_plan(prompts=7, repeats=1, methods=("ddtree",), budgets=(4, 16), conc
 
 
 def asking(prompt: Sequence[int], target: ToyTarget, tokens: int) -> Callable[[], DecodeRun]:
-    """Makes a run of plain decoding."""
+    """Return a function that makes a run of plain decoding."""
     request = Request(tuple(prompt), method="autoregressive", budget=0, max_tokens=tokens)
     return lambda: DecodeRun(request, target.fork(), [])
 
@@ -36,15 +36,15 @@ def summary(measured: list[CellResult]) -> Summary:
     return summarise(PLAN.settings, measured)
 
 
-def test_as_many_are_at_work_in_every_round_that_counts() -> None:
+def test_every_counted_round_has_the_full_number_of_requests() -> None:
     target = ToyTarget(seed=2)
     others = [asking((token,), target, 1 + token) for token in range(4)]
     reading = read_concurrent(asking((1, 2, 3), target, 30)(), others, 4)
-    assert reading.committed == (4,) * 30 and reading.lengths == (1,) * 30  # though the others end after 1 to 4 rounds
+    assert reading.committed == (4,) * 30 and reading.lengths == (1,) * 30  # the other runs end after 1 to 4 rounds
     assert reading.total_tokens_per_second == pytest.approx(4 * reading.tokens_per_second)
 
 
-def test_who_cannot_be_served_gives_its_turn_away_and_nobody_left_is_a_sentence() -> None:
+def test_a_refused_request_gives_way_to_the_next_and_an_empty_batch_is_an_error() -> None:
     target = ToyTarget(seed=2, context_limit=64)
     asked, good = asking((1, 2), target, 9), asking((3,), target, 2)
     wrong = asking((1,) * 100, target, 9)
@@ -53,7 +53,7 @@ def test_who_cannot_be_served_gives_its_turn_away_and_nobody_left_is_a_sentence(
         read_concurrent(asked(), [wrong], 2)
 
 
-def test_every_prompt_is_measured_in_every_setting_and_runs_with_the_others_as_often() -> None:
+def test_every_prompt_runs_equally_often_beside_the_others() -> None:
     setting = next(setting for setting in PLAN.settings if setting.concurrency == 4)
     cells = [cell for cell in measuring_order(PLAN) if cell.setting == setting]
     assert sorted(cell.prompt for cell in cells) == list(range(7))
@@ -64,7 +64,7 @@ def test_every_prompt_is_measured_in_every_setting_and_runs_with_the_others_as_o
     assert {(ask.method, ask.max_tokens) for ask in first} == {(setting.method, 24)}
 
 
-def test_the_table_has_total_and_each_with_intervals_and_compares_with_one(
+def test_the_table_has_total_and_per_request_speeds_and_compares_texts(
         measured: list[CellResult], summary: Summary) -> None:
     assert summary.counts == COUNTS and summary.best == summary.at(1).best
     rows = {row.setting.label: row for row in summary.rows}
@@ -74,14 +74,14 @@ def test_the_table_has_total_and_each_with_intervals_and_compares_with_one(
     assert plain.speedup is not None and plain.speedup.median == 1
     assert tree.speedup is not None and tree.speedup.low is not None  # seven prompts
     assert (tree.same_text, tree.compared) == (7, 7)
-    strayed = reread_as(measured, lambda result, reading: replace(
+    strayed = with_readings(measured, lambda result, reading: replace(
         reading, token_ids=(1, *reading.token_ids[1:])) if (result.cell.setting, result.cell.prompt) == (
             tree.setting, 3) else reading)
     (again,) = (row for row in summarise(PLAN.settings, strayed).rows if row.setting == tree.setting)
     assert (again.same_text, again.compared) == (6, 7)
 
 
-def test_a_report_has_the_second_axis(measured: list[CellResult]) -> None:
+def test_a_report_has_rows_for_every_concurrency(measured: list[CellResult]) -> None:
     record = report_of(PLAN, measured)
     assert [row["concurrency"] for row in record["ridge"]] == list(COUNTS)
     assert all(best["total_tokens_per_second"] == max(
@@ -97,7 +97,7 @@ def row(budget: int, concurrency: int, total: float, faster: float, withheld: st
                None, 6, 6, withheld)
 
 
-def test_every_number_of_requests_is_told_also_if_speeds_are_withheld() -> None:
+def test_every_concurrency_is_described_even_if_speeds_are_withheld() -> None:
     busy = "Something else ran."
     plain = replace(row(0, 8, 500, 1), setting=Setting("autoregressive", 0, concurrency=8))
     rows = (row(8, 1, 300, 3), row(64, 1, 500, 5), row(8, 2, 400, 2, busy), row(16, 2, 500, 2, busy),

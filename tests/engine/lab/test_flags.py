@@ -1,4 +1,4 @@
-"""Flags to paste, by the drafter's own kind, worked out by hand."""
+"""Command-line flags for other engines, by the kind of the drafter, against values worked out by hand."""
 
 import gzip
 import json
@@ -31,7 +31,7 @@ def run_of(kind: str) -> Anatomy:
     return replace(anatomy([]), redrafts=rows, by_rank=ranks, kinds={"one": kind})
 
 
-def test_the_flags_are_those_of_most_tokens_a_millisecond() -> None:
+def test_the_flags_are_those_of_the_fastest_setting() -> None:
     free = {flags.engine: flags for flags in flags_of_run(run_of("eagle3"), FLAT)}
     steps = "--speculative-algorithm EAGLE3 --speculative-draft-model-path DRAFTER --speculative-num-steps 8"
     assert free["SGLang"].flags == f"{steps} --speculative-eagle-topk 1 --speculative-num-draft-tokens 9"
@@ -44,7 +44,7 @@ def test_the_flags_are_those_of_most_tokens_a_millisecond() -> None:
 
 
 @pytest.mark.parametrize("kind", NAMES)
-def test_flags_go_by_the_kind_of_the_drafter(kind: str) -> None:
+def test_flags_depend_on_the_kind_of_the_drafter(kind: str) -> None:
     vllm, sglang, llama_cpp = NAMES[kind]
     flags = {row.engine: shlex.split(row.flags) for row in flags_of_run(run_of(kind), FLAT)}
     assert flags["SGLang"][1] == sglang and flags["SGLang"][-1] == "9"
@@ -63,7 +63,7 @@ def test_no_other_engine_runs_phrases() -> None:
     assert only.flags == "" and "phrases" in only.expected
 
 
-def test_a_recording_without_kinds_opens_and_its_flags_say_so(tmp_path: Path) -> None:
+def test_a_recording_without_kinds_opens_and_its_flags_name_that(tmp_path: Path) -> None:
     header, *rounds = gzip.decompress(Path("assets/traces/arithmetic.jsonl.gz").read_bytes()).decode().splitlines()
     fields = json.loads(header)
     assert fields["header"].pop("drafter_kinds")
@@ -74,7 +74,7 @@ def test_a_recording_without_kinds_opens_and_its_flags_say_so(tmp_path: Path) ->
     assert rows and all("unknown" in row.expected for row in rows if row.engine != "Canopy")
 
 
-def test_a_servers_flags_drop_the_places_that_earn_little() -> None:
+def test_a_servers_flags_leave_out_positions_with_few_acceptances() -> None:
     vllm = flags_of_server([0.8, 0.6, 0.15, 0.05, 0.01], 50)[0]
     assert '"num_speculative_tokens": 3' in vllm.flags
     assert all(figure in vllm.expected for figure in ("2.55", "2.61", "50", "80%"))

@@ -1,4 +1,4 @@
-"""Another machine, against what was published of it; and flags to paste, worked out by hand."""
+"""Predictions for other machines, against published measurements."""
 
 import json
 from statistics import median
@@ -24,20 +24,20 @@ from engine.lab.machines import (
 )
 
 
-def test_sixty_published_pairs_are_there_for_either_method() -> None:
+def test_each_method_has_sixty_published_pairs() -> None:
     assert [len(table_pairs(method, model)) for method in (DDTREE, DFLASH)
             for model in ("qwen3-4b", "qwen3-8b", "qwen3-coder-30b-a3b")] == [20] * 6
     assert ("MATH-500", 0.0, 10.73, 7.52) in table_pairs(DDTREE, "qwen3-8b")
     assert ("SWE-bench Lite", 1.0, 3.16, 2.42) in table_pairs(DFLASH, "qwen3-coder-30b-a3b")
 
 
-def test_the_published_loop_is_predicted_from_one_model_for_the_others() -> None:
+def test_a_fit_to_one_model_predicts_the_published_loop_on_the_others() -> None:
     assert len(unfitted_errors(DDTREE)) == 40 and median(unfitted_errors(DDTREE).values()) <= 0.02
     assert median(unfitted_errors(DFLASH).values()) <= 0.022  # the aim was 2 %
     assert "1.5%" in caution() and "2.1%" in caution()
 
 
-def test_the_predicted_peak_over_budgets_is_the_published_one() -> None:
+def test_the_best_predicted_budget_is_the_published_one() -> None:
     figure = published_figures("ddtree")["figure3"]
     curve = machine_curve(figure["model"], PUBLISHED_DEVICE, LOOP)
     predicted = {budget: tau * curve.plain_ms / curve.round_ms(budget + 1, budget, 1)
@@ -46,23 +46,23 @@ def test_the_predicted_peak_over_budgets_is_the_published_one() -> None:
     assert list(predicted.values()) == pytest.approx(figure["speedup"], rel=0.08)
 
 
-def test_the_floor_is_bytes_over_bandwidth_or_operations_over_the_peak() -> None:
+def test_the_minimum_is_bytes_over_bandwidth_or_operations_over_peak() -> None:
     shape, device = models()["qwen3-8b"], devices()["H200"]
     assert shape.weights_gigabytes == pytest.approx(16.4, abs=0.1)
-    assert shape.pass_ms(device, 1, 0) == pytest.approx((16.38 - 1.24) / 4.8, rel=0.01)  # no row reads the embedding
+    assert shape.pass_ms(device, 1, 0) == pytest.approx((16.38 - 1.24) / 4.8, rel=0.01)  # the embedding is not read
     assert shape.pass_ms(device, 1025, 0) == pytest.approx(2 * 7.57e9 * 1025 / 989e9, rel=0.01)
     experts = models()["qwen3-coder-30b-a3b"]
-    assert experts.feed_forward(1) == pytest.approx(experts.feed_forward())  # one row reads the experts that it chose
-    assert experts.feed_forward(1000) == pytest.approx(16 * experts.feed_forward(), rel=0.001)  # and many read all 128
+    assert experts.feed_forward(1) == pytest.approx(experts.feed_forward())  # one row reads its own experts
+    assert experts.feed_forward(1000) == pytest.approx(16 * experts.feed_forward(), rel=0.001)  # many rows read all 128
     loop, floor = (machine_curve("qwen3-8b", "H200", line) for line in (LOOP, FLOOR))
     assert loop.verify_at(17) > floor.verify_at(17)
 
 
-def test_every_device_says_where_its_figures_come_from() -> None:
+def test_every_device_names_the_source_of_its_figures() -> None:
     assert all("not re-read" in device.source and device.checked for device in devices().values())
 
 
-def test_what_does_not_fit_is_refused_in_a_sentence() -> None:
+def test_a_model_too_large_for_a_device_is_refused() -> None:
     assert all(fact in too_large_reason("qwen3-coder-30b-a3b", "L4") for fact in ("61 GB", "bfloat16", "24 GB"))
     verb, parser = verb_named("predict"), verb_parser("predict")
     with pytest.raises(RequestError, match="61 GB.*L4"):

@@ -1,4 +1,4 @@
-"""What a person asks for, wrong in every way: one sentence each, and nothing measured."""
+"""Each wrong value of a sweep's options is refused in one sentence, before anything is measured."""
 
 import json
 from dataclasses import replace
@@ -20,7 +20,7 @@ PLAIN = Setting("autoregressive", 0)
 @pytest.mark.parametrize(("methods", "budgets", "choice", "expected"), [
     (("autoregressive", "ddtree", "merged", "ddtree"), ("32", 8), {"split": "each", "drafters": ("math", "code")}, {
         "autoregressive": PLAIN, "ddtree 8": Setting("ddtree", 8), "ddtree 32": Setting("ddtree", 32),
-        # the split and two drafters mean something to merged alone
+        # the split and two drafters apply to merged alone
         "merged 8 each math+code": Setting("merged", 8, "each", ("math", "code")),
         "merged 32 each math+code": Setting("merged", 32, "each", ("math", "code"))}),
     (("ddtree",), (8,), {"sampling": Sampling(0.7, 20, 0.9)}, {
@@ -29,7 +29,7 @@ PLAIN = Setting("autoregressive", 0)
     (("ddtree",), ("auto", 8), {}, {
         "autoregressive": PLAIN, "ddtree 8": Setting("ddtree", 8),
         "ddtree auto": Setting("ddtree", MAX_AUTO_NODES, pace="auto")}),
-    # each number of requests at once has plain decoding, and one request always has
+    # plain decoding is measured at every concurrency, and always at 1
     (("ddtree",), (8,), {"concurrency": (4, 2, 4)}, {
         "autoregressive": PLAIN, "autoregressive, 2 at once": replace(PLAIN, concurrency=2),
         "ddtree 8, 2 at once": Setting("ddtree", 8, concurrency=2),
@@ -50,7 +50,7 @@ def test_settings_are_the_baseline_and_every_method_at_every_budget(
     ({"sampling": Sampling(float("nan"))}, "nan"), ({"sampling": Sampling(1, -2)}, "top-k.* -2"),
     ({"drafters": ("math", "code")}, "math, code"), ({"concurrency": (0,)}, "0; .* 1 to 64"),
     ({"concurrency": (65,)}, "65"), ({"concurrency": ()}, "requests at once")])
-def test_settings_that_cannot_be_get_a_sentence(choice: dict[str, Any], sentence: str) -> None:
+def test_invalid_settings_are_refused_by_name(choice: dict[str, Any], sentence: str) -> None:
     with pytest.raises(RequestError, match=sentence):
         settings(**{"methods": ("ddtree",), **choice})
 
@@ -59,13 +59,13 @@ def test_settings_that_cannot_be_get_a_sentence(choice: dict[str, Any], sentence
     ({"settings": (Setting("ddtree", 8, drafters=("math",)),)}, "'math'"), ({"prompts": ()}, "prompt"),
     ({"repeats": 0}, "0; .* 1 to 1000"), ({"max_tokens": 0}, "tokens"), ({"seed": -1}, "-1"),
     ({"prompts": toy_plan().prompts * 1000, "repeats": 1000}, "15000000")])
-def test_plans_that_cannot_be_measured_get_a_sentence(changes: dict[str, Any], sentence: str) -> None:
+def test_plans_that_cannot_be_measured_are_refused(changes: dict[str, Any], sentence: str) -> None:
     check(toy_plan(), WALKERS, ())
     with pytest.raises(RequestError, match=sentence):
         check(replace(toy_plan(), **changes), WALKERS, ())
 
 
-def test_shipped_sets_go_by_name() -> None:
+def test_shipped_prompt_sets_are_read_by_name() -> None:
     assert {"math", "code", "explain", "mixed"} <= set(shipped_sets())
     assert all(len(prompt_set(name)) >= 24 for name in ("math", "code", "explain", "mixed"))
     assert len(prompt_set("bench", 3)) == 3
@@ -75,7 +75,7 @@ def test_shipped_sets_go_by_name() -> None:
         prompt_set("bench", 0)
 
 
-def test_a_file_holds_prompts_or_turns(tmp_path: Path) -> None:
+def test_a_prompt_file_may_hold_prompts_or_turns(tmp_path: Path) -> None:
     file = tmp_path / "mine.jsonl"
     rows = [{"prompt": "one\u2028line", "category": "math"}, {"turns": ["first", "second"], "domain": "code"}]
     text = "\r\n\n".join(json.dumps(row, ensure_ascii=False) for row in rows)
@@ -91,13 +91,13 @@ GOOD = b'{"prompt": "a"}\n'
     *[(line, "line 1") for line in (
         b'{"prompt": "  "}', b'{"turns": {"0": "a"}}', b'["a"]', b"null", b'{"prompt": "\\ud800"}')],
     (b'{"prompt": "a", "category": ["x"]}', 'line 1.*"category"'), (GOOD + b'{"prompt": "\xe9"}', "line 2, byte 28")])
-def test_a_file_that_is_none_gets_a_sentence_with_its_line(tmp_path: Path, data: bytes, sentence: str) -> None:
+def test_a_bad_prompt_file_is_refused_with_its_line(tmp_path: Path, data: bytes, sentence: str) -> None:
     (tmp_path / "mine.jsonl").write_bytes(data)
     with pytest.raises(RequestError, match=rf"mine\.jsonl.*{sentence}"):
         prompt_set(str(tmp_path / "mine.jsonl"))
 
 
-def test_a_hundred_megabytes_are_not_read(tmp_path: Path) -> None:
+def test_a_prompt_file_beyond_the_limit_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "large.jsonl"
     with file.open("wb") as writing:
         writing.truncate(100 * 2**20)

@@ -1,4 +1,4 @@
-"""A race: interleaved, on one clock, and honest about texts that differ."""
+"""A race measures its tracks interleaved, on one clock, and reports texts that differ."""
 
 from dataclasses import replace
 from statistics import median
@@ -11,7 +11,7 @@ from engine.errors import RequestError
 from engine.lab.settings import CellResult, Setting, SweepPlan
 from engine.lab.statistics import Estimate
 from engine.lab.sweeping import race_plan, run_race, tracks
-from tests.engine.lab.scripted import WALKERS, ScriptedLaboratory, reread_as, toy_plan
+from tests.engine.lab.scripted import WALKERS, ScriptedLaboratory, toy_plan, with_readings
 
 LABORATORY = ScriptedLaboratory()
 
@@ -33,7 +33,7 @@ def spread(over_repeats: Estimate | None) -> tuple[float, float, float]:
     return over_repeats.median, over_repeats.minimum, over_repeats.maximum
 
 
-def test_a_track_is_measured_in_turn_and_replays_its_median_run_on_the_wall_clock(
+def test_tracks_are_interleaved_and_replay_their_median_run(
         plan: SweepPlan, measured: list[CellResult]) -> None:
     assert plan.settings[0] == Setting("autoregressive", 0, temperature=0.8)
     assert len(measured) == 7 * 3
@@ -57,14 +57,14 @@ def test_a_track_is_measured_in_turn_and_replays_its_median_run_on_the_wall_cloc
     assert len(set(tree.shown.rows)) == 1 < len(set(auto.shown.rows))
 
 
-def test_a_race_is_on_one_prompt_and_three_times() -> None:
+def test_a_race_needs_one_prompt_and_three_repeats() -> None:
     with pytest.raises(RequestError, match="2"):
         race_plan(toy_plan(prompts=2, repeats=3))
     with pytest.raises(RequestError, match="2"):
         race_plan(toy_plan(prompts=1, repeats=2))
 
 
-def test_a_race_that_is_stopped_has_the_tracks_that_ran(plan: SweepPlan) -> None:
+def test_a_stopped_race_has_the_tracks_that_ran(plan: SweepPlan) -> None:
     stop = Event()
     running = run_race(LABORATORY, plan, stop)
     results = [next(running), next(running)]
@@ -74,12 +74,12 @@ def test_a_race_that_is_stopped_has_the_tracks_that_ran(plan: SweepPlan) -> None
         result.cell.setting for result in results}
     failed = [replace(result, reading=None, failure="No.") for result in results[:1]]
     assert tracks(plan, failed, LABORATORY).tracks[0].failure == "No."
-    silent = reread_as(results, lambda _, reading: replace(reading, token_ids=(), lengths=(), round_seconds=()))
+    silent = with_readings(results, lambda _, reading: replace(reading, token_ids=(), lengths=(), round_seconds=()))
     assert tracks(plan, silent, LABORATORY).tracks[0].failure
 
 
-def test_a_track_says_where_its_text_leaves_the_baselines(plan: SweepPlan, measured: list[CellResult]) -> None:
-    strayed = reread_as(measured, lambda result, reading: replace(reading, token_ids=(
+def test_a_track_names_its_first_difference_from_the_baseline(plan: SweepPlan, measured: list[CellResult]) -> None:
+    strayed = with_readings(measured, lambda result, reading: replace(reading, token_ids=(
         *reading.token_ids[:-1], 99)) if result.cell.setting == plan.settings[3] else reading)
     differences = {number: track.difference for number, track in enumerate(tracks(plan, strayed, LABORATORY).tracks)
                    if track.difference}

@@ -1,4 +1,4 @@
-"""A loop is found from its second copy on; what only looks like one is left alone."""
+"""A loop is found from its second copy on; text that only resembles one is not reported."""
 
 import re
 
@@ -8,7 +8,7 @@ from engine.lab.repetition import first_copy, repeats_from
 
 
 def pieces(text: str) -> list[str]:
-    """Tokens as a byte-level tokenizer makes them: a word with its blank, a digit, a sign, a line break."""
+    """Split a text as a byte-level tokenizer does: a word with its space, a digit, a sign, a line break."""
     return re.findall(r" ?[^\W\d]+|\d| ?[^\w\s]+|\s", text)
 
 
@@ -47,10 +47,10 @@ FRUIT = ("Apples", "Plums", "Pears", "Figs", "Limes", "Dates", "Kiwis", "Melons"
     "debounce(function() {\n  log('called');\n});\n" * 3 + "It is called once, and returns at once.",
     "Row, row, row your boat. " * 4 + " ".join(FRUIT * 2) + " and so on: " + LIST.format(*FRUIT),
     "0, " * 60])
-def test_lists_tables_code_and_refrains_are_no_loops(text: str) -> None:
+def test_lists_tables_code_and_refrains_are_not_loops(text: str) -> None:
     assert repeats_from(pieces(text)) is None
 
 
-def test_token_ids_alone_show_a_loop_too() -> None:
+def test_a_loop_is_found_by_token_ids_alone() -> None:
     assert first_copy([*range(50), *[1, 2, 3, 4, 5] * 9]) == 55
     assert first_copy(range(300)) is None

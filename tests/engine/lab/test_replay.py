@@ -1,4 +1,4 @@
-"""What-if on the toy: the replay of a known text is the real run, round for round."""
+"""What-if on the toy: the replay of a known text equals the real run in every round."""
 
 from dataclasses import replace
 
@@ -29,14 +29,14 @@ def request_of(sampling: Sampling, **changes: object) -> Request:
 
 
 def real_rounds(request: Request, point: Setting, budget: int) -> list[tuple[list[int], int]]:
-    """Kept tokens and verified rows of a real run's rounds."""
+    """Return the kept tokens and the number of verified rows of a real run's rounds."""
     changed = replace(request, method=point.method, budget=budget, split=point.split)
     rounds = decode(changed, TARGET, [DRAFTERS[name] for name in point.drafters])
     return [(round_.committed.tolist(), len(round_.tree)) for round_ in rounds]
 
 
 def known_text(request: Request) -> KnownText:
-    """The text of plain decoding. Every drafter drafts at every position, as in the loop: observe, draft, observe."""
+    """Return the text of plain decoding, with each drafter's draft at each position."""
     text = np.asarray([*PROMPT, *(token for kept, _ in real_rounds(request, PLAIN, 0) for token in kept)], np.int32)
     proposals: dict[str, dict[int, Lattice]] = {name: {} for name in DRAFTERS}
     for name, drafter in DRAFTERS.items():
@@ -55,7 +55,7 @@ ENDS: dict[str, dict[str, object]] = {
 @pytest.mark.slow
 @SAMPLINGS
 @pytest.mark.parametrize("end", ENDS)
-def test_a_replay_is_the_real_run_round_for_round(sampling: Sampling, end: str) -> None:
+def test_a_replay_equals_the_real_run_in_every_round(sampling: Sampling, end: str) -> None:
     request = request_of(sampling, **ENDS[end])
     known = known_text(request)
     if end == "stop":
@@ -80,7 +80,7 @@ def test_the_target_chooses_its_own_text_again(sampling: Sampling) -> None:
     assert (read_known_text(request, strange.tolist(), TARGET).choice != strange).sum() > len(strange) / 3
 
 
-def test_forecasts_rise_with_the_budget_and_gains_are_what_became_of_each_node() -> None:
+def test_forecasts_rise_with_the_budget_and_gains_add_up_to_them() -> None:
     known, budgets = known_text(request_of(GREEDY)), TRIED_BUDGETS[:6]
     assert [forecast.tau for forecast in forecasts(PLAIN, budgets, known, None)] == [1.0]
     lines = {point: forecasts(point, budgets, known, None) for point in REPLAYED}

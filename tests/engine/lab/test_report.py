@@ -1,4 +1,4 @@
-"""What a report says, and that it says it of what was measured; whoever divides two printed figures gets the third."""
+"""A report holds what was measured, and dividing two printed values gives the printed third."""
 
 import csv
 import io
@@ -32,7 +32,7 @@ def csv_rows(text: str) -> list[dict[str, str]]:
     return list(csv.DictReader(io.StringIO(text)))
 
 
-def test_a_report_is_plain_json_of_the_rounds_that_were_measured(record: Record) -> None:
+def test_a_report_is_plain_json_of_the_measured_rounds(record: Record) -> None:
     assert json.loads(json.dumps(record, allow_nan=False)) == json.loads(json.dumps(record))
     assert [record[name] for name in ("sweep", "rig", "hardware", "dtype", "versions")] == [
         3, "toy", "no hardware", "float32", {"toy": "1"}]

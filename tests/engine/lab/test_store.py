@@ -1,4 +1,4 @@
-"""The results file: exactly once, whatever happens to the process, the disk, or the file."""
+"""The results file holds each result exactly once, if the process is killed, the disk is full or a file is damaged."""
 
 import json
 import os
@@ -19,7 +19,7 @@ from engine.errors import ResultsError
 from engine.lab.settings import CellResult, measuring_order
 from engine.lab.store import Results, Store
 from engine.lab.sweeping import measure
-from tests.engine.lab.scripted import ScriptedLaboratory, go_on, toy_plan
+from tests.engine.lab.scripted import ScriptedLaboratory, advance_sweep, toy_plan
 
 PLAN = toy_plan()
 CELLS = measuring_order(PLAN)
@@ -39,13 +39,13 @@ def store(path: Path) -> Iterator[Store]:
 
 
 def begin(store: Store, *results: CellResult) -> int:
-    """The number of a sweep of which these results are written."""
+    """Begin a sweep, record these results and return its number."""
     number = store.begin(PLAN, LABORATORY.conditions)
     assert all(store.record(store.sweep(number), result) for result in results)
     return number
 
 
-def test_what_is_written_is_read_back_and_the_first_result_of_a_cell_stands(store: Store, path: Path) -> None:
+def test_results_are_read_back_and_the_first_of_a_cell_stays(store: Store, path: Path) -> None:
     failed = CellResult(CELLS[1], None, "The prompt is too long.", "no hardware")
     number = begin(store, FIRST, failed)
     cell = FIRST.cell
@@ -65,7 +65,7 @@ def ask_file(path: Path, question: str, *values: str) -> Any:
         return next(connection.execute(question, values), [None])[0]
 
 
-def test_a_file_from_before_auto_and_concurrency_is_read_and_goes_on(store: Store, path: Path) -> None:
+def test_a_file_from_before_auto_and_concurrency_is_continued(store: Store, path: Path) -> None:
     number = begin(store, FIRST)
     plan = json.loads(ask_file(path, "SELECT plan FROM sweep"))
     reading = json.loads(ask_file(path, "SELECT reading FROM cell WHERE reading NOT NULL"))
@@ -78,7 +78,7 @@ def test_a_file_from_before_auto_and_concurrency_is_read_and_goes_on(store: Stor
     ask_file(path, "UPDATE sweep SET plan = ?", json.dumps(plan))
     ask_file(path, "UPDATE cell SET reading = ? WHERE reading NOT NULL", json.dumps(reading))
     assert store.sweep(number).plan == PLAN and store.measured(number) == [FIRST]
-    assert len(go_on(store, number)) == len(PLAN) - 1
+    assert len(advance_sweep(store, number)) == len(PLAN) - 1
 
 
 def test_one_file_holds_many_sweeps(store: Store) -> None:
@@ -91,7 +91,7 @@ def test_one_file_holds_many_sweeps(store: Store) -> None:
         store.measured(numbers[1])
 
 
-def test_readers_look_while_one_writes_and_a_second_writer_is_refused(store: Store, path: Path) -> None:
+def test_others_may_read_during_a_write_and_a_second_writer_is_refused(store: Store, path: Path) -> None:
     number = begin(store)
     with Results(path) as results:
         store.record(store.sweep(number), FIRST)
@@ -106,7 +106,7 @@ def test_readers_look_while_one_writes_and_a_second_writer_is_refused(store: Sto
     Store(path).close()
 
 
-# Goes on with the sweep of a file, a line for each cell; with a second word, where files can hold so many bytes only.
+# Continues the sweep of a file and prints a line for each cell; a second argument limits the size of files in bytes.
 SWEEPING = """
 import resource, signal, sys, time
 from pathlib import Path
@@ -131,13 +131,13 @@ except CanopyError as error:
 
 
 def sound(path: Path) -> bool:
-    """Does SQLite itself find nothing wrong with the file?"""
+    """Return whether SQLite's integrity check passes."""
     with closing(sqlite3.connect(path)) as connection:
         return bool(connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)])
 
 
 @pytest.mark.slow
-def test_a_sweep_that_is_killed_again_and_again_measures_every_cell_once(path: Path) -> None:
+def test_a_sweep_killed_repeatedly_measures_every_cell_once(path: Path) -> None:
     reached = []
     for lines in (1, 7):
         with subprocess.Popen([sys.executable, "-c", SWEEPING, str(path)], stdout=subprocess.PIPE,
@@ -148,17 +148,17 @@ def test_a_sweep_that_is_killed_again_and_again_measures_every_cell_once(path: P
         assert process.returncode == -signal.SIGKILL
         with Results(path) as results:
             reached.append(results.sweep(1).done)
-            assert reached[-1] >= int(printed[-1])  # what was said to be done is kept
+            assert reached[-1] >= int(printed[-1])  # every cell that was printed as done is kept
     assert reached[0] < reached[1] < len(PLAN)
     with Store(path) as store:
-        assert len(go_on(store, 1)) == len(PLAN) - reached[-1] and store.sweep(1).done == len(PLAN)
+        assert len(advance_sweep(store, 1)) == len(PLAN) - reached[-1] and store.sweep(1).done == len(PLAN)
         measured = store.measured(1)
     assert len(measured) == len(PLAN)
     assert {result.cell: result.reading.token_ids for result in measured if result.reading} == {
         cell: LABORATORY.measure(PLAN.request(cell)).token_ids for cell in CELLS}
 
 
-def test_a_full_disk_is_one_sentence_and_loses_nothing(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_is_named_in_one_sentence_and_loses_nothing(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with Store(path) as store:
         number = begin(store)
     connect = sqlite3.connect
@@ -172,24 +172,24 @@ def test_a_full_disk_is_one_sentence_and_loses_nothing(path: Path, monkeypatch: 
     with monkeypatch.context() as patched:
         patched.setattr(sqlite3, "connect", connect_to_full_disk)
         with Store(path) as store, pytest.raises(ResultsError, match="results.sqlite"):
-            go_on(store, number)
+            advance_sweep(store, number)
     with Store(path) as store:
         done = len(store.measured(number))
-        assert sound(path) and 0 < done < len(PLAN) and len(go_on(store, number)) == len(PLAN) - done
+        assert sound(path) and 0 < done < len(PLAN) and len(advance_sweep(store, number)) == len(PLAN) - done
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("limit", [100, 60_000])
-def test_a_write_that_the_system_cuts_off_leaves_a_sound_file(path: Path, limit: int) -> None:
+def test_an_interrupted_write_leaves_a_sound_file(path: Path, limit: int) -> None:
     ended = subprocess.run([sys.executable, "-c", SWEEPING, str(path), str(limit)], capture_output=True, text=True,
                            check=False, timeout=60)
     assert (ended.returncode, ended.stderr.count("\n")) == (1, 1) and path.name in ended.stderr
     assert sound(path)
-    with Store(path) as store:  # with room again, it is as good as ever
+    with Store(path) as store:  # without the limit, the sweep continues
         number = store.sweeps()[0].number if store.sweeps() else begin(store)
         printed = ended.stdout.split()
         assert store.sweep(number).done == (int(printed[-1]) if printed else 0)
-        assert len(go_on(store, number)) == len(PLAN) - len(printed)
+        assert len(advance_sweep(store, number)) == len(PLAN) - len(printed)
 
 
 @pytest.mark.parametrize("name", ["text", "other", "later", "empty", "missing"])
@@ -211,13 +211,13 @@ def test_other_files_are_refused_and_left_alone(tmp_path: Path, name: str) -> No
     assert (path.read_bytes() if path.exists() else None) == before
 
 
-def test_a_place_where_no_file_can_be_is_one_sentence(tmp_path: Path) -> None:
+def test_a_path_where_no_file_can_be_is_refused_by_name(tmp_path: Path) -> None:
     for path in (tmp_path / "nowhere" / "results.sqlite", tmp_path):
         with pytest.raises(ResultsError, match=path.name):
             Store(path)
 
 
-def test_a_damaged_record_is_one_sentence(store: Store, path: Path) -> None:
+def test_a_damaged_record_is_refused_by_the_files_name(store: Store, path: Path) -> None:
     number = begin(store, FIRST)
     ask_file(path, "UPDATE cell SET reading = '{\"token_ids\": 3}' WHERE reading IS NOT NULL")
     with pytest.raises(ResultsError, match="results.sqlite"):
