@@ -36,7 +36,7 @@ from tests.engine.drafters.test_dspark import FAMILIES
 from tests.engine.drafters.test_mtp import write_mtp
 from tests.engine.drafters.test_uno import write_adapter
 from tests.engine.material import GREEDY, WARM, decode, plain_text, text, text_of
-from tests.engine.models.shrunk import HalfKnowing, shrunk
+from tests.engine.models.shrunk import PartlyRightDrafter, shrunk
 from tests.engine.published import write_short
 from tests.engine.small import TAPS, small_drafter_model, small_target
 
@@ -198,7 +198,7 @@ def test_targets_of_each_cache_and_layer_write_the_cpus_text_at_any_concurrency(
     target = TorchTarget(shrunk(kind, **TARGETS[kind]), ())
     plain = unwatched(lambda: plain_text(request, target))
     there = TorchTarget(shrunk(kind, **TARGETS[kind]).to("cuda"), ())
-    drafters: list[Drafter] = [HalfKnowing(prompt, plain, seed) for seed in (0, 1)]
+    drafters: list[Drafter] = [PartlyRightDrafter(prompt, plain, seed) for seed in (0, 1)]
     deep = Request((*prompt, *plain), method="merged", budget=8, max_tokens=6, sampling=sampling)
     wanted = {0: plain, 1: unwatched(lambda: plain_text(deep, target)), 2: plain}
     for numbers in ((0,), (0, 1, 2)):
@@ -241,7 +241,7 @@ def test_no_target_synchronises_to_learn_the_trees_shape(kind: str, gpu: Counts)
     prompt = tuple(range(5, 17))
     target = TorchTarget(shrunk(kind, **DENSE[kind]).to("cuda"), ())
     request = Request(prompt, method="ddtree", budget=8, max_tokens=6)
-    calls = calls_per_round(gpu, decode(request, target, [HalfKnowing(prompt, ())]))
+    calls = calls_per_round(gpu, decode(request, target, [PartlyRightDrafter(prompt, ())]))
     assert calls["verify", TO_HOST] == 1 and not any(kind == SYNCHRONISATION for _, kind in calls), gpu.lines
 
 
@@ -253,7 +253,7 @@ def test_the_fused_pass_takes_at_most_fifteen_kernels_a_layer(gpu: Counts, on_gp
         target.fastest, target.taps = FusedPass(target.model, ()), ()
         target.fastest.layers = target.fastest.layers[:layers]
         request = Request(tuple(range(5, 30)), method="ddtree", budget=8, max_tokens=6)
-        counted.append(calls_per_round(gpu, decode(request, target, [HalfKnowing(request.prompt_ids, ())])))
+        counted.append(calls_per_round(gpu, decode(request, target, [PartlyRightDrafter(request.prompt_ids, ())])))
     assert (counted[1]["verify", KERNEL] - counted[0]["verify", KERNEL]) / 4 <= 15, counted
 
 

@@ -5,6 +5,6 @@ import pytest
 
 @pytest.fixture(autouse=True)
 def kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder of kept files of this test's own."""
+    """Provide an empty cache folder for each test."""
     monkeypatch.setenv("CANOPY_CACHE", str(tmp_path / "kept"))
     return tmp_path / "kept"

@@ -1,4 +1,4 @@
-"""Every published layout of a drafter for a Qwen3 target, small and random: it drafts, or is refused by its name."""
+"""Every published layout of a drafter for a Qwen3 target, small and random, drafts or is refused by its name."""
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -52,20 +52,20 @@ DFLASH2: Shapes = {
 
 
 def config(inside: Mapping[str, Any] = MappingProxyType({}), **changes: Any) -> dict[str, Any]:
-    """A drafter's config.json, with more options inside dflash_config."""
+    """Return a drafter's config.json; ``inside`` adds options to its dflash_config."""
     values = dflash_config(SHORT, **{**SHORT_DRAFTER, **changes})
     return {**values, "dflash_config": {**values["dflash_config"], **inside}}
 
 
 def dspark(**changes: Any) -> dict[str, Any]:
-    """The config.json of DeepSpec: all options at the top, a block of 7 whose root proposes too."""
+    """Return DeepSpec's config.json: all options at the top, a block of 7 whose root proposes too."""
     values = config(**{"architectures": ["Qwen3DSparkModel"], "block_size": 7, "mask_token_id": 3,
                        "target_layer_ids": [1, 3], **MARKOV, **changes})
     return {name: value for name, value in values.items() if name not in ("dflash_config", "auto_map")}
 
 
 def speculators(kind: str, architecture: str, **changes: Any) -> dict[str, Any]:
-    """The config.json of speculators 0.9: the model's fields inside, layers counted from the embedding."""
+    """Return the config.json of speculators 0.9: the model's fields are nested, layers count from the embedding."""
     return {"architectures": [architecture], "speculators_model_type": kind, "transformer_layer_config": {
                 name: value for name, value in config().items() if name not in (
                     "architectures", "auto_map", "block_size", "dflash_config", "num_target_layers")},
@@ -75,12 +75,12 @@ def speculators(kind: str, architecture: str, **changes: Any) -> dict[str, Any]:
 
 
 def treeflash(correction: str) -> dict[str, Any]:
-    """TreeFlash's config.json: DFlash's, with an object of its own."""
+    """Return TreeFlash's config.json: DFlash's with one more object."""
     return config(architectures=["TreeFlashDraftModel"],
                   treeflash_config={"candidate_tokens": 16, "ar_approximation": correction})
 
 
-# The shape of the lattice of 12 tokens that each proposes.
+# Config, extra tensors, and the shape of the proposed lattice at 12 tokens.
 DRAFTING: Mapping[str, tuple[dict[str, Any], Shapes, tuple[int, int, int]]] = {
     "DFlash": (config(), {}, (7, 1, 12)),
     "DFlash of Gemma 4": (config(final_logit_softcapping=30.0), {}, (7, 1, 12)),
@@ -98,7 +98,7 @@ DRAFTING: Mapping[str, tuple[dict[str, Any], Shapes, tuple[int, int, int]]] = {
     "speculators dflash2": (speculators("dflash2", "DFlash2DraftModel", **SELECTOR), DFLASH2, (7, 16, 12)),
     "speculators dspark": (speculators("dspark", "DSparkSpeculator", sample_from_anchor=True, **MARKOV),
                            {**MARKOV_HEAD, **CONFIDENCE}, (8, 17, 12))}
-# Fields that change nothing in the drafter before, and the names that the rig's note then says.
+# A layout, fields that do not change its drafts, and the names in the rig's note.
 IGNORED: Mapping[str, tuple[str, dict[str, Any], tuple[str, ...]]] = {
     "speculators of 2026": ("speculators dflash", {"max_anchors": 3072}, ("max_anchors",)),
     "SpecForge": ("DSpark", {"attention_mode": "gqa", "projector_type": "dspark", "confidence_head_alpha": 1.0},
@@ -114,7 +114,7 @@ IGNORED: Mapping[str, tuple[str, dict[str, Any], tuple[str, ...]]] = {
         "attn_output_gate": False, "use_swa": False, "swa_window_size": 2048, "mtp_loss": False, "selector_rank": 0,
         "attention_sink_bias": False, "conv_group_size": 4, "output_multiplier": 1.0, "final_logit_softcapping": None,
         "projector_type": "none"}, ())}
-REFUSED: Mapping[str, tuple[dict[str, Any], Shapes]] = {  # by what the refusal names
+REFUSED: Mapping[str, tuple[dict[str, Any], Shapes]] = {  # by a part of the refusal's message
     "ar_approximation = linear": (treeflash("linear"), {}), "xPress": (config(architectures=["Qwen3XPressModel"]), {}),
     "LiLiCorr": (config(architectures=["LiLiCorrDraftModel"]), {}),
     "projector_type = lilicorr": (config({"projector_type": "lilicorr"}), {}),
@@ -148,7 +148,7 @@ Written = Callable[[dict[str, Any], Shapes], str]
 
 @pytest.fixture
 def written(target: Path, tmp_path: Path) -> Written:
-    """Writes a drafter of these options and tensors beside the usual ones, and says the name of its rig."""
+    """Provide a function that writes a drafter with extra tensors and returns its rig's name."""
     def write(values: dict[str, Any], shapes: Shapes) -> str:
         folder = write_config(tmp_path / "head", values)
         backbone = {f"{'model.' if 'TreeFlash' in str(values) else ''}{name}": shape
@@ -159,7 +159,7 @@ def written(target: Path, tmp_path: Path) -> Written:
 
 
 @pytest.mark.parametrize("name", DRAFTING)
-def test_a_published_layout_drafts_and_changes_no_text(name: str, written: Written) -> None:
+def test_a_published_layout_drafts_and_leaves_the_text_unchanged(name: str, written: Written) -> None:
     values, shapes, size = DRAFTING[name]
     rig = load_rig(written(values, shapes), "float32")
     drafter = rig.drafters["drafter"]
@@ -173,7 +173,7 @@ def test_a_published_layout_drafts_and_changes_no_text(name: str, written: Writt
 
 
 def proposals_of(name: str) -> tuple[Any, Rig]:
-    """What the drafter of a rig of this name proposes after a prompt, and the rig."""
+    """Return the lattice that a rig's drafter proposes after a prompt, and the rig."""
     rig = load_rig(name, "float32")
     request = Request(tuple(range(40, 52)), method="ddtree", budget=12, max_tokens=4)
     return run(request, rig.target, [rig.drafters["drafter"]])[0].drafts[0], rig
@@ -195,14 +195,14 @@ def test_fields_that_change_nothing_are_ignored_with_a_note(case: str, written: 
     ({"speculators_config": {"proposal_methods": [{"speculative_tokens": 7}]}}, 7),
     ({"speculators_config": {"proposal_methods": [{"speculative_tokens": 8}]}}, 8), ({}, 8),
     ({"speculators_config": {"proposal_methods": [{"speculative_tokens": 8}]}, "sample_from_anchor": False}, 7)])
-def test_the_first_slot_that_proposes_is_the_declared_numbers(
+def test_the_config_declares_the_first_slot_that_proposes(
         fields: dict[str, Any], slots: int, written: Written) -> None:
     values = {name: value for name, value in DRAFTING["speculators dspark"][0].items() if name != "sample_from_anchor"}
     lattice, _ = proposals_of(written({**values, **fields}, DRAFTING["speculators dspark"][1]))
     assert lattice.depth == slots
 
 
-def test_a_drafter_of_part_of_the_vocabulary_is_the_whole_one_without_the_other_tokens(
+def test_a_reduced_vocabulary_gives_the_full_one_renormalised(
         written: Written, tmp_path: Path) -> None:
     values = speculators("dspark", "DSparkSpeculator", sample_from_anchor=True, **MARKOV)
     name = written(values, {**MARKOV_HEAD, **TABLES})
@@ -216,17 +216,17 @@ def test_a_drafter_of_part_of_the_vocabulary_is_the_whole_one_without_the_other_
     save_file(weights, file)
     pruned, _ = proposals_of(name)
     np.testing.assert_array_equal(pruned.tokens[0, 0], whole.tokens[0, 0])
-    # within the part, a token's probability is the whole one's, divided by what the part has in all
+    # a token's probability is that of the full vocabulary, renormalised over the part
     more = pruned.logprobs[0, 0] - whole.logprobs[0, 0]
     np.testing.assert_allclose(more, more[0], atol=1e-5)
     assert more[0] > 0.1 and set(pruned.tokens[np.isfinite(pruned.logprobs)]) <= set(ids.tolist())
     before, after = (dict(zip(lattice.tokens[0, 0], lattice.follow[0, 0], strict=True)) for lattice in (whole, pruned))
-    for token in before.keys() & after.keys():  # the second slot, after the same token
+    for token in before.keys() & after.keys():  # the second slot after the same token
         row, same = whole.tokens[1, before[token]], pruned.tokens[1, after[token]]
         assert [one for one in row if one in ids] == [one for one in same if one in row]
 
 
-def test_a_block_size_is_named_behind_a_drafter_whose_config_names_none(written: Written) -> None:
+def test_a_block_size_may_be_given_in_the_rigs_name(written: Written) -> None:
     name = written({name: value for name, value in dspark().items() if name != "block_size"}, {**TABLES, **MARKOV_HEAD})
     assert "?block_size=7" in refused(name) and "'seven'" in refused(f"{name}?block_size=seven")
     for size in (7, 5):
@@ -252,11 +252,11 @@ def test_neighbours_turn_together_if_the_config_says_so(
 
 
 @pytest.mark.parametrize("named", REFUSED)
-def test_what_does_not_run_is_refused_by_name(named: str, written: Written) -> None:
+def test_unsupported_layouts_are_refused_by_name(named: str, written: Written) -> None:
     assert named in refused(written(*REFUSED[named]))
 
 
-def test_another_model_or_more_tensors_are_never_taken_for_a_language_model(written: Written) -> None:
+def test_other_models_are_not_loaded_as_language_models(written: Written) -> None:
     values = {name: value for name, value in config().items() if name not in (
         "dflash_config", "auto_map", "block_size", "num_target_layers")}
     whole = {f"model.{key}": shape for key, shape in {

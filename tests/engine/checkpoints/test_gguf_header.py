@@ -1,4 +1,4 @@
-"""No count in a GGUF file's header is believed: a file that lies is refused at once, and memory stays as it is."""
+"""No count in a GGUF header is trusted: a false one is refused at once and takes no memory."""
 
 import time
 import tracemalloc
@@ -30,7 +30,7 @@ def tensor(*shape: int, kind: int = 0, offset: int = 0, name: bytes = b"t") -> b
     return pack("<Q", len(name)) + name + pack(f"<I{len(shape)}QIQ", len(shape), *shape, kind, offset)
 
 
-REFUSED = {  # the word that a refusal has to hold, and the file
+REFUSED = {  # a part of the refusal's message, and the file
     "values of an array": (f"{2**40:,}", LOOPS),
     "texts of an array": (f"{2**61:,}", with_fields(field(b"a", ARRAY, pack("<IQ", TEXT, 2**61)))),
     "arrays of arrays": ("arrays", with_fields(field(b"a", ARRAY, pack("<IQ", ARRAY, 1) * 400))),
@@ -65,7 +65,7 @@ REFUSED = {  # the word that a refusal has to hold, and the file
 
 
 @pytest.mark.parametrize("what", REFUSED)
-def test_a_file_that_lies_or_is_unknown_is_refused_at_once_and_takes_no_memory(what: str, tmp_path: Path) -> None:
+def test_a_false_or_unknown_header_is_refused_at_once_without_memory(what: str, tmp_path: Path) -> None:
     named, data = REFUSED[what]
     (tmp_path / "odd.gguf").write_bytes(data)
     tracemalloc.start()
@@ -80,16 +80,16 @@ def test_a_file_that_lies_or_is_unknown_is_refused_at_once_and_takes_no_memory(w
     assert peak < 8 * 2**20 + len(data) and seconds < 2
 
 
-def test_a_large_file_that_is_no_gguf_is_refused_before_it_is_read_to_its_end(tmp_path: Path) -> None:
+def test_a_large_file_of_another_format_is_not_read_completely(tmp_path: Path) -> None:
     with (tmp_path / "odd.gguf").open("wb") as file:
-        file.truncate(2**33)  # takes no room on the disk
+        file.truncate(2**33)  # takes no space on the disk
     began = time.process_time()
     with pytest.raises(RigError, match="odd.gguf"):
         convert_gguf(str(tmp_path / "odd.gguf"))
     assert time.process_time() - began < 1
 
 
-def test_a_sound_file_says_what_it_holds_and_its_tensors_an_unknown_type(tmp_path: Path) -> None:
+def test_a_header_is_read_and_an_unknown_file_type_goes_by_its_tensors(tmp_path: Path) -> None:
     path = write_gguf(tmp_path / "small.gguf", small_llama(), "Q4_1")
     header, data = header_of(path), path.read_bytes()
     assert (header.architecture, header.quantisation, header.fields["llama.block_count"]) == ("llama", "Q4_1", 2)
@@ -101,7 +101,7 @@ def test_a_sound_file_says_what_it_holds_and_its_tensors_an_unknown_type(tmp_pat
     assert header_of(path).quantisation == "Q4_1"
 
 
-def test_damage_anywhere_in_a_header_is_no_traceback(tmp_path: Path) -> None:
+def test_damage_anywhere_in_a_header_raises_no_other_error(tmp_path: Path) -> None:
     whole, random = write_gguf(tmp_path / "small.gguf", small_llama(), "Q8_0").read_bytes(), Random(7)
     for _ in range(300):
         start, size = random.randrange(4, 3000), random.choice((1, 4, 8))

@@ -1,4 +1,4 @@
-"""A GGUF file's metadata is followed as llama.cpp follows it, or refused by name."""
+"""A GGUF file's metadata has the meaning that llama.cpp gives it, or the file is refused by the key's name."""
 
 import json
 from collections.abc import Callable
@@ -30,7 +30,7 @@ YARN = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 
 
 
 def with_keys(**values: Any) -> Add:
-    """Adds keys of the architecture, whose dots are written as two underscores."""
+    """Return a function that adds keys of the architecture; two underscores stand for a dot."""
     def add(file: gguf.GGUFWriter) -> None:
         for name, value in values.items():
             writers: dict[type, Any] = {
@@ -40,7 +40,7 @@ def with_keys(**values: Any) -> Add:
 
 
 def factors_of_llama3(file: gguf.GGUFWriter) -> None:
-    """As llama.cpp's converter writes what it has no key for."""
+    """Write Llama 3's rotary factors as a tensor, as llama.cpp's converter does."""
     config = LlamaConfig(**SIZES, rope_parameters=LLAMA3 | THETA)
     plain = LlamaConfig(**SIZES)
     scaled, _ = ROPE_INIT_FUNCTIONS["llama3"](config, CPU)
@@ -73,7 +73,7 @@ ROPES: dict[str, tuple[dict[str, Any], Add]] = {
 
 
 @pytest.mark.parametrize("rope", [*ROPES, "heads of another size"])
-def test_positions_are_turned_as_the_file_says(rope: str, tmp_path: Path) -> None:
+def test_rotary_angles_follow_the_files_keys(rope: str, tmp_path: Path) -> None:
     if rope in ROPES:
         parameters, add = ROPES[rope]
         model: Any = small_llama(rope_parameters=parameters | THETA)
@@ -92,7 +92,7 @@ def test_positions_are_turned_as_the_file_says(rope: str, tmp_path: Path) -> Non
     assert rope == "none" or apart > 1e-3, "the scaling changes something"
 
 
-def test_only_full_layers_are_scaled_where_others_slide() -> None:
+def test_rope_scaling_applies_to_full_attention_layers_alone() -> None:
     fields = {"gemma3.rope.freq_base": 1e6, "gemma3.rope.scaling.type": "linear", "gemma3.rope.scaling.factor": 8.0,
               "gemma3.attention.sliding_window_pattern": (True, False, True, False), "gemma3.attention.key_length": 32}
     sizes = {"hidden_size": 64, "num_attention_heads": 2, "num_hidden_layers": 4}
@@ -122,7 +122,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("named", REFUSED)
-def test_what_changes_the_model_and_is_not_followed_is_refused_by_name(named: str, tmp_path: Path) -> None:
+def test_unsupported_keys_that_change_the_model_are_refused_by_name(named: str, tmp_path: Path) -> None:
     left_out = "layers.1.mlp.up_proj" if named.startswith("model.") else "nothing"
     file = write_gguf(tmp_path / "small.gguf", small_llama(), add=REFUSED[named], leave_out=left_out)
     with pytest.raises(RigError) as caught:
@@ -131,7 +131,7 @@ def test_what_changes_the_model_and_is_not_followed_is_refused_by_name(named: st
 
 
 @pytest.mark.parametrize(("turned", "size"), [(8, 16), (0, 0), (1, 1), (2**31, 2**31)])
-def test_heads_that_cannot_be(turned: int, size: int) -> None:
+def test_impossible_head_sizes_are_refused(turned: int, size: int) -> None:
     fields = {"llama.rope.dimension_count": turned, "llama.attention.key_length": size}
     with pytest.raises(RigError, match=f"x.gguf.*{turned}"):
         follow_metadata(Path("x.gguf"), GgufHeader("llama", "F32", fields, {}), LlamaConfig(**SIZES))
@@ -140,18 +140,18 @@ def test_heads_that_cannot_be(turned: int, size: int) -> None:
 @pytest.mark.parametrize("add", [
     with_keys(rope__scaling__factor="fast"), with_keys(attention__key_length=0.5),
     with_keys(rope__scaling__original_context_length="x", rope__scaling__type="yarn")])
-def test_values_of_the_wrong_kind(add: Add, tmp_path: Path) -> None:
+def test_values_of_the_wrong_type_are_refused(add: Add, tmp_path: Path) -> None:
     with pytest.raises(RigError, match="odd.gguf"):
         convert_gguf(str(write_gguf(tmp_path / "odd.gguf", small_llama(), add=add)))
 
 
-def test_keys_that_change_nothing(tmp_path: Path) -> None:
+def test_keys_with_neutral_values_are_accepted(tmp_path: Path) -> None:
     add = with_keys(expert_count=0, attention__causal=True, attention__key_length=16, attention__value_length=16,
                     attention__sliding_window=1024, logit_scale=1.0, rope__scaling__finetuned=False)
     assert convert_gguf(str(write_gguf(tmp_path / "small.gguf", small_llama(), add=add))).is_dir()
 
 
-def test_a_part_of_each_head_turned_by_two_lists_of_factors(tmp_path: Path) -> None:
+def test_partial_rotation_with_two_lists_of_factors_is_read(tmp_path: Path) -> None:
     short, long_ = np.asarray([1, 2, 3, 4, 5, 6], np.float32), np.asarray([4, 8, 9, 10, 11, 12], np.float32)
     file = tmp_path / "phi.gguf"
     np.concatenate([short, long_]).tofile(file)
@@ -166,7 +166,7 @@ def test_a_part_of_each_head_turned_by_two_lists_of_factors(tmp_path: Path) -> N
     wanted = Phi3Config(**sizes, original_max_position_embeddings=32, sliding_window=48, partial_rotary_factor=0.75,
                         rope_parameters={"rope_type": "longrope", "rope_theta": 1e4, "short_factor": short.tolist(),
                                          "long_factor": long_.tolist(), "attention_factor": 1.19})
-    kept = Phi3Config(**json.loads(config.to_json_string()))  # as it is written beside the weights
+    kept = Phi3Config(**json.loads(config.to_json_string()))  # as written beside the weights
     for length in (32, 33):
         positions, like = torch.arange(length)[None], torch.zeros(1)
         for turned, right in zip(*(Phi3RotaryEmbedding(each)(like, positions) for each in (kept, wanted)), strict=True):

@@ -1,5 +1,5 @@
-"""Names of rigs, and the hub's own client against a hub on this machine: what is fetched and kept, what is told, how a
-download is ended, and that every failure is one sentence."""
+"""Names of rigs, and the hub's own client against a local hub: which files are fetched and kept, which progress is
+reported, how a download is cancelled, and that every failure is one sentence."""
 
 import json
 import re
@@ -37,7 +37,7 @@ MODEL, DRAFTER = "own/model", "z-lab/Qwen3-8B-DFlash-b16"
 
 
 def fetch(name: str, report: ReportProgress = ignore_progress) -> LocalModel:
-    """All of a model that is read."""
+    """Fetch all files of a model."""
     model = look_up(name, report)
     fetch_weights(model, report)
     return model
@@ -53,13 +53,13 @@ def test_names_of_rigs(tmp_path: Path) -> None:
     assert from_hub("demo") == from_hub("no::") == from_hub(f"{tmp_path}::ngram") == ()
     assert from_hub(f"{tmp_path}::own/head@v2") == ("own/head@v2",)
     assert "demo" in rig_names() and set(NAMED) < set(rig_names())
-    for pair in NAMED.values():  # pinned to commits if one is known
+    for pair in NAMED.values():  # pinned to commits if a commit is known
         assert all(re.fullmatch(r"[\w-]+/[\w.-]+@([0-9a-f]{40}|main)", name) for name in (pair.target, *pair.drafters))
 
 
 class Hub(ThreadingHTTPServer):
-    """A hub of models, each the bytes of its files; ``fetched`` are the files that were asked for, and from which byte
-    on, ``revisions`` the models by the revision that was asked for."""
+    """Serve models as bytes by file name. ``fetched`` holds each request's file and range, ``revisions`` each requested
+    revision."""
 
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), Answers)
@@ -69,12 +69,12 @@ class Hub(ThreadingHTTPServer):
         Thread(target=self.serve_forever, args=(0.01,), daemon=True).start()
 
     def offer(self, model: str, folder: Path) -> None:
-        """A folder's files as a model."""
+        """Add a folder's files as a model."""
         self.models[model] = {path.name: path.read_bytes() for path in folder.iterdir()}
 
 
 class Answers(BaseHTTPRequestHandler):
-    """What the hub's client asks for."""
+    """Answer the requests of the hub's client."""
 
     server: Hub
 
@@ -84,7 +84,7 @@ class Answers(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         path = self.path.split("?")[0]
         if path.startswith("/api/") and not path.startswith("/api/models/"):
-            self.send_error(404)  # the client's own questions, such as who calls it
+            self.send_error(404)  # other questions of the client, such as the user's name
             return
         parts = re.fullmatch(r"(?:/api/models)?/(.+?/.+?)(?:/(\w+)/(.+))?", path)
         assert parts
@@ -126,23 +126,23 @@ def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Hub]:
     server.server_close()
 
 
-def totals(told: Iterable[tuple[str, float | None]]) -> set[str]:
-    """The gigabytes of all files, the second figure of what is said on the way."""
-    return {figures[1] for message, _ in told if len(figures := re.findall(r"\d+\.\d+", message)) == 2}
+def totals(reported: Iterable[tuple[str, float | None]]) -> set[str]:
+    """Return the totals in gigabytes of the progress messages."""
+    return {figures[1] for message, _ in reported if len(figures := re.findall(r"\d+\.\d+", message)) == 2}
 
 
 def test_a_download_counts_all_bytes_of_all_files(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sources, "GIGA", 1000.0)
-    told: list[tuple[str, float | None]] = []
-    model = fetch(MODEL, lambda *step: told.append(step))
+    reported: list[tuple[str, float | None]] = []
+    model = fetch(MODEL, lambda *step: reported.append(step))
     assert model == LocalModel(model.folder, "own/model@b968826d9c46", MODEL) and model.folder.name == COMMIT
     assert [name for name, _ in hub.fetched] == list(FILES) and hub.revisions == ["own/model@main"]
-    assert told[0][1] is None and told[-1][1] == 1.0 and all(MODEL in message for message, _ in told)
-    shares = [share for _, share in told if share is not None]
-    assert shares == sorted(shares) and totals(told) == {"6.00"}
+    assert reported[0][1] is None and reported[-1][1] == 1.0 and all(MODEL in message for message, _ in reported)
+    shares = [share for _, share in reported if share is not None]
+    assert shares == sorted(shares) and totals(reported) == {"6.00"}
 
 
-def test_cut_off_it_keeps_whole_files_and_begins_the_other_anew(hub: Hub) -> None:
+def test_an_interrupted_download_keeps_complete_files(hub: Hub) -> None:
     def until_the_second_shard(message: str, share: float | None) -> None:
         if share and share > 0.7:
             raise CancellationError("Somebody changed their mind.")
@@ -153,11 +153,11 @@ def test_cut_off_it_keeps_whole_files_and_begins_the_other_anew(hub: Hub) -> Non
     shares: list[float] = []
     folder = fetch(MODEL, lambda message, share: shares.append(share or 0.0)).folder
     assert hub.fetched == [("model-2.safetensors", None)]
-    assert min(share for share in shares if share) >= 0.5 and max(shares) == 1.0  # what is here already counts
+    assert min(share for share in shares if share) >= 0.5 and max(shares) == 1.0  # files that are here already count
     assert (folder / "model-2.safetensors").read_bytes() == FILES["model-2.safetensors"]
 
 
-def test_neither_pickles_nor_code_are_fetched_and_pickles_alone_are_not_called_incomplete(hub: Hub) -> None:
+def test_neither_pickles_nor_code_are_fetched(hub: Hub) -> None:
     hub.models[MODEL] |= {"pytorch_model.bin": b"x", "model.py": b"x"}
     assert fetch(MODEL).label == "own/model@b968826d9c46" and [name for name, _ in hub.fetched] == list(FILES)
     hub.fetched.clear()
@@ -166,22 +166,22 @@ def test_neither_pickles_nor_code_are_fetched_and_pickles_alone_are_not_called_i
         fetch("own/old")
     assert [name for name, _ in hub.fetched] == ["config.json"]
     hub.shutdown()
-    with pytest.raises(RigError, match="pickle"):  # known without the hub, too
+    with pytest.raises(RigError, match="pickle"):  # and without asking the hub
         fetch(f"own/old@{COMMIT}")
 
 
-def test_copies_of_the_weights_are_not_fetched_and_the_sum_is_that_of_what_is(
+def test_other_copies_of_the_weights_are_neither_fetched_nor_counted(
         hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sources, "GIGA", 1000.0)
     needless = {name: b"x" * SHARD for name in (
         "original/consolidated.00.safetensors", "original/params.json", "original/tokenizer.model",
         "consolidated.safetensors", "model.fp16.safetensors", "onnx/config.json", "adapter_model.safetensors")}
     hub.models[MODEL] |= {**needless, "tokenizer.model": b"t", "additional_chat_templates/tool.jinja": b"j"}
-    told: list[tuple[str, float | None]] = []
-    fetch(MODEL, lambda *step: told.append(step))
+    reported: list[tuple[str, float | None]] = []
+    fetch(MODEL, lambda *step: reported.append(step))
     wanted = {*FILES, "tokenizer.model", "additional_chat_templates/tool.jinja"}
     assert {name for name, _ in hub.fetched} == wanted and len(hub.fetched) == len(wanted)
-    assert totals(told) == {"6.00"}
+    assert totals(reported) == {"6.00"}
     hub.fetched.clear()
     one = {"config.json": b"{}", "model.safetensors": b"m", "consolidated.safetensors": b"c"}
     hub.models["own/one"] = {**one, "model-00001-of-00002.safetensors": b"s"}
@@ -192,7 +192,7 @@ def test_copies_of_the_weights_are_not_fetched_and_the_sum_is_that_of_what_is(
 @pytest.mark.parametrize(("part", "changes", "words"), [
     ("target", {"quantization_config": {"quant_method": "fp8"}}, "fp8"), ("target", {"model_type": "t5"}, "t5"),
     ("drafter", {"hidden_size": 64}, "hidden size 64"), ("drafter", {"vocab_size": "many"}, "'many'")])
-def test_what_cannot_run_is_refused_before_any_weights_come(
+def test_an_unsupported_model_is_refused_before_its_weights_are_fetched(
         hub: Hub, tmp_path: Path, part: str, changes: dict[str, Any], words: str) -> None:
     folders = {"target": write_short(tmp_path / "target", "Qwen3-8B"),
                "drafter": write_short_dflash(tmp_path / "drafter", "Qwen3-8B")}
@@ -211,14 +211,14 @@ def cancelled(message: str, share: float | None) -> None:
 
 
 @pytest.mark.parametrize("fails", [False, True])
-def test_cancelled_where_the_hub_swallows_it(monkeypatch: pytest.MonkeyPatch, fails: bool) -> None:
+def test_a_cancellation_swallowed_by_the_client_ends_the_fetch(monkeypatch: pytest.MonkeyPatch, fails: bool) -> None:
     stopped, begun = [], Event()
 
     def download(*_: Any, tqdm_class: type[Any], **__: Any) -> str:
         piece = tqdm_class(total=10, unit="B", disable=True)
         begun.set()
         for _piece in range(3):
-            with suppress(CancellationError):  # as in a thread that is not Python's
+            with suppress(CancellationError):  # as a thread outside Python does
                 piece.update(5)
         if fails:
             raise RuntimeError("Operation cancelled: task 9 was cancelled")
@@ -232,15 +232,15 @@ def test_cancelled_where_the_hub_swallows_it(monkeypatch: pytest.MonkeyPatch, fa
 
 
 @pytest.mark.parametrize("disable", [True, False])
-def test_bytes_are_told_once_however_they_travel(disable: bool) -> None:
-    told: list[tuple[str, float | None]] = []
-    bar = DownloadProgress(MODEL, "main", lambda *step: told.append(step)).bar()
+def test_bytes_are_reported_once_with_either_progress_bar(disable: bool) -> None:
+    reported: list[tuple[str, float | None]] = []
+    bar = DownloadProgress(MODEL, "main", lambda *step: reported.append(step)).bar()
     here = bar(total=0, initial=0, unit="B", unit_scale=True, disable=disable, name="huggingface_hub.snapshot_download")
     travels = bar(total=0, unit="B", disable=disable, name="huggingface_hub.snapshot_download.transfer")
-    here.total = travels.total = 4_000_000_000  # files add to it as they begin
+    here.total = travels.total = 4_000_000_000  # each file adds its size when it begins
     here.update(1_000_000_000)
     travels.update(2_000_000_000)
-    assert [share for _, share in told] == [0.25] * 2 and totals(told) == {"4.00"}
+    assert [share for _, share in reported] == [0.25] * 2 and totals(reported) == {"4.00"}
 
 
 def test_the_hubs_xet_client_stops_at_once() -> None:
@@ -266,12 +266,12 @@ def test_the_hubs_xet_client_stops_at_once() -> None:
         silent.close()
 
 
-def test_a_named_rig_is_fetched_says_its_commits_and_what_is_damaged_in_the_cache(hub: Hub, tmp_path: Path) -> None:
+def test_a_named_rig_reports_its_commits_and_damaged_cache_files(hub: Hub, tmp_path: Path) -> None:
     hub.offer("Qwen/Qwen3-8B", write_short(tmp_path / "target", "Qwen3-8B"))
     hub.offer(DRAFTER, write_short_dflash(tmp_path / "drafter", "Qwen3-8B"))
-    told: list[str] = []
-    rig = load_rig("qwen3-8b", "float32", context=LoadContext(lambda message, share: told.append(message)))
-    assert any("Qwen/Qwen3-8B" in message for message in told) and rig.name == rig.opened_as == "qwen3-8b"
+    reported: list[str] = []
+    rig = load_rig("qwen3-8b", "float32", context=LoadContext(lambda message, share: reported.append(message)))
+    assert any("Qwen/Qwen3-8B" in message for message in reported) and rig.name == rig.opened_as == "qwen3-8b"
     commit = pair_of("qwen3-8b").drafters[0].partition("@")[2]
     assert rig.card.revisions == {"target": "Qwen/Qwen3-8B@b968826d9c46", "drafter": f"{DRAFTER}@{commit[:12]}"}
     cached = tmp_path / "cache" / f"models--{DRAFTER.replace('/', '--')}"
@@ -303,7 +303,7 @@ def answer(status: int) -> httpx2.Response:
     (HfHubHTTPError("500 Server Error\nmore", response=answer(500)), "500 Server Error"),
     (OSError(28, "No space left on device"), "No space left on device"), (OSError(), "OSError"),
     (httpx2.ReadTimeout("The read operation timed out"), "timed out")])
-def test_what_the_hub_refuses_is_said_in_one_sentence(
+def test_an_error_of_the_hub_becomes_one_sentence(
         monkeypatch: pytest.MonkeyPatch, error: Exception, named: str) -> None:
     def download(*_: Any, **__: Any) -> str:
         raise error
@@ -313,6 +313,6 @@ def test_what_the_hub_refuses_is_said_in_one_sentence(
     assert "own/model" in sentence and named in sentence
 
 
-def test_offline_the_hubs_client_answers_with_a_sentence(monkeypatch: pytest.MonkeyPatch, hub: Hub) -> None:
+def test_a_fetch_without_a_network_is_refused_in_a_sentence(monkeypatch: pytest.MonkeyPatch, hub: Hub) -> None:
     monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
     assert "Qwen/Qwen3-8B" in refused("qwen3-8b")

@@ -1,4 +1,4 @@
-"""What cannot run as it was trained, or cannot run at all, is refused in one sentence that names it."""
+"""Models that cannot run as they were trained are refused in one sentence that names the cause."""
 
 import json
 import shutil
@@ -33,7 +33,7 @@ Values = dict[str, Any]
 
 @pytest.fixture(scope="module")
 def sound(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A short target and a drafter for it."""
+    """Provide the folder of a short target and a drafter for it."""
     folder = tmp_path_factory.mktemp("sound")
     write_short(folder / "target", QWEN)
     write_short_dflash(folder / "head", QWEN)
@@ -42,7 +42,7 @@ def sound(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def pair(sound: Path, tmp_path: Path) -> Path:
-    """A copy of them to break."""
+    """Provide a copy of target and drafter that a test may damage."""
     shutil.copytree(sound, tmp_path / "pair")
     return tmp_path / "pair"
 
@@ -55,7 +55,7 @@ Change = str | Values | Callable[[Values], object]
 
 
 def change_file(file: Path, change: Change) -> None:
-    """Write a text, or change values of JSON; a field that becomes ``...`` goes."""
+    """Write a text, or change values of a JSON file; ``...`` removes a field."""
     if isinstance(change, str):
         file.write_text(change)
         return
@@ -75,7 +75,7 @@ def token_at(number: int) -> Callable[[Values], object]:
     return lambda values: values["model"]["vocab"].update(zzz=number)
 
 
-MISFITS: list[tuple[Change, str]] = [  # of the drafter's config.json
+MISFITS: list[tuple[Change, str]] = [  # a change of the drafter's config.json, a part of the refusal
     ({"hidden_size": 64}, "64"), ({"vocab_size": 32000}, "32000"),
     *[({"num_target_layers": layers}, f"num_target_layers {layers!r}") for layers in (36, "6")],
     ({"intermediate_size": 56}, "mlp.down_proj"), ({"attention_bias": True}, "k_proj.bias"),
@@ -88,7 +88,7 @@ MISFITS: list[tuple[Change, str]] = [  # of the drafter's config.json
     ({"trained_with_thinking": "no"}, "trained_with_thinking 'no'"), ({"hidden_act": "gelu"}, "hidden_act = gelu"),
     ({"block_size": 1}, "block_size 1"), ({"block_size": ...}, "block_size None"),
     ({"dflash_config": [1]}, "dflash_config [1]"),
-    *[(change, CONFIG) for change in (  # of the wrong kind
+    *[(change, CONFIG) for change in (  # values of the wrong type
         {"num_hidden_layers": "2"}, {"architectures": [1]}, {"rms_norm_eps": 0.1, "layer_types": 3})],
     *[({"vocab_size": size}, f"vocab_size {size!r}") for size in ("1536", "many", 1536.0, True, [1536], 0, -5)],
     (options(target_layer_ids=[1, 9]), "layers 1, 9"), (options(target_layer_ids=[]), "layers none"),
@@ -100,7 +100,7 @@ MISFITS: list[tuple[Change, str]] = [  # of the drafter's config.json
     (options(conv_kernel_size=2), "conv_kernel_size = 2"),
     (options(use_swa=True, swa_window_size=2048), "swa_window_size = 2048, use_swa = True"),
     (options(something_new=[1]), "something_new = [1]")]
-DAMAGE: list[tuple[str, Change, str]] = [  # of the target's files
+DAMAGE: list[tuple[str, Change, str]] = [  # a target's file, its change, a part of the refusal
     (CONFIG, "[" * 100_000, CONFIG), (CONFIG, '{"a":' * 100_000, CONFIG),
     (CONFIG, {"max_position_embeddings": 10**15}, "max_position_embeddings 1000"),
     (CONFIG, {"rope_theta": 10**400}, "rope_theta 1000"), (CONFIG, {"rope_theta": 10**19}, "9,223,372,036,854,775,807"),
@@ -126,13 +126,13 @@ CASES = [*[(f"head/{CONFIG}", change, sentence) for change, sentence in MISFITS]
 
 
 @pytest.mark.parametrize(("file", "change", "sentence"), CASES, ids=[f"{row[0]} {row[2]}" for row in CASES])
-def test_a_file_that_is_damaged_or_of_another_target_or_has_unknown_parts(
+def test_damaged_mismatched_and_unknown_files_are_refused(
         pair: Path, file: str, change: Change, sentence: str) -> None:
     change_file(pair / file, change)
     assert sentence in refused(name_of(pair) if file.startswith("head") else f"{pair / 'target'}::ngram")
 
 
-def test_a_large_number_without_a_decimal_point_is_a_number(pair: Path) -> None:
+def test_a_large_integer_is_read_as_a_float(pair: Path) -> None:
     def text(theta: float, factor: float) -> list[int]:
         for part in ("target", "head"):
             change_file(pair / part / CONFIG, {"rope_theta": theta, "rope_scaling": {
@@ -144,7 +144,7 @@ def test_a_large_number_without_a_decimal_point_is_a_number(pair: Path) -> None:
     assert text(10**11, 10**10) == text(1e11, 1e10)
 
 
-def test_special_tokens_without_a_row_are_no_damage(pair: Path) -> None:
+def test_special_tokens_beyond_the_embedding_are_accepted(pair: Path) -> None:
     def image(values: Values) -> None:
         values["added_tokens"].append({**values["added_tokens"][0], "id": 1536, "content": "<image>"})
 
@@ -153,7 +153,7 @@ def test_special_tokens_without_a_row_are_no_damage(pair: Path) -> None:
 
 
 @pytest.mark.parametrize("error", [CancellationError("No."), RequestError("No."), MemoryError(), KeyboardInterrupt()])
-def test_what_is_no_fault_of_a_config_is_not_said_of_it(pair: Path, monkeypatch: pytest.MonkeyPatch,
+def test_errors_that_are_not_the_configs_are_passed_on(pair: Path, monkeypatch: pytest.MonkeyPatch,
                                                         error: BaseException) -> None:
     def fails(*_: Any) -> None:
         raise error
@@ -166,7 +166,7 @@ def test_what_is_no_fault_of_a_config_is_not_said_of_it(pair: Path, monkeypatch:
 @pytest.mark.parametrize(("outer", "inner", "causal"), [
     ({}, {}, (True, False)), ({"is_causal": False}, {}, (False, False)), ({}, {"causal": False}, (False, False)),
     ({}, {"causal": True}, (True, True))])
-def test_sliding_layers_are_the_checkpoints_own(pair: Path, outer: Values, inner: Values,
+def test_sliding_layers_follow_the_checkpoint(pair: Path, outer: Values, inner: Values,
                                                 causal: tuple[bool, bool]) -> None:
     change_file(pair / "head" / CONFIG, {"layer_types": ["sliding_attention", "full_attention"],
                                      "use_sliding_window": True, "sliding_window": 12, **outer})
@@ -187,7 +187,7 @@ def in_two_files(folder: Path) -> Path:
     return folder
 
 
-def test_a_language_model_drafts_if_its_tokenizer_is_the_targets(pair: Path, tmp_path: Path) -> None:
+def test_a_language_model_drafts_only_with_the_targets_tokenizer(pair: Path, tmp_path: Path) -> None:
     small = write_short(tmp_path / "small", QWEN, num_hidden_layers=1)
     name, copy = f"{pair / 'target'}::{small}", shutil.copytree(small, tmp_path / "copy")
     assert load_rig(f"{in_two_files(pair / 'target')}::{small}", "float32", "cpu").kinds["drafter"] == "autoregressive"
@@ -208,7 +208,7 @@ def test_a_language_model_drafts_if_its_tokenizer_is_the_targets(pair: Path, tmp
 
 
 @pytest.mark.parametrize("part", ["target", "head"])
-def test_a_pickle_where_safetensors_belong(pair: Path, part: str) -> None:
+def test_a_pickle_in_place_of_safetensors_is_refused(pair: Path, part: str) -> None:
     (pair / part / WEIGHTS).rename(pair / part / "pytorch_model.bin")
     sentence = refused(name_of(pair))
     assert part in sentence and "pytorch_model.bin" in sentence
@@ -231,7 +231,7 @@ def test_too_little_memory_says_how_much_is_needed(pair: Path, monkeypatch: pyte
           *[({"quant_method": name}, name) for name in ("fp8", "gptq", "awq", "bitsandbytes", "compressed-tensors")],
           ({"load_in_8bit": True}, "bitsandbytes"), ({"bits": 4}, "by an unnamed method")]],
 ])
-def test_targets_that_are_no_plain_decoder_by_their_config_alone(
+def test_unsupported_targets_are_refused_by_their_config_alone(
         tmp_path: Path, values: Values, sentence: str) -> None:
     write_config(tmp_path / "odd", values)
     assert sentence in refused(f"{tmp_path / 'odd'}::ngram")
@@ -242,13 +242,13 @@ def test_targets_that_are_no_plain_decoder_by_their_config_alone(
     ("quantize_config.json", {"zero_point": True, "w_bit": 4, "q_group_size": 128}),
     ("hf_quant_config.json", {"producer": {"name": "modelopt"}, "quantization": {"quant_algo": "NVFP4"}}),
     ("hf_quant_config.json", {"quantization": None}), ("hf_quant_config.json", {"quantization": [1]})])
-def test_a_file_that_speaks_of_quantised_weights(file: str, values: Values, pair: Path) -> None:
+def test_a_file_that_declares_quantised_weights_is_refused(file: str, values: Values, pair: Path) -> None:
     change_file(pair / "target" / file, values if file == CONFIG else json.dumps(values))
     sentence = refused(f"{pair / 'target'}::ngram")
     assert "quantised" in sentence and file in sentence
 
 
-def test_quantised_keys_and_values_are_no_quantised_weights(pair: Path) -> None:
+def test_a_quantised_cache_is_not_taken_for_quantised_weights(pair: Path) -> None:
     change_file(pair / "target" / "hf_quant_config.json", json.dumps({
         "quantization": {"quant_algo": None, "kv_cache_quant_algo": "FP8"}}))
     assert load_rig(f"{pair / 'target'}::ngram", "float32", "cpu").target.dtype == "float32"
@@ -257,7 +257,7 @@ def test_quantised_keys_and_values_are_no_quantised_weights(pair: Path) -> None:
 @pytest.mark.parametrize("dtype", [torch.int8, torch.uint8, torch.int32, torch.float8_e4m3fn])
 @pytest.mark.parametrize(("part", "name"), [
     ("target", "model.layers.1.mlp.up_proj.weight"), ("head", "layers.0.mlp.up_proj.weight")])
-def test_a_matrix_that_is_no_floats_is_named(part: str, name: str, dtype: torch.dtype, pair: Path) -> None:
+def test_a_matrix_of_integers_is_refused_by_name(part: str, name: str, dtype: torch.dtype, pair: Path) -> None:
     weights = load_file(pair / part / WEIGHTS)
     save_file({**weights, name: (weights[name] * 20).to(dtype)}, pair / part / WEIGHTS, metadata={"format": "pt"})
     sentence = refused(name_of(pair))
@@ -265,7 +265,7 @@ def test_a_matrix_that_is_no_floats_is_named(part: str, name: str, dtype: torch.
 
 
 @pytest.mark.parametrize("kind", ["gpt2", "olmo2", "phi3"])
-def test_other_architectures_draft_for_themselves_and_write_their_own_text(tmp_path: Path, kind: str) -> None:
+def test_other_architectures_draft_for_themselves_without_changing_the_text(tmp_path: Path, kind: str) -> None:
     names: Values = {"num_key_value_heads": None, "head_dim": None} if kind == "gpt2" else {}
     target = write_short(tmp_path / kind, LLAMA, model_type=kind, architectures=None, rope_scaling=None,
                          max_position_embeddings=600, pad_token_id=0, **names)
@@ -278,7 +278,7 @@ def test_other_architectures_draft_for_themselves_and_write_their_own_text(tmp_p
     assert len(rig.drafters) == 2 and rig.target.context_limit == 600
 
 
-def test_a_model_that_counts_rows_for_positions_is_found_out(sound: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_model_that_ignores_positions_is_refused(sound: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(target_module, "FUSED_ARCHITECTURES", frozenset())
     rig = load_rig(f"{sound / 'target'}::ngram", "float32")
     assert target_module.largest_difference_nats(rig.target) < 1e-3
@@ -288,14 +288,14 @@ def test_a_model_that_counts_rows_for_positions_is_found_out(sound: Path, monkey
         target_module.must_verify_trees(rig.target)
 
 
-def test_a_target_that_names_a_layer_to_tap_elsewhere(tmp_path: Path) -> None:
+def test_a_target_whose_layers_cannot_be_tapped_is_refused(tmp_path: Path) -> None:
     target = write_short(tmp_path / "target", LLAMA, model_type="gpt2", architectures=None, num_key_value_heads=None,
                          head_dim=None, rope_scaling=None)
     drafter = write_short_dflash(tmp_path / "head", QWEN, **SHORT_DRAFTER)
     assert "gpt2" in refused(f"{target}::{drafter}")
 
 
-def test_a_rig_of_another_folder_and_its_card_with_the_former_name_of_drafters_or_damaged(tmp_path: Path) -> None:
+def test_a_rigs_card_is_read_with_old_names_and_refused_if_damaged(tmp_path: Path) -> None:
     rig = tmp_path / "rig"
     shutil.copytree(DEMO, rig)
     card = json.loads((rig / "rig.json").read_text())
@@ -317,7 +317,7 @@ def test_the_shipped_weights_stay_small() -> None:
     assert len(sizes) >= 5 and sum(sizes) <= 60e6 and max(sizes) <= 15e6
 
 
-def test_models_that_are_loaded_at_once_are_whole_and_so_are_later_ones() -> None:
+def test_models_loaded_concurrently_are_complete() -> None:
     def load(_: int) -> int:
         return int(load_causal(DEMO / "target", torch.float32, torch.device("cpu")).num_parameters())
     with ThreadPoolExecutor(4) as loads:

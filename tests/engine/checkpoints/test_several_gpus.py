@@ -1,5 +1,5 @@
-"""A target larger than one GPU: where its layers go, and what is said if that cannot be. No test here runs on several
-GPUs; ``tests/engine/models/test_trees.py`` holds a target in pieces to plain decoding."""
+"""A target larger than one GPU: the placement of its layers, and the error if they do not fit. These tests need no GPU;
+``tests/engine/models/test_trees.py`` compares a split target with plain decoding."""
 
 from pathlib import Path
 from typing import Any
@@ -22,10 +22,10 @@ CUDA = torch.device("cuda")
 
 @pytest.mark.parametrize(("layers", "rest", "free", "expected"), [
     ([10] * 4, 0, [100, 100], [0, 0, 1, 1]),
-    ([10] * 4, 20, [100, 100], [0, 1, 1, 1]),  # the first one holds embedding, head and drafters, too
-    ([10] * 6, 0, [100, 50, 50], [0, 0, 0, 0, 1, 1]),  # the fullest is as empty as can be
+    ([10] * 4, 20, [100, 100], [0, 1, 1, 1]),  # the first GPU also holds embedding, head and drafters
+    ([10] * 6, 0, [100, 50, 50], [0, 0, 0, 0, 1, 1]),  # the fullest GPU is as empty as possible
     ([10] * 4, 0, [100, 4], [0, 0, 0, 0]),
-    ([10] * 4, 0, [20, 20], []),  # a tenth of each stays free
+    ([10] * 4, 0, [20, 20], []),  # a tenth of each GPU stays free
     ([10] * 4, 99, [100, 100], []),
     ([60], 0, [50, 50], []),
 ])
@@ -40,7 +40,7 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
 
 
 def gpus(monkeypatch: pytest.MonkeyPatch, *free: int) -> None:
-    """Machines of so many GPUs, each with so many bytes free."""
+    """Pretend that the machine has GPUs with these numbers of free bytes."""
     def free_of(device: torch.device) -> int:
         return free[device.index or 0]
 
@@ -52,7 +52,7 @@ def gpu_of_modules(folders: list[Path]) -> dict[str, int]:
     return dict(device_map_of(folders, causal_config(folders[0]), storage_of("float32"), CUDA, DEFAULT_CONTEXT))
 
 
-def test_what_fits_on_one_gpu_stays_there_and_every_other_module_has_a_gpu(
+def test_a_target_is_split_only_if_one_gpu_is_too_small(
         folders: list[Path], monkeypatch: pytest.MonkeyPatch) -> None:
     gpus(monkeypatch, 10**9, 10**9)
     assert gpu_of_modules(folders) == {}
@@ -65,21 +65,21 @@ def test_what_fits_on_one_gpu_stays_there_and_every_other_module_has_a_gpu(
 
 
 @pytest.mark.parametrize(("free", "named"), [((10**5,), "0.0 GB free"), ((300_000, 300_000), "2 GPUs have 0.0, 0.0")])
-def test_too_little_memory(
+def test_too_little_memory_on_all_gpus_is_refused(
         free: tuple[int, ...], named: str, folders: list[Path], monkeypatch: pytest.MonkeyPatch) -> None:
     gpus(monkeypatch, *free)
     with pytest.raises(RigError, match=named):
         gpu_of_modules(folders)
 
 
-def test_a_target_whose_layers_have_another_name_is_not_spread() -> None:
+def test_a_target_with_other_layer_names_is_not_split() -> None:
     with torch.device("meta"):
         model = AutoModelForCausalLM.from_config(AutoConfig.for_model("gpt2"))
     with pytest.raises(RigError, match="gpt2"):
         spread(model, 0, 0, [10**9, 10**9])
 
 
-def test_the_places_reach_the_loader_and_nothing_is_moved_afterwards(
+def test_the_device_map_reaches_the_loader_and_no_module_is_moved(
         folders: list[Path], monkeypatch: pytest.MonkeyPatch) -> None:
     given: dict[str, Any] = {}
     load = AutoModelForCausalLM.from_pretrained

@@ -1,4 +1,4 @@
-"""Chat templates in every form of checkpoints, and the tokens that end a text."""
+"""Chat templates in every published form, and the tokens that end a text."""
 
 import json
 import shutil
@@ -19,7 +19,7 @@ NAMED = [{"name": "tool_use", "template": "tools"}, {"name": "default", "templat
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """A tokenizer without a template, <|im_end|> (2) its end."""
+    """Provide the folder of a tokenizer without a template, whose end token is <|im_end|> (2)."""
     for name in ("tokenizer.json", "tokenizer_config.json"):
         shutil.copy(TOKENIZER / name, tmp_path)
     write(tmp_path, "config.json", {})
@@ -51,12 +51,12 @@ def beside(folder: Path, default: str = "", values: Any = CHOSEN) -> None:
     lambda folder: write(folder, "chat_template.json", {"chat_template": NAMED}),
     lambda folder: beside(folder, "chat_template.json", {"chat_template": CHOSEN}),
     lambda folder: write(folder, "processor_config.json", {"chat_template": CHOSEN})])
-def test_a_template_is_read_in_every_form_the_default_first(form: Callable[[Path], object], folder: Path) -> None:
+def test_a_template_is_read_in_every_published_form(form: Callable[[Path], object], folder: Path) -> None:
     form(folder)
     assert template_of(load_tokenizer(folder)) == CHOSEN
 
 
-def test_without_a_template_there_is_none_and_a_named_one_alone_is_taken(folder: Path) -> None:
+def test_a_single_named_template_is_taken_and_none_is_made_up(folder: Path) -> None:
     write(folder, "processor_config.json", {"image_seq_len": 4})
     assert template_of(load_tokenizer(folder)) == ""
     beside(folder)
@@ -68,7 +68,7 @@ def test_without_a_template_there_is_none_and_a_named_one_alone_is_taken(folder:
     ("chat_template.json", {"chat_template": [{"name": "default"}]}), ("chat_template.json", {"chat_template": ["x"]}),
     ("processor_config.json", {"chat_template": {"default": None}}),
     ("chat_template", 7), ("chat_template", {"default": 7})])  # the tokenizer's own
-def test_a_template_that_is_no_text_is_refused(file: str, values: Any, folder: Path) -> None:
+def test_a_template_that_is_not_a_text_is_refused(file: str, values: Any, folder: Path) -> None:
     if file == "chat_template":
         in_tokenizer_config(folder, values)
     else:
@@ -83,20 +83,20 @@ def test_a_template_that_is_no_text_is_refused(file: str, values: Any, folder: P
     (None, 0, {}, {0, 2}, ("config.json", "<|endoftext|>", "the tokenizer")),
     (2, 3, {}, {2, 3}, ("config.json", "<|mask|>")), (2, 99999, {}, {2, 99999}, ("99999",)),
     (2, None, {"m.gguf": (1,)}, {1, 2}, ("m.gguf", "<|im_start|>")), (2, 2, {"m.gguf": (2,)}, {2}, ())])
-def test_every_file_may_name_what_ends_a_text(
+def test_every_file_may_name_the_end_tokens(
         generation: Any, config: Any, more: dict[str, tuple[int, ...]], ids: set[int], named: tuple[str, ...],
         folder: Path) -> None:
     for inside in (False, True):
         stop = {} if config is None else {"eos_token_id": config}
         write(folder, "config.json", {"text_config": stop} if inside else stop)
         write(folder, "generation_config.json", {} if generation is None else {"eos_token_id": generation})
-        told = stop_tokens(folder, load_tokenizer(folder), more)
-        assert told.ids == ids and all(part in told.note for part in named) and bool(told.note) == bool(named)
+        found = stop_tokens(folder, load_tokenizer(folder), more)
+        assert found.ids == ids and all(part in found.note for part in named) and bool(found.note) == bool(named)
 
 
 @pytest.mark.parametrize("file", ["config.json", "generation_config.json", "m.gguf"])
 @pytest.mark.parametrize("value", ["x", [[1]], -1, 2**40, True, {}])
-def test_what_is_no_token_ends_no_text(file: str, value: Any, folder: Path) -> None:
+def test_an_end_token_that_is_not_a_token_is_refused(file: str, value: Any, folder: Path) -> None:
     tokenizer, more = load_tokenizer(folder), {file: [value]} if file == "m.gguf" else {}
     if not more:
         write(folder, file, {"eos_token_id": value})

@@ -26,7 +26,7 @@ from engine.serving.rig import Rig
 from engine.serving.rigs import load_rig
 from tests.engine.checkpoints.test_refusals import change_file
 from tests.engine.demo import demo_rig
-from tests.engine.models.shrunk import HalfKnowing
+from tests.engine.models.shrunk import PartlyRightDrafter
 from tests.engine.published import write_short, write_short_dflash
 
 PROMPTS = [prompt.text for prompt in read_prompts(Path("assets/prompts/math.jsonl"))[:2]]
@@ -147,7 +147,7 @@ def test_a_drafter_that_knows_texts_without_thinking_does_better_there(trained: 
     ids = rig.prompt_ids("Hi", (), "off")
     answer = rig.generate("Hi", method="autoregressive", thinking="off", max_tokens=60)
     assert list(answer)
-    knowing = HalfKnowing(ids, answer.token_ids)
+    knowing = PartlyRightDrafter(ids, answer.token_ids)
     finding, = compare_thinking(replace(rig, drafters={**rig.drafters, "drafter": knowing}), ["Hi"], Progress())
     assert (finding.status == FINE) != trained, "unasked it thinks if the drafter was trained on that"
     assert bool(finding.advice) == trained

@@ -19,16 +19,16 @@ from torch import Tensor, nn
 from engine.models.level_product import CompiledProduct
 from engine.models.packed_linear import GROUP, MAX_LEVEL, Levels, PackedHead, PackedInt4, PackedLinear
 
-# The instructions that oneDNN and torch may use, and how many rows a block has on such a processor.
+# The instruction sets that oneDNN and torch may use, and the rows of a block on such a processor.
 FAMILIES = {
     "AVX2": ("AVX2", "avx2", 1),
     "AVX-512": ("AVX512_CORE", "avx512", 4),
     "AVX-512 with VNNI": ("AVX512_CORE_VNNI", "avx512", 4),
     "AVX-512 with bfloat16": ("AVX512_CORE_BF16", "avx512", 8),
-    "this processor's": ("DEFAULT", "", 0),  # and its own number of rows
+    "this processor's": ("DEFAULT", "", 0),  # with its own number of rows
 }
-HEADS = ((49_152, 576), (1536, 320))  # of smollm2 and demo: outputs, inputs
-FEWER_OUTPUTS = 4096  # of a head if each product is tried with one number of threads, so that it takes seconds
+HEADS = ((49_152, 576), (1536, 320))  # outputs and inputs, of smollm2 and demo
+FEWER_OUTPUTS = 4096  # a head's outputs if each product runs with one number of threads, which takes seconds
 LAYERS = ((960, 576), (576, 576), (3072, 576), (576, 1536), (640, 320), (320, 384), (2048, 320), (320, 1024))
 THREADS = (1, 2, 3, 4)
 Product = Callable[[Tensor], Tensor]
@@ -49,7 +49,7 @@ def random_levels_of_8(outputs: int, inputs: int) -> Levels:
 
 
 def digest() -> str:
-    """A digest of what compiled products give for random weights and inputs."""
+    """Return a digest of compiled products of random weights and inputs."""
     torch.manual_seed(0)
     levels = [*(random_levels(*shape) for shape in LAYERS), random_levels_of_8(*HEADS[1])]
     products = [CompiledProduct(one)(torch.randn(7, one.numbers[0].numel()).bfloat16()) for one in levels]
@@ -71,7 +71,7 @@ def head_product(outputs: int, inputs: int, block_rows: int) -> PackedHead:
 
 
 def compare(name: str, product: Product, inputs: int, counts: Sequence[int], thread_counts: Sequence[int]) -> None:
-    """Compare, for these numbers of rows, the last rows of an input with what each of them gives alone."""
+    """Compare the last rows of an input, for these numbers of rows, with the same rows computed alone."""
     states = torch.randn(max(counts), inputs).bfloat16()
     for threads in thread_counts:
         torch.set_num_threads(threads)
@@ -83,8 +83,8 @@ def compare(name: str, product: Product, inputs: int, counts: Sequence[int], thr
 
 
 def compare_layers(family: str, each: int) -> None:
-    """Compare a pass's output and cache by compiled layers with those by torch."""
-    from tests.engine.models.test_compiled import CONFIGS, int4_pass, outputs_of  # which computes
+    """Compare a pass's output and cache between compiled layers and torch."""
+    from tests.engine.models.test_compiled import CONFIGS, int4_pass, outputs_of  # computes at import
 
     for number, (name, config) in enumerate(CONFIGS.items()):
         fused = int4_pass(config)
@@ -100,14 +100,14 @@ def compare_layers(family: str, each: int) -> None:
 
 
 def threads_of(number: int, each: int) -> Sequence[int]:
-    """So many of the numbers of threads, others for the next product."""
+    """Return ``each`` numbers of threads; the next product gets others."""
     stride = len(THREADS) // each
     return THREADS[number % stride::stride]
 
 
 @torch.inference_mode()
 def compare_family(family: str, each: int, counts: Sequence[int]) -> None:
-    """Compare the products of both rigs for these numbers of rows, and layers of each kind, by a family's kernels."""
+    """Compare both rigs' products for these numbers of rows, and each kind of layer, with a family's kernels."""
     onednn, capability, block_rows = FAMILIES[family]
     os.environ["ONEDNN_MAX_CPU_ISA"] = onednn
     if capability:
@@ -130,7 +130,7 @@ def compare_family(family: str, each: int, counts: Sequence[int]) -> None:
 
 
 def main(each: int, *counts: int) -> None:
-    # What a process holds a family to is read when it first computes: until then one process may import for all.
+    # A process reads these variables at its first computation, so the parent may import for all families.
     import engine.models.passes  # noqa: F401
 
     for family in FAMILIES:

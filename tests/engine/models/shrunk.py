@@ -1,4 +1,4 @@
-"""Small random models of any causal class of transformers, and a drafter that knows half of their texts."""
+"""Small random models of any causal class of transformers, and a drafter that is often right."""
 
 import inspect
 import sys
@@ -38,7 +38,7 @@ QWEN4 = {"indexer_n_heads": 2, "indexer_kv_heads": 1, "indexer_head_dim": 12, "i
 MROPE = {"rope_parameters": {"rope_type": "default", "rope_theta": 1e4, "mrope_section": [2, 2, 2],
                              "partial_rotary_factor": 1.0}}
 AUDIO = {"encoder_attention_heads": 4, "num_heads": 4}
-# What the sizes above do not fit together in, by the type of model.
+# Other sizes, for model types that the sizes above do not fit.
 CHANGES: dict[str, dict[str, Any]] = {
     **dict.fromkeys(("axk1", "axk2", "deepseek_v3", "deepseek_v32", "glm4_moe_lite", "glm_moe_dsa", "minicpm3",
                      "sarvam_mla", "youtu"), LATENT),
@@ -101,13 +101,14 @@ CHANGES: dict[str, dict[str, Any]] = {
 
 def shrunk(kind: str, dtype: torch.dtype = torch.float32, source: Path | None = None,
            **changes: Any) -> PreTrainedModel:
-    """A random model of the class, with weights large enough that choices differ from place to place. Experts are
-    computed one by one: only so do they know float64. With a folder for its ``source``, nothing in the class's own file
-    is float32, as decays, norms and states otherwise are in any dtype."""
+    """Return a random model of the class whose choices differ from position to position.
+
+    Experts run one by one, as only that works in float64. ``source`` is a folder for a copy of the class's file that
+    computes decays, norms and states in float64 too."""
     config = small_config_of(kind, **changes)
     torch.manual_seed(0)
     if source is None and auto_class(config) is AutoModelForCausalLM:
-        make = AutoModelForCausalLM.from_config  # whose class may take the text part of the configuration alone
+        make = AutoModelForCausalLM.from_config  # its class may take the text part alone
     else:
         make = (model_class(config) if source is None else in_float64(model_class(config), source))._from_config
     model: PreTrainedModel = make(
@@ -119,13 +120,13 @@ def shrunk(kind: str, dtype: torch.dtype = torch.float32, source: Path | None = 
 
 
 def small_config_of(kind: str, **changes: Any) -> PreTrainedConfig:
-    """The default configuration of a model type, with the sizes cut down, its parts' too."""
+    """Return a model type's default configuration with small sizes, nested ones included."""
     return AutoConfig.for_model(kind, **{**merged(kind), **changes})
 
 
 def merged(kind: str) -> dict[str, Any]:
-    """The fields in which a type's small configuration differs from its default one."""
-    needed = CHANGES[kind] if kind.endswith("_assistant") else {}  # whose defaults contradict one another
+    """Return the fields that differ between a type's small and its default configuration."""
+    needed = CHANGES[kind] if kind.endswith("_assistant") else {}  # its defaults contradict one another
     small = cut(AutoConfig.for_model(kind, **needed).to_dict())
     for name, value in CHANGES.get(kind, {}).items():
         small[name] = {**small[name], **value} if isinstance(small.get(name), dict) else value
@@ -133,7 +134,7 @@ def merged(kind: str) -> dict[str, Any]:
 
 
 def cut(values: dict[str, Any]) -> dict[str, Any]:
-    """The fields of a configuration that have another value in a small one; of four layers, the first four kinds."""
+    """Return a configuration's fields with small values; of layer types, the first four."""
     small = {name: SIZES[name] for name, value in values.items() if name in SIZES and isinstance(value, int)}
     for name, value in values.items():
         if isinstance(value, dict) and name.endswith("config"):
@@ -146,7 +147,7 @@ def cut(values: dict[str, Any]) -> dict[str, Any]:
 
 
 def in_float64(model: type[PreTrainedModel], folder: Path) -> Any:
-    """The class, from a copy of its file in which float64 stands for float32."""
+    """Return the class from a copy of its file with float64 in place of float32."""
     path = folder / f"{model.__name__}.py"
     written = inspect.getsource(sys.modules[model.__module__])
     path.write_text(written.replace("torch.float32", "torch.float64").replace(".float()", ".double()"))
@@ -158,9 +159,8 @@ def in_float64(model: type[PreTrainedModel], folder: Path) -> Any:
     return getattr(module, model.__name__)
 
 
-class HalfKnowing:
-    """A drafter that knows the text, and is wrong at every third place: its marginals then have the right token
-    second."""
+class PartlyRightDrafter:
+    """Draft the known text with an error at a third of the positions, where the right token has rank 1."""
 
     def __init__(self, prompt_ids: Sequence[int], token_ids: Sequence[int], seed: int = 0) -> None:
         self.whole, self.start, self.seed = [*prompt_ids, *token_ids], 0, seed
@@ -185,5 +185,5 @@ class HalfKnowing:
     def release(self) -> None:
         """See ``protocols.Drafter``."""
 
-    def fork(self) -> "HalfKnowing":
-        return HalfKnowing(self.whole, (), self.seed)
+    def fork(self) -> "PartlyRightDrafter":
+        return PartlyRightDrafter(self.whole, (), self.seed)

@@ -20,7 +20,7 @@ ASKS = (
                   max_tokens=40))
 
 
-def test_the_passes_are_shared(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_concurrent_runs_share_passes(monkeypatch: pytest.MonkeyPatch) -> None:
     rows: list[list[int]] = []
     fused = demo_live().target.fastest
     forward = fused.forward  # of the object: a benchmark in the same process may have wrapped it
@@ -36,7 +36,7 @@ def test_the_passes_are_shared(monkeypatch: pytest.MonkeyPatch) -> None:
     assert all(sum(parts) > 2 for parts in rows if len(parts) == 2)
 
 
-def test_a_block_drafted_beside_others_is_the_block() -> None:
+def test_a_block_drafted_in_a_batch_equals_the_block_alone() -> None:
     drafter = demo_rig().drafters["math"]
     assert isinstance(drafter, BatchDrafter)
     target, forks = demo_rig().target, [drafter.fork() for _ in range(3)]

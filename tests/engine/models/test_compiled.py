@@ -1,4 +1,4 @@
-"""Compiled layers give torch's bits, so a text may be read by either."""
+"""Compiled layers give the same bits as torch, so either may compute any row of a text."""
 
 import sys
 from collections.abc import Callable
@@ -27,7 +27,7 @@ CONFIGS = {
     "qwen2, with biases": Qwen2Config(**SIZES),
     "qwen3, with norms of heads": Qwen3Config(**SIZES, head_dim=48, attention_bias=True),
 }
-PREFIXES = (110, 0)  # committed positions of each text
+PREFIXES = (110, 0)  # committed positions by text
 SEEN = torch.tensor([[1, 0, 0, 0, 0], [1, 1, 0, 0, 0], [1, 0, 1, 0, 0], [1, 1, 0, 1, 0], [1, 0, 1, 0, 1]]).bool()
 POSITIONS = torch.tensor([0, 1, 1, 2, 2])
 
@@ -43,7 +43,7 @@ def int4_pass(config: PretrainedConfig) -> FusedPass:
 
 
 def parts_of(fused: FusedPass, spare: int = 30, stale: float = 9.0) -> list[PassPart]:
-    """A tree of one text and a single row of another, with a stale number in the spare slots behind them."""
+    """Return a tree of one text and a row of another, with the value ``stale`` in the slots after them."""
     torch.manual_seed(4)
     parts = []
     for prefix, seen in zip(PREFIXES, (SEEN, None), strict=True):
@@ -58,7 +58,7 @@ def parts_of(fused: FusedPass, spare: int = 30, stale: float = 9.0) -> list[Pass
 
 @torch.inference_mode()
 def outputs_of(fused: FusedPass, parts: list[PassPart] | None = None) -> list[torch.Tensor]:
-    """Logits, taps and cache of a pass."""
+    """Return logits, taps and cache of a pass."""
     parts = parts or parts_of(fused)
     return [value for output, part in zip(fused(parts), parts, strict=True)
             for value in (*output, part.cache.slots[..., :part.end, :])]
@@ -66,9 +66,9 @@ def outputs_of(fused: FusedPass, parts: list[PassPart] | None = None) -> list[to
 
 @pytest.mark.parametrize("name", CONFIGS)
 @torch.inference_mode()
-def test_compiled_layers_give_the_bits_of_torchs(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_compiled_layers_give_the_same_bits_as_torch(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     fused = int4_pass(CONFIGS[name])
-    monkeypatch.setattr("engine.models.layers.Layer.run", None)  # torch's way
+    monkeypatch.setattr("engine.models.layers.Layer.run", None)  # torch's layers must not run
     compiled = outputs_of(fused)
     monkeypatch.undo()
     monkeypatch.setattr("engine.models.passes.MAX_COMPILED_ROWS", 0)
@@ -86,7 +86,7 @@ NOT_COMPILED: dict[str, Callable[[pytest.MonkeyPatch], None]] = {
 @pytest.mark.parametrize("reason", NOT_COMPILED)
 @torch.inference_mode()
 def test_torch_computes_the_same_if_numba_cannot_compile(reason: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Bit for bit if its own product is beside compiled layers too."""
+    """The bits are equal, although torch's own product replaces the compiled one too."""
     monkeypatch.setattr("engine.models.passes.compiled_product", lambda: None)
     expected = outputs_of(int4_pass(CONFIGS["llama"]))
     monkeypatch.undo()
@@ -111,7 +111,7 @@ AS_C_FUNCTION = SCALED.replace("compiled('i8(i8)')", "cached_compile(cfunc('i8(i
 @pytest.mark.parametrize("text", [SCALED, AS_C_FUNCTION])
 @pytest.mark.parametrize("ending", ["nbi", "nbc"])
 @pytest.mark.parametrize("size", [0, 100])
-def test_a_stored_result_that_is_damaged_is_compiled_anew(ending: str, size: int, text: str, tmp_path: Path) -> None:
+def test_a_damaged_compilation_cache_is_rebuilt(ending: str, size: int, text: str, tmp_path: Path) -> None:
     source = tmp_path / "scaled.py"
     source.write_text(text)
     assert run_path(str(source), {"FACTOR": 2})["scaled"](21) == 42
@@ -121,7 +121,7 @@ def test_a_stored_result_that_is_damaged_is_compiled_anew(ending: str, size: int
     assert stored.read_bytes() != damaged
 
 
-def test_a_change_of_a_file_whose_numbers_are_compiled_in_compiles_anew(
+def test_a_change_of_an_included_file_compiles_again(
         tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     source, other = tmp_path / "scaled.py", tmp_path / "factor.py"
     source.write_text(SCALED)
@@ -131,21 +131,21 @@ def test_a_change_of_a_file_whose_numbers_are_compiled_in_compiles_anew(
         assert run_path(str(source), {"FACTOR": factor})["scaled"](21) == 21 * factor
 
 
-def test_without_gnus_openmp_the_product_is_torchs_and_nothing_failed(
+def test_without_gnu_openmp_torch_computes_the_product(
         monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
     monkeypatch.setattr(sys.modules["engine.models.compiled"], "GOMP_PARALLEL", None)
     assert compiled_product() is None and not caplog.records
 
 
 @torch.inference_mode()
-def test_compiled_layers_write_nothing_behind_a_cache() -> None:
+def test_compiled_layers_do_not_write_beyond_a_cache() -> None:
     fused = int4_pass(CONFIGS["llama"])
     with pytest.raises(IndexError, match="slots"):
         outputs_of(fused, parts_of(fused, spare=-1))
 
 
 @torch.inference_mode()
-def test_compiled_layers_read_nothing_behind_the_rows() -> None:
+def test_compiled_layers_do_not_read_beyond_the_rows() -> None:
     fused = int4_pass(CONFIGS["llama"])
     stale = parts_of(fused, stale=nan)
     assert all(torch.equal(*pair) for pair in zip(outputs_of(fused, stale), outputs_of(fused), strict=True))
@@ -167,7 +167,7 @@ def test_any_number_of_threads_gives_the_same_bits_and_two_passes_run_at_once() 
         torch.set_num_threads(threads)
 
 
-def test_other_threads_run_beside_a_compiled_function() -> None:
+def test_a_compiled_function_releases_the_interpreter_lock() -> None:
     states = torch.zeros(1000, 2048, dtype=torch.bfloat16)
     activations = torch.zeros(1 << 16, dtype=torch.bfloat16)
     begun, ran = Event(), Event()
@@ -178,7 +178,7 @@ def test_other_threads_run_beside_a_compiled_function() -> None:
 
     thread, interval = Thread(target=other), sys.getswitchinterval()
     thread.start()
-    sys.setswitchinterval(60)  # so that the other thread runs only if this one gives the lock away
+    sys.setswitchinterval(60)  # the other thread runs only if this one releases the lock
     try:
         begun.set()
         for _ in range(500):

@@ -1,4 +1,4 @@
-"""Inference mode is entered once a round; threads sleep at their barriers while other programs want the processors."""
+"""Each round runs in inference mode; threads sleep at barriers while other programs want the processors."""
 
 import threading
 from collections.abc import Generator, Iterator
@@ -16,7 +16,7 @@ from tests.running import until
 REQUEST = Request(tuple(range(5, 25)), method="ddtree", budget=7, max_tokens=20)
 
 
-def test_a_call_is_made_in_inference_mode_whoever_makes_it() -> None:
+def test_a_decorated_function_runs_in_inference_mode() -> None:
     @in_inference_mode
     def seen(number: int, *, more: int = 0) -> tuple[bool, int]:
         return torch.is_inference_mode_enabled(), number + more
@@ -27,7 +27,7 @@ def test_a_call_is_made_in_inference_mode_whoever_makes_it() -> None:
     assert seen.__name__ == "seen"
 
 
-def test_rounds_are_the_same_and_the_mode_is_left_between_them() -> None:
+def test_inference_mode_is_left_between_rounds() -> None:
     target, tokens = small_target(), list[int]()
     for round_ in rounds_in_inference_mode(decode(REQUEST, target, [small_drafter(target)])):
         assert not torch.is_inference_mode_enabled()
@@ -35,7 +35,7 @@ def test_rounds_are_the_same_and_the_mode_is_left_between_them() -> None:
     assert tokens == text_of(REQUEST, target, [small_drafter(target)])
 
 
-def test_what_a_round_raises_and_an_early_end_leave_the_mode_too() -> None:
+def test_inference_mode_is_left_after_an_error_and_an_early_end() -> None:
     ended: list[bool] = []
 
     def rounds() -> Generator[Round, None, None]:
@@ -54,8 +54,8 @@ def test_what_a_round_raises_and_an_early_end_leave_the_mode_too() -> None:
     assert len(ended) == 2 and not torch.is_inference_mode_enabled()
 
 
-class Told(OtherWork):
-    """Other work as a test tells it."""
+class ScriptedOtherWork(OtherWork):
+    """Report the other work that a test sets."""
 
     busy = 0.0
 
@@ -64,12 +64,12 @@ class Told(OtherWork):
 
 
 @pytest.fixture
-def others(monkeypatch: pytest.MonkeyPatch) -> Iterator[Told]:
+def others(monkeypatch: pytest.MonkeyPatch) -> Iterator[ScriptedOtherWork]:
     monkeypatch.setattr("engine.models.device.POLL_SECONDS", 0.0)
-    until(lambda: not teams())  # what an earlier test of this process called up and forsook
+    until(lambda: not teams())  # teams that an earlier test of this process left
     threads = torch.get_num_threads()
     torch.set_num_threads(max(2, len(processors())))
-    yield Told()
+    yield ScriptedOtherWork()
     torch.set_num_threads(threads)
 
 
@@ -77,15 +77,15 @@ def teams() -> int:
     return sum(thread.name == "second team" for thread in threading.enumerate())
 
 
-@pytest.mark.long  # needs processors that nobody else wants
-def test_threads_sleep_while_the_processors_are_wanted_and_not_after(others: Told) -> None:
+@pytest.mark.long  # needs idle processors
+def test_threads_sleep_only_while_other_work_wants_the_processors(others: ScriptedOtherWork) -> None:
     waiting = WaitingPolicy(others)
     waiting.adapt()
     assert not waiting.asleep
     others.busy = 2.0
     waiting.adapt()
     assert waiting.asleep and teams() == 1
-    others.busy = 0.4  # less than what begins it, more than what ends it
+    others.busy = 0.4  # below the upper limit, above the lower one
     waiting.adapt()
     assert waiting.asleep and teams() == 1
     others.busy = 0.0
@@ -97,8 +97,8 @@ def test_threads_sleep_while_the_processors_are_wanted_and_not_after(others: Tol
 
 @pytest.mark.parametrize(("busy", "threads", "look_seconds"), [(0.4, 2, 0.0), (8.0, 1, 0.0), (2.0, 2, 60.0)],
                          ids=["little other work", "a thread that meets nobody", "too early for a look"])
-def test_threads_go_on_spinning(others: Told, monkeypatch: pytest.MonkeyPatch, busy: float, threads: int,
-                                look_seconds: float) -> None:
+def test_threads_keep_spinning_if_sleep_would_not_help(
+        others: ScriptedOtherWork, monkeypatch: pytest.MonkeyPatch, busy: float, threads: int, look_seconds: float) -> None:
     monkeypatch.setattr("engine.models.device.POLL_SECONDS", look_seconds)
     torch.set_num_threads(threads)
     others.busy, waiting = busy, WaitingPolicy(others)
@@ -106,7 +106,7 @@ def test_threads_go_on_spinning(others: Told, monkeypatch: pytest.MonkeyPatch, b
     assert not waiting.asleep
 
 
-def test_who_no_longer_decodes_leaves_no_team(others: Told, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_idle_process_ends_its_second_team(others: ScriptedOtherWork, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("engine.models.device.IDLE_SECONDS", 0.05)
     others.busy, waiting = 2.0, WaitingPolicy(others)
     waiting.adapt()

@@ -1,4 +1,4 @@
-"""Targets whose angles depend on how long a text is: the same text whatever drafts, on both sides of the switch."""
+"""Targets whose angles depend on the length of a text: the same text with every method, before and after the switch."""
 
 from dataclasses import replace
 from typing import Any
@@ -12,7 +12,7 @@ from engine.models.passes import FusedPass
 from engine.models.target import TorchTarget, must_verify_trees
 from engine.records import Request
 from tests.engine.material import LOSSLESS, decode, plain_text, text_of
-from tests.engine.models.shrunk import HalfKnowing, shrunk
+from tests.engine.models.shrunk import PartlyRightDrafter, shrunk
 
 SWITCH = 24
 LISTS = {"short_factor": [1.0, 1.2, 1.5, 2.0, 3.0, 4.0], "long_factor": [4.0, 8.0, 12.0, 16.0, 20.0, 24.0]}
@@ -35,21 +35,21 @@ def test_every_method_writes_the_text_that_transformers_generates(kind: str, siz
     room = SWITCH - size if size <= SWITCH else 30
     wanted = target.model.generate(torch.tensor([prompt]), max_new_tokens=room, do_sample=False, eos_token_id=None)
     assert plain == wanted[0, size:].tolist()
-    drafters = [HalfKnowing(prompt, plain, seed) for seed in (0, 1)]
+    drafters = [PartlyRightDrafter(prompt, plain, seed) for seed in (0, 1)]
     for method in set(LOSSLESS) - {"autoregressive"}:
         assert text_of(replace(request, method=method), target, drafters) == plain, method
 
 
-def test_no_tree_reaches_over_the_switch_and_a_prompt_that_fills_it_is_refused() -> None:
+def test_no_tree_crosses_the_switch_and_a_prompt_that_fills_it_is_refused() -> None:
     target, prompt = target_of("phi3"), tuple(range(5, 20))
     plain = plain_text(Request(prompt, budget=0, max_tokens=30), target)
-    rounds = decode(Request(prompt, method="ddtree", budget=8, max_tokens=30), target, [HalfKnowing(prompt, plain, 0)])
+    rounds = decode(Request(prompt, method="ddtree", budget=8, max_tokens=30), target, [PartlyRightDrafter(prompt, plain)])
     assert max(int(pack(round_.tree, round_.start).positions.max()) for round_ in rounds) == SWITCH - 1
     with pytest.raises(RequestError, match=str(SWITCH)):
         plain_text(Request(tuple(range(5, 5 + SWITCH)), budget=0, max_tokens=4), target)
 
 
-def test_two_equal_lists_are_one_embedding_which_the_fused_pass_computes() -> None:
+def test_two_equal_factor_lists_run_in_the_fused_pass() -> None:
     target = target_of("llama", short_factor=LISTS["long_factor"])
     assert isinstance(target.fastest, FusedPass) and target.positions_for(5) == target.context_limit
     request = Request(tuple(range(5, 17)), budget=8, max_tokens=30)
@@ -58,13 +58,13 @@ def test_two_equal_lists_are_one_embedding_which_the_fused_pass_computes() -> No
     assert plain_text(request, target) == wanted[0, 12:].tolist()
 
 
-def test_the_trial_looks_at_the_angles_of_long_texts_too() -> None:
+def test_the_trial_covers_angles_beyond_the_switch() -> None:
     target = target_of("phi3")
     rotary = target.model.model.rotary_emb
     honest = rotary.forward
 
     def shifted(like: torch.Tensor, positions: torch.Tensor) -> Any:
-        """Turns the rows of a tree by one position too much, beyond the switch."""
+        """Rotate the rows of a tree one position too far beyond the switch."""
         return honest(like, positions + (positions.diff() != 1).any() * (positions.amax() >= SWITCH) * positions % 2)
     rotary.forward = shifted
     with pytest.raises(RigError):

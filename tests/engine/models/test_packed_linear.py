@@ -1,4 +1,4 @@
-"""Weights that lie as the processor reads them, or have 4 bits, multiply as they were, and are stored once."""
+"""Packed and 4-bit weights give the original products, and are stored once."""
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -38,15 +38,15 @@ ROWS = (1, 2, 16, 17, 33, 65)
 @pytest.mark.parametrize("bias", [False, True])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 @torch.inference_mode()
-def test_products_of_any_number_of_rows_are_torchs(dtype: torch.dtype, bias: bool) -> None:
-    """Of projections that are joined, which transformers' own code still reads one by one, and of an output head."""
+def test_products_of_any_number_of_rows_equal_torchs(dtype: torch.dtype, bias: bool) -> None:
+    """Test joined projections, which transformers still reads one by one, and an output head."""
     torch.manual_seed(0)
     modules = [nn.Linear(64, outputs, bias=bias, dtype=dtype) for outputs in (96, 32, 32)]
     head = nn.Linear(64, 1000, bias=bias, dtype=dtype)
     weights = torch.cat([module.weight for module in modules])
     joined, packed_head = PackedLinear(join_projections(modules), biases(modules)), PackedHead(head)
     close = {"atol": 1e-5, "rtol": 1e-5} if dtype == torch.float32 else {"atol": 2e-2, "rtol": 2e-2}
-    exact = close if dtype == torch.float32 else {"atol": 0, "rtol": 0}  # a layout of bfloat16 gives the same bits
+    exact = close if dtype == torch.float32 else {"atol": 0, "rtol": 0}  # reordering bfloat16 keeps the bits
     for inputs in (torch.randn(rows, 64).to(dtype) for rows in ROWS):
         product = joined(inputs)
         torch.testing.assert_close(product, linear(inputs, weights, biases(modules)), **exact)
@@ -55,7 +55,7 @@ def test_products_of_any_number_of_rows_are_torchs(dtype: torch.dtype, bias: boo
         torch.testing.assert_close(packed_head(inputs[None])[0], head(inputs), **close)
 
 
-def test_a_vocabulary_without_room_for_a_second_one_goes_over_its_own_weight(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_head_too_large_for_a_copy_uses_its_own_weight(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("engine.models.packed_linear.MAX_COPIED_HEAD_BYTES", 1000)
     monkeypatch.setattr(
         "engine.models.packed_linear.reorder_for_onednn", lambda *_: pytest.fail("there is no room for a layout"))
@@ -68,7 +68,7 @@ PROMPT = 70
 
 
 def on_levels(highest: int = 15, lowest: float = -0.3, outputs: int = OUTPUTS, inputs: int = INPUTS) -> Tensor:
-    """A weight in bfloat16 whose groups use the levels up to ``highest``, both ends included; steps differ."""
+    """Return a bfloat16 weight whose groups use the levels 0 to ``highest``, both included; steps differ."""
     torch.manual_seed(0)
     numbers = torch.randint(0, highest + 1, (outputs, inputs // GROUP, GROUP))
     numbers[..., 0], numbers[..., 1] = 0, highest
@@ -83,7 +83,7 @@ def on_levels(highest: int = 15, lowest: float = -0.3, outputs: int = OUTPUTS, i
     pytest.param(torch.full((OUTPUTS, INPUTS), 0.37).bfloat16(), id="equal"),
     pytest.param(torch.zeros(OUTPUTS, INPUTS).bfloat16(), id="zero"),
 ])
-def test_levels_give_the_weight_back(weight: Tensor) -> None:
+def test_levels_reproduce_the_weight(weight: Tensor) -> None:
     levels = levels_of(weight)
     assert levels is not None
     assert levels.numbers.min() >= 0 and levels.numbers.max() <= 15
@@ -94,7 +94,7 @@ PRODUCTS: dict[str, LevelsProduct] = {"torch": PackedInt4, "compiled": CompiledP
 
 
 @pytest.mark.parametrize("kind", PRODUCTS)
-def test_what_is_held_of_a_weight_is_what_the_prediction_reads_and_less_than_the_memory_check_counts(kind: str) -> None:
+def test_a_packed_weight_has_the_predicted_size(kind: str) -> None:
     weight = on_levels()
     levels = levels_of(weight)
     assert levels is not None
@@ -104,8 +104,8 @@ def test_what_is_held_of_a_weight_is_what_the_prediction_reads_and_less_than_the
 
 
 @pytest.mark.parametrize("kind", PRODUCTS)
-def test_the_product_is_the_dense_ones_and_a_row_the_same_beside_any_others(kind: str) -> None:
-    """Whatever the size of a row: its largest and smallest numbers count as much as the others' do."""
+def test_the_product_equals_the_dense_one_and_rows_are_independent(kind: str) -> None:
+    """Rows of very different magnitudes keep their own precision."""
     levels = levels_of(on_levels(outputs=OUTPUTS + LANES))
     assert levels is not None
     product, inputs = PRODUCTS[kind](levels), torch.randn(17, INPUTS) * torch.logspace(-25, 25, 17)[:, None]
@@ -128,7 +128,7 @@ def test_the_compiled_product_refuses_inputs_of_another_dtype_or_shape(inputs: T
         CompiledProduct(levels)(inputs)
 
 
-def test_the_compiled_product_is_nearer_than_bfloat16_rounds() -> None:
+def test_the_compiled_product_is_within_bfloat16_rounding() -> None:
     numbers = torch.randint(0, 16, (OUTPUTS, 20, GROUP)).float()
     levels = Levels(numbers, torch.randn(OUTPUTS, 20, 2).bfloat16())
     steps, middles = levels.scales.double().split(1, -1)
@@ -139,7 +139,7 @@ def test_the_compiled_product_is_nearer_than_bfloat16_rounds() -> None:
 
 
 def on_eight_bit_levels(outputs: int = OUTPUTS, inputs: int = INPUTS) -> Tensor:
-    """A weight in bfloat16 as of Q8_0, with one group of zeros."""
+    """Return a bfloat16 weight of the form of Q8_0, with one group of zeros."""
     torch.manual_seed(0)
     numbers = torch.randint(-127, 128, (outputs, inputs // GROUP, GROUP))
     numbers[..., 5] = 127 * (-1) ** torch.arange(outputs)[:, None]
@@ -148,7 +148,7 @@ def on_eight_bit_levels(outputs: int = OUTPUTS, inputs: int = INPUTS) -> Tensor:
     return (numbers * steps).flatten(1).bfloat16()
 
 
-def test_a_weight_of_eight_bits_is_given_back_and_multiplied_nearer_than_bfloat16_rounds() -> None:
+def test_an_eight_bit_weight_is_exact_and_its_product_within_rounding() -> None:
     weight = on_eight_bit_levels(outputs=OUTPUTS + LANES)
     levels = CompiledProduct.levels_of(weight)
     assert levels is not None
@@ -171,7 +171,7 @@ OFF_FOUR = (on_levels(highest=16), on_levels(lowest=40.0), on_levels(outputs=OUT
 @pytest.mark.parametrize(("levels", "sound", "others"), [
     (levels_of, on_levels(), OFF_FOUR),
     (CompiledProduct.levels_of, on_eight_bit_levels(), (on_levels(), on_eight_bit_levels().float()))])
-def test_a_weight_off_its_levels_has_none(
+def test_a_weight_that_is_not_on_levels_has_no_levels(
         levels: Callable[[Tensor], Levels | None], sound: Tensor, others: Sequence[Tensor]) -> None:
     assert levels(sound) is not None
     off = (sound + 0.02 * torch.eye(OUTPUTS, INPUTS)).bfloat16()
@@ -181,7 +181,7 @@ def test_a_weight_off_its_levels_has_none(
 
 
 @pytest.mark.parametrize("number", [torch.nan, torch.inf])
-def test_a_row_that_is_no_number_stays_none_and_alone(number: float) -> None:
+def test_a_nan_or_infinity_stays_in_its_row(number: float) -> None:
     levels = levels_of(on_levels())
     assert levels is not None
     product, inputs = CompiledProduct(levels), torch.randn(4, INPUTS).bfloat16()
@@ -191,8 +191,8 @@ def test_a_row_that_is_no_number_stays_none_and_alone(number: float) -> None:
     assert bool(outputs[1].isnan().all()) and torch.equal(outputs[[0, 2, 3]], expected[[0, 2, 3]])
 
 
-def test_threads_multiply_at_once() -> None:
-    """Each with a team of its own, and several products."""
+def test_products_run_concurrently_in_several_threads() -> None:
+    """Threads have their own teams and compute several products at once."""
     levels = levels_of(on_levels(outputs=960, inputs=576))
     assert levels is not None
     product, inputs = CompiledProduct(levels), torch.randn(5, 576).bfloat16()
@@ -203,7 +203,7 @@ def test_threads_multiply_at_once() -> None:
 
 
 @torch.inference_mode()
-def test_a_product_takes_on_the_weight_that_it_multiplies_with() -> None:
+def test_enabling_levels_keeps_the_product() -> None:
     weight, bias, inputs = on_levels(), torch.randn(OUTPUTS).bfloat16(), torch.randn(40, INPUTS).bfloat16()
     product = PackedLinear(weight, bias)
     assert product.enable_levels()
@@ -214,7 +214,7 @@ def test_a_product_takes_on_the_weight_that_it_multiplies_with() -> None:
 @torch.inference_mode()
 def test_other_weights_are_rounded_to_the_nearest_of_sixteen_levels() -> None:
     weight, inputs = torch.randn(OUTPUTS, INPUTS).bfloat16(), torch.randn(9, INPUTS).bfloat16()
-    weight[3] = weight[3].abs()  # 0 is among the levels still
+    weight[3] = weight[3].abs()  # 0 is still one of the levels
     weight[4] = 0
     levels = rounded_levels(weight)
     assert levels is not None
@@ -229,7 +229,7 @@ def test_other_weights_are_rounded_to_the_nearest_of_sixteen_levels() -> None:
 
 @pytest.mark.parametrize("block_rows", [None, 1, 4])
 @torch.inference_mode()
-def test_a_finer_weight_gives_a_row_the_same_bits_beside_any_others(block_rows: int | None) -> None:
+def test_rows_of_a_batch_invariant_product_do_not_affect_each_other(block_rows: int | None) -> None:
     weight, bias, inputs = torch.randn(512, 96).bfloat16(), torch.randn(512).bfloat16(), torch.randn(70, 96).bfloat16()
     product = PackedLinear(weight, bias)
     product.make_batch_invariant(block_rows)
@@ -240,21 +240,21 @@ def test_a_finer_weight_gives_a_row_the_same_bits_beside_any_others(block_rows: 
     assert torch.equal(product(inputs[:6].view(2, 3, -1)), outputs[:6].view(2, 3, -1))
 
 
-def test_a_batch_invariant_product_keeps_no_more_than_its_rows() -> None:
+def test_a_batch_invariant_product_keeps_only_its_rows() -> None:
     product = PackedLinear(torch.randn(64, 32).bfloat16())
     product.make_batch_invariant(32)
     output = product(torch.ones(1, 32).bfloat16())
     assert output.untyped_storage().nbytes() == output.nbytes
 
 
-def test_a_target_of_other_weights_stays_what_it_is() -> None:
+def test_a_target_of_other_weights_stays_in_bfloat16() -> None:
     target = small_target()
     target.model.bfloat16()
     assert not target.enable_int4() and target.dtype == "bfloat16"
 
 
-def test_a_mixture_of_experts_is_never_one() -> None:
-    """Its experts' products are transformers' own: whether they give a row the same bits beside others is not known."""
+def test_a_mixture_of_experts_does_not_run_as_int4() -> None:
+    """Experts run in transformers, where a row's bits may depend on other rows."""
     model = Qwen3MoeForCausalLM(Qwen3MoeConfig(
         vocab_size=64, hidden_size=64, intermediate_size=64, num_hidden_layers=2, num_attention_heads=4,
         num_key_value_heads=2, head_dim=16, num_experts=4, num_experts_per_tok=2, moe_intermediate_size=32)).bfloat16()
@@ -266,8 +266,8 @@ def test_a_mixture_of_experts_is_never_one() -> None:
 
 @pytest.mark.parametrize("finer", [(), ("lm_head", "v_proj", "layers.1.mlp.down_proj")], ids=["on levels", "mixed"])
 @torch.inference_mode()
-def test_a_tree_says_bit_for_bit_what_its_paths_say_alone(finer: Sequence[str]) -> None:
-    target = target_of_four_bits(finer)
+def test_a_tree_has_the_same_bits_as_each_path_alone(finer: Sequence[str]) -> None:
+    target = int4_target(finer)
     random = np.random.default_rng(0)
     tokens, parents = random.integers(0, VOCABULARY, 40).astype(np.int32), np.zeros(40, np.int32)
     parents[1:] = [random.integers(max(0, node - 6), node) for node in range(1, 40)]
@@ -284,9 +284,9 @@ def test_a_tree_says_bit_for_bit_what_its_paths_say_alone(finer: Sequence[str]) 
         assert alone.logprobs[0] == in_a_tree[node]
 
 
-def target_of_four_bits(finer: Sequence[str] = (), taps: Sequence[int] = ()) -> TorchTarget:
-    """A random target whose layers' weights lie on 16 levels, and its output head on 255, but for these; most sums are
-    of many inputs."""
+def int4_target(finer: Sequence[str] = (), taps: Sequence[int] = ()) -> TorchTarget:
+    """Return a random target with layer weights on 16 levels and an output head on 255, except the layers in ``finer``;
+    most sums have many inputs."""
     torch.manual_seed(0)
     config = small_config()
     config.hidden_size, config.head_dim, config.intermediate_size = 64, 16, 2048
@@ -302,6 +302,6 @@ def target_of_four_bits(finer: Sequence[str] = (), taps: Sequence[int] = ()) -> 
 
 
 def root_of(token: int) -> DraftTree:
-    """A tree of one node."""
+    """Return a tree of one node."""
     zero = np.zeros(1, np.int32)
     return DraftTree(np.asarray([token], np.int32), zero, zero.astype(np.float32), zero + 1)

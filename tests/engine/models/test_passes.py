@@ -46,7 +46,7 @@ OTHERS = {
 
 
 def model_of(config: PretrainedConfig) -> Any:
-    """Random weights, large enough that a wrong angle or gain shows."""
+    """Return a model with random weights, large enough that a wrong angle or gain shows."""
     torch.manual_seed(3)
     model = AutoModelForCausalLM.from_config(config, dtype=torch.float32, attn_implementation="sdpa").eval()
     for value in model.parameters():
@@ -54,13 +54,13 @@ def model_of(config: PretrainedConfig) -> Any:
     return model
 
 
-# Five rows behind the prefix: 0 ← 1 ← 3, 0 ← 2 ← 4.
+# Five rows after the prefix: 0 ← 1 ← 3, 0 ← 2 ← 4.
 SEEN = torch.tensor([[1, 0, 0, 0, 0], [1, 1, 0, 0, 0], [1, 0, 1, 0, 0], [1, 1, 0, 1, 0], [1, 0, 1, 0, 1]]).bool()
 
 
 def outputs_of(way: ReferencePass | FusedPass, reference: ReferencePass, rows: int = ROWS) -> tuple[
         torch.Tensor, ...]:
-    """A pass's logits and taps of the rows behind a prefix, and the keys and values that it wrote."""
+    """Return a pass's logits and taps of the rows after a prefix, and the keys and values that it wrote."""
     torch.manual_seed(4)
     cache = TreeCache(reference.model.config, PREFIX + ROWS + SPARE, reference.model.get_input_embeddings().weight)
     reference([PassPart(PassRows(torch.randint(0, 61, (PREFIX,)), torch.arange(PREFIX)), cache)])
@@ -74,7 +74,7 @@ def outputs_of(way: ReferencePass | FusedPass, reference: ReferencePass, rows: i
 @pytest.mark.parametrize("rows", [1, ROWS])
 @pytest.mark.parametrize("name", SERVED)
 @torch.inference_mode()
-def test_the_fused_pass_computes_and_writes_what_transformers_does(name: str, rows: int) -> None:
+def test_the_fused_pass_equals_transformers_in_output_and_cache(name: str, rows: int) -> None:
     reference = ReferencePass(model_of(SERVED[name]), TAPS)
     expected = outputs_of(reference, reference, rows)
     fused = fastest_pass(reference.model, reference)
@@ -83,11 +83,11 @@ def test_the_fused_pass_computes_and_writes_what_transformers_does(name: str, ro
 
 
 @torch.inference_mode()
-def test_attention_may_lay_its_result_out_by_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_layout_of_attentions_result_does_not_matter(monkeypatch: pytest.MonkeyPatch) -> None:
     reference = ReferencePass(model_of(SERVED["qwen3"]), TAPS)
     expected = outputs_of(reference, reference)
 
-    def by_rows(*given: Any, **named: Any) -> torch.Tensor:  # as a GPU's memory-efficient kernel does
+    def by_rows(*given: Any, **named: Any) -> torch.Tensor:  # the layout of a GPU's memory-efficient kernel
         return scaled_dot_product_attention(*given, **named).transpose(1, 2).contiguous().transpose(1, 2)
 
     monkeypatch.setattr("engine.models.layers.scaled_dot_product_attention", by_rows)
@@ -96,7 +96,7 @@ def test_attention_may_lay_its_result_out_by_rows(monkeypatch: pytest.MonkeyPatc
 
 
 @pytest.mark.parametrize("name", OTHERS)
-def test_what_it_does_not_know_goes_through_transformers(name: str) -> None:
+def test_other_architectures_run_in_transformers(name: str) -> None:
     reference = ReferencePass(model_of(OTHERS[name]), TAPS)
     assert fastest_pass(reference.model, reference) is reference
 
@@ -110,7 +110,7 @@ def test_no_weight_is_stored_twice() -> None:
     assert sum(storages.values()) == sum(value.nbytes for value in model.parameters())
 
 
-def test_the_table_of_angles_grows_with_the_text() -> None:
+def test_the_table_of_rotary_angles_grows_with_the_text() -> None:
     rotations = FusedPass(model_of(SERVED["qwen3"]), TAPS).rotations
     early = [factor.clone() for factor in rotations.span(0, 3)]
     late = rotations.at(torch.tensor([40, 2]), 41)
@@ -119,7 +119,7 @@ def test_the_table_of_angles_grows_with_the_text() -> None:
 
 
 @pytest.mark.parametrize("scale", [1e-4, 1.0, 30.0])
-def test_a_norm_is_torchs(scale: float) -> None:
+def test_a_norm_equals_torchs(scale: float) -> None:
     torch.manual_seed(0)
     states, gain = scale * torch.randn(7, 48), torch.randn(48)
     torch.testing.assert_close(Norm(gain, 1e-6)(states), rms_norm(states, (48,), gain, 1e-6))

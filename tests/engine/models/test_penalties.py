@@ -1,4 +1,4 @@
-"""Penalties, biases and min-p: each node has the logits of plain decoding, so every method writes the same text."""
+"""Penalties, biases and min-p: each node has the logits of plain decoding, so all methods write the same text."""
 
 from dataclasses import replace
 from time import perf_counter
@@ -16,7 +16,7 @@ from engine.models.target import TorchTarget
 from engine.records import PackedTree, Request, Sampling
 from tests.engine.demo import demo_live
 from tests.engine.material import LOSSLESS, WALKING, ancestors, decode, plain_text, text
-from tests.engine.models.shrunk import HalfKnowing, shrunk
+from tests.engine.models.shrunk import PartlyRightDrafter, shrunk
 from tests.engine.serving.test_rig import MATH, text_ids
 
 SETTINGS: list[dict[str, Any]] = [
@@ -49,7 +49,7 @@ def test_a_node_counts_the_text_and_its_own_path() -> None:
             assert found[node, token] == pytest.approx(wanted, abs=1e-5), (node, token)
 
 
-def test_counting_the_paths_of_a_large_tree_takes_no_longer_than_the_penalties() -> None:
+def test_penalties_of_a_large_tree_take_no_longer_than_of_a_chain() -> None:
     nodes, vocabulary = 512, 5000
     parents = np.maximum(np.arange(-1, nodes - 1, dtype=np.int32), 0)
     tree = PackedTree(parents, parents, parents, ancestors(parents))
@@ -70,13 +70,13 @@ def test_every_lossless_method_writes_the_text_of_plain_decoding(setting: dict[s
     plain = plain_text(request, target)
     unpenalised = Sampling(sampling.temperature, seed=sampling.seed)
     assert plain != plain_text(replace(request, sampling=unpenalised), target)
-    drafters = [HalfKnowing(request.prompt_ids, plain, seed) for seed in (0, 1)]
+    drafters = [PartlyRightDrafter(request.prompt_ids, plain, seed) for seed in (0, 1)]
     for method in WALKING if sampling.temperature else LOSSLESS:
         rounds = list(decode(replace(request, method=method), target, drafters))
         assert text(rounds) == plain and (method == "autoregressive" or len(rounds) < len(plain)), method
 
 
-def test_the_repetition_penalty_is_that_of_transformers() -> None:
+def test_the_repetition_penalty_equals_that_of_transformers() -> None:
     live = demo_live()
     prompt = torch.tensor([live.prompt_ids(MATH)])
     theirs = live.target.model.generate(
@@ -87,19 +87,19 @@ def test_the_repetition_penalty_is_that_of_transformers() -> None:
     assert ours == [token for token in theirs if token not in live.stop_ids]
 
 
-def test_min_p_cuts_what_is_far_less_likely_than_the_likeliest() -> None:
+def test_min_p_cuts_tokens_far_below_the_likeliest() -> None:
     logits = torch.log(torch.tensor([[0.5, 0.25, 0.15, 0.1]]))
     torch.testing.assert_close(processed_logprobs(logits, Sampling(1.0, min_p=0.29)).exp(),
                                torch.tensor([[5 / 9, 2.5 / 9, 1.5 / 9, 0]]))
 
 
 @pytest.mark.parametrize("given", ["5:-1.5, 2:3", {"5": -1.5, 2: 3}, [[5, -1.5], [2, 3]]])
-def test_biases_are_given_as_people_write_them(given: Any) -> None:
+def test_biases_are_read_in_every_notation(given: Any) -> None:
     assert prompt_request({"prompt": "a", "logit_bias": given}).sampling.logit_bias == ((2, 3.0), (5, -1.5))
 
 
 @pytest.mark.parametrize("given", ["5", "5:x", "-1:2", "5:1000", [1, 2], {"a": 1}, [(1, 2, 3)], "1:1," * 400, 7])
-def test_what_is_no_bias_is_refused_by_name(given: Any) -> None:
+def test_an_invalid_bias_is_refused_by_name(given: Any) -> None:
     with pytest.raises(RequestError, match="bias"):
         prompt_request({"prompt": "a", "logit_bias": given})
 

@@ -1,4 +1,4 @@
-"""A prompt that begins with the cache of an earlier text has the bits of one that is read anew."""
+"""A prompt that begins with a cached text gets the same bits as one that is read completely."""
 
 from typing import Any
 
@@ -14,13 +14,13 @@ from engine.records import Request, Sampling
 from engine.serving import reusable_texts
 from engine.serving.reusable_texts import ReusableTexts
 from tests.engine.material import text
-from tests.engine.models.shrunk import HalfKnowing, shrunk
-from tests.engine.models.test_packed_linear import target_of_four_bits
+from tests.engine.models.shrunk import PartlyRightDrafter, shrunk
+from tests.engine.models.test_packed_linear import int4_target
 from tests.engine.small import TAPS, small_target
 
-ROWS = 8  # of a pass over a prompt here
-PROMPT, MORE = tuple(range(5, 26)), tuple(range(30, 41))  # two full passes and a part of one, and the next turn
-# Windows, chunks, latent attention, chosen keys, shared keys and values.
+ROWS = 8  # rows of a prefill pass in these tests
+PROMPT, MORE = tuple(range(5, 26)), tuple(range(30, 41))  # two full passes and a part of one; the next turn
+# Windows, chunks, latent attention, selected keys, shared keys and values.
 LAYERED = ("gemma3_text", "llama4_text", "deepseek_v3", "deepseek_v32", "gemma3n_text")
 RECURRENT = ("qwen3_5_text", "bamba")
 
@@ -33,12 +33,12 @@ def _passes_are_short(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def target_of(kind: str) -> TorchTarget:
     if kind == "int4":
-        return target_of_four_bits(taps=TAPS)
+        return int4_target(taps=TAPS)
     return small_target() if kind == "fused" else TorchTarget(shrunk(kind), ())
 
 
 class KeptRun(DecodeRun):
-    """A run whose text can be reused."""
+    """Keep a run's text for reuse when it closes."""
 
     target: TorchTarget
     kept: ReusableText | None = None
@@ -56,12 +56,12 @@ class KeptRun(DecodeRun):
 def first_turn(target: TorchTarget) -> tuple[list[int], ReusableText]:
     """Answer the prompt with trees; return the text and its reusable part."""
     request = Request(PROMPT, method="ddtree", budget=6, max_tokens=12)
-    run = KeptRun(request, target.fork(), [HalfKnowing(PROMPT, (3, 4, 5))])
+    run = KeptRun(request, target.fork(), [PartlyRightDrafter(PROMPT, (3, 4, 5))])
     return text(run.rounds()), run.kept or NO_TEXT
 
 
 def read(target: TorchTarget, prompt: tuple[int, ...], kept: ReusableText = NO_TEXT) -> tuple[Any, ...]:
-    """What a prompt leaves behind, and how much of it was not read."""
+    """Prefill a prompt; return the state that it leaves and the number of tokens from the cache."""
     fork = target.fork()
     fork.begin_with(kept)
     root, features = fork.prefill(prompt, 8, Sampling())
@@ -70,7 +70,7 @@ def read(target: TorchTarget, prompt: tuple[int, ...], kept: ReusableText = NO_T
 
 
 @pytest.mark.parametrize("kind", ["int4", "fused", *LAYERED, *RECURRENT])
-def test_the_next_turn_has_the_bits_of_reading_it_anew(kind: str) -> None:
+def test_the_next_turn_has_the_same_bits_as_without_a_cache(kind: str) -> None:
     target = target_of(kind)
     answer, kept = first_turn(target)
     edited = (*PROMPT[:12], 60, *PROMPT[13:])
@@ -83,14 +83,14 @@ def test_the_next_turn_has_the_bits_of_reading_it_anew(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", ["fused", *LAYERED])
-def test_reading_in_passes_is_reading_at_once(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_prefill_in_passes_equals_a_single_pass(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     target, prompt = target_of(kind), (*PROMPT, *MORE)
     in_passes = read(target, prompt)
     monkeypatch.setattr(target_module, "PREFILL_ROWS", 64)
     torch.testing.assert_close(read(target, prompt)[:-1], in_passes[:-1], rtol=1e-3, atol=1e-4)
 
 
-def test_few_texts_are_kept_each_for_who_asked_and_none_if_memory_is_short(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_few_texts_are_kept_by_key_and_none_if_memory_is_short(monkeypatch: pytest.MonkeyPatch) -> None:
     target = small_target()
     _, kept = first_turn(target)
     assert kept.token_ids.tolist() == list(PROMPT[:16])
@@ -99,17 +99,17 @@ def test_few_texts_are_kept_each_for_who_asked_and_none_if_memory_is_short(monke
     for variant in variants:
         texts.add("one", variant)
 
-    def known(cache_key: str = "one") -> list[int]:
+    def kept_variants(cache_key: str = "one") -> list[int]:
         prompts = [[*variant.token_ids.tolist(), 1] for variant in variants]
         return [number for number, prompt in enumerate(prompts)
                 if target.reusable_tokens(texts.best(cache_key, prompt), prompt)]
 
-    assert known() == [2, 3, 4] and not known("another")
+    assert kept_variants() == [2, 3, 4] and not kept_variants("another")
     longer = variants[4]._replace(token_ids=np.append(variants[4].token_ids, 7))
     texts.add("one", longer)
-    assert known() == [2, 3, 4] and len(texts.best("one", longer.token_ids.tolist()).token_ids) == 17
+    assert kept_variants() == [2, 3, 4] and len(texts.best("one", longer.token_ids.tolist()).token_ids) == 17
     monkeypatch.setattr(reusable_texts, "unused_bytes", lambda device: 10)
     texts.make_room(5)
-    assert known()
+    assert kept_variants()
     texts.make_room(50)
-    assert not known()
+    assert not kept_variants()

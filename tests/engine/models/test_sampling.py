@@ -19,9 +19,9 @@ LOGITS = torch.log(torch.tensor([[0.5, 0.25, 0.15, 0.1]]))
 
 @pytest.mark.parametrize(("sampling", "law"), [
     (Sampling(), (1, 0, 0, 0)), (Sampling(1.0, top_k=2), (2 / 3, 1 / 3, 0, 0)),
-    (Sampling(1.0, top_p=0.6), (2 / 3, 1 / 3, 0, 0)),  # the token that crosses it stays
+    (Sampling(1.0, top_p=0.6), (2 / 3, 1 / 3, 0, 0)),  # the token that crosses the limit stays
     (Sampling(1.0, top_p=0.3), (1, 0, 0, 0)), (Sampling(0.5), (50 / 69, 12.5 / 69, 4.5 / 69, 2 / 69))])
-def test_temperature_sharpens_and_what_is_cut_is_renormalised(sampling: Sampling, law: tuple[float, ...]) -> None:
+def test_temperature_sharpens_and_cuts_are_renormalised(sampling: Sampling, law: tuple[float, ...]) -> None:
     torch.testing.assert_close(processed_logprobs(LOGITS, sampling).exp(), torch.tensor([law]).float())
 
 
@@ -45,7 +45,7 @@ def test_draws_follow_the_distribution() -> None:
     np.testing.assert_allclose(shares, [0.5, 0.25, 0.15, 0.1], atol=0.015)  # 4 standard errors
 
 
-def test_a_longer_text_has_the_same_draws_at_its_beginning() -> None:
+def test_a_longer_text_begins_with_the_same_draws() -> None:
     np.testing.assert_array_equal(position_draws(3, 10), position_draws(3, 1000)[:10])
     assert not np.array_equal(position_draws(3, 10), position_draws(4, 10))
 
@@ -54,11 +54,11 @@ def test_a_longer_text_has_the_same_draws_at_its_beginning() -> None:
 @pytest.mark.parametrize("sampling", [Sampling(), Sampling(0.9, 6, 0.95)], ids=["on the host", "on the device"])
 def test_the_statistics_of_each_node_are_those_of_its_logits(sampling: Sampling, logits_per_batch: int,
                                                              monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "LOGITS_PER_BATCH", logits_per_batch)  # all rows, two at a time, each alone
+    monkeypatch.setattr(module, "LOGITS_PER_BATCH", logits_per_batch)  # all rows at once, two at a time, one at a time
     generator = torch.Generator().manual_seed(5)
     logits = 4 * torch.randn(9, 50, generator=generator)
-    logits[3] = 0  # all alike
-    logits[4, 7] = 300  # certain: nothing else has mass in float32
+    logits[3] = 0  # all equal
+    logits[4, 7] = 300  # no other token has mass in float32
     before, draws = logits.clone(), position_draws(1, 9)
     parents = np.asarray([0, 0, 0, 1, 3, 3, 2, 6, 7], np.int32)
     tokens = torch.randint(50, (9,), generator=generator).int().numpy()
@@ -74,19 +74,19 @@ def test_the_statistics_of_each_node_are_those_of_its_logits(sampling: Sampling,
     assert record.choice.tolist() == choice.tolist()
     for name, values in expected.items():
         if name in ("offered", "processed"):
-            values[0] = 0  # nobody offered the root
+            values[0] = 0  # the root was not drafted
         np.testing.assert_allclose(getattr(record, name), values, atol=2e-5, err_msg=name)
         assert getattr(record, name).dtype == np.float32
     torch.testing.assert_close(logits, before, atol=0, rtol=0)
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32])
-def test_a_node_that_is_asked_for_alone_has_the_choice_that_it_has_among_all(dtype: torch.dtype) -> None:
+def test_a_nodes_choice_is_the_same_alone_and_among_all(dtype: torch.dtype) -> None:
     generator = torch.Generator().manual_seed(7)
     logits = torch.randn(12, 40, generator=generator).to(dtype)
-    logits[1] = -logits[1].abs() - 1  # nothing above 0: the bits are ordered the other way
+    logits[1] = -logits[1].abs() - 1  # all below 0, where the order of bits is reversed
     logits[2] = 0
-    logits[3, 5:9] = 6  # equals: the first
+    logits[3, 5:9] = 6  # ties: the first one
     logits[4], logits[4, 3], logits[4, 9] = -2, -0.0, 0.0
     tokens = np.zeros(12, np.int32)
     choices_ = GreedyChoices(logits, tokens, tokens)
@@ -105,11 +105,11 @@ def test_a_node_that_is_asked_for_alone_has_the_choice_that_it_has_among_all(dty
 @pytest.mark.parametrize("sampling", [Sampling(), Sampling(1.0, 6, 0.9)], ids=["greedy", "sampled"])
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float32])
 @pytest.mark.parametrize("value", [torch.nan, -torch.nan, torch.inf])
-def test_logits_that_are_no_numbers_are_no_choice(value: float, dtype: torch.dtype, sampling: Sampling) -> None:
+def test_nan_and_infinite_logits_give_no_choice(value: float, dtype: torch.dtype, sampling: Sampling) -> None:
     logits = torch.randn(2, 40, generator=torch.Generator().manual_seed(7)).to(dtype)
     rows = np.zeros(2, np.int32)
     packed = tree_rows(PackedTree(rows, rows, rows, ancestors(rows)), position_draws(1, 2), logits.device)
-    logits[0, 3] = -torch.inf  # a token that a model never writes is no damage
+    logits[0, 3] = -torch.inf  # a token may be impossible
     verification(logits, sampling, packed)
     logits[0, 17] = value
     with pytest.raises(RequestError, match="nan|inf"):

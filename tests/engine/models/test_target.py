@@ -1,4 +1,4 @@
-"""The torch target: the texts of all methods, statistics read late, and nothing left behind."""
+"""The torch target: the texts of all methods, statistics that are read later, and no memory left behind."""
 
 import gc
 import resource
@@ -35,7 +35,7 @@ def test_every_method_writes_the_autoregressive_text(method: str, sampling: Samp
 
 
 @pytest.mark.parametrize("sampling", [Sampling(), Sampling(0.8, top_p=0.9, seed=3)], ids=["greedy", "sampled"])
-def test_statistics_that_are_read_after_the_run_are_those_of_their_round(
+def test_statistics_read_after_the_run_are_those_of_their_round(
         sampling: Sampling, monkeypatch: pytest.MonkeyPatch) -> None:
     def run() -> list[Round]:
         target = small_target()
@@ -77,7 +77,7 @@ def test_rounds_do_not_grow_the_process(rounds: int) -> None:
 @pytest.mark.parametrize("sampling", [Sampling(), Sampling(1.0, seed=3)], ids=["greedy", "sampled"])
 @pytest.mark.parametrize("value", [float("nan"), float("inf")])
 @pytest.mark.parametrize("weight", ["model.layers.1.mlp.up_proj.weight", "model.norm.weight"])
-def test_a_target_with_a_weight_that_is_no_number_says_so(
+def test_a_target_with_a_nan_weight_is_refused(
         weight: str, value: float, sampling: Sampling, monkeypatch: pytest.MonkeyPatch) -> None:
     target = small_target()
     target.model.get_parameter(weight).data[..., 3] = value
@@ -89,12 +89,12 @@ def test_a_target_with_a_weight_that_is_no_number_says_so(
         target_module.must_verify_trees(target)
 
 
-def test_a_trial_that_computes_no_number_is_not_passed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_trial_with_nan_logits_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     target, honest = small_target(), Qwen3ForCausalLM.forward
 
     def spoilt(model: Any, *given: Any, **named: Any) -> Any:
         output = honest(model, *given, **named)
-        if not named["use_cache"]:  # the plain pass that the trial compares with
+        if not named["use_cache"]:  # the plain pass that the trial compares against
             output.logits *= float("nan")
         return output
     monkeypatch.setattr(target_module, "FUSED_ARCHITECTURES", frozenset())

@@ -1,5 +1,5 @@
-"""What Canopy says of each class of transformers that writes text: docs/targets.md is held to the truth, all types, and
-the most used ones in every run; ``python -m tests.engine.models.test_targets`` writes it."""
+"""docs/targets.md gives Canopy's answer for every text model of transformers; the most used are tested in every run,
+all types in a long one. ``python -m tests.engine.models.test_targets`` writes it."""
 
 import re
 from collections import defaultdict
@@ -20,7 +20,7 @@ from engine.errors import RigError
 from engine.models.target import TorchTarget, largest_difference_nats, must_verify_trees
 from engine.records import Request
 from tests.engine.material import LOSSLESS, plain_text, text_of
-from tests.engine.models.shrunk import HalfKnowing, shrunk, small_config_of
+from tests.engine.models.shrunk import PartlyRightDrafter, shrunk, small_config_of
 
 TABLE = Path("docs/targets.md")
 KINDS = tuple(dict.fromkeys([*MODEL_FOR_CAUSAL_LM_MAPPING_NAMES, *MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES]))
@@ -40,7 +40,7 @@ checkpoint is refused whatever its type.
 
 
 def answer(kind: str) -> str:
-    """``RUNS``, or the reason of the refusal. AssertionError if a model runs that writes another text."""
+    """Return ``RUNS`` or the reason of the refusal; fail if a model runs and writes another text."""
     if reason := why_not(small_config_of(kind)):
         return reason
     try:
@@ -49,7 +49,7 @@ def answer(kind: str) -> str:
         package = re.search(r"the (\w+) library", str(error))
         return f"it needs a package that is not installed: {package and package[1]}"
     try:
-        model(input_ids=torch.tensor([PROMPT]), use_cache=False)  # a wrong size in ``shrunk`` is no refusal
+        model(input_ids=torch.tensor([PROMPT]), use_cache=False)  # a wrong size in ``shrunk`` would look like a refusal
     except (TypeError, ValueError) as error:
         assert "pixel_values" in str(error), error
     target = TorchTarget(model, ())
@@ -61,14 +61,14 @@ def answer(kind: str) -> str:
     assert apart < MAX_NATS, f"{kind}: {apart} nats apart"
     request = Request(PROMPT, budget=8, max_tokens=12)
     plain = plain_text(request, target)
-    drafters = [HalfKnowing(PROMPT, plain, seed) for seed in (0, 1)]
+    drafters = [PartlyRightDrafter(PROMPT, plain, seed) for seed in (0, 1)]
     for method in set(LOSSLESS) - {"autoregressive"}:
         assert text_of(replace(request, method=method), target, drafters) == plain, (kind, method)
     return RUNS
 
 
 def table(answers: Mapping[str, str]) -> str:
-    """The file, from the answers by model type: a row per answer, the most frequent first."""
+    """Return the file's text: a row per answer, the most frequent first."""
     run = list(answers.values()).count(RUNS)
     head = HEAD.format(kinds=len(answers), version=transformers.__version__, run=run, refused=len(answers) - run)
     by_answer = defaultdict(list)
@@ -79,7 +79,7 @@ def table(answers: Mapping[str, str]) -> str:
 
 
 def rows() -> dict[str, str]:
-    """The answers in the file, by model type."""
+    """Return the file's answers by model type."""
     found = re.findall(r"^\| (.+) \| (`.+`) \|$", TABLE.read_text(encoding="utf8"), re.MULTILINE)
     return {kind: text for text, kinds in found for kind in re.findall(r"`(.+?)`", kinds)}
 
@@ -98,11 +98,11 @@ def test_the_most_used_targets_verify_trees(kind: str) -> None:
 
 @pytest.mark.long
 @pytest.mark.parametrize("kind", sorted(set(KINDS) - set(MAX_USED)))
-def test_every_other_type_runs_or_is_refused_by_a_true_sentence(kind: str) -> None:
+def test_every_other_type_gives_the_documented_answer(kind: str) -> None:
     assert answer(kind) == rows()[kind]
 
 
-def test_no_type_is_missing_and_the_numbers_are_counted() -> None:
+def test_the_table_has_every_type_and_correct_totals() -> None:
     assert set(rows()) == set(KINDS)
     assert table(rows()) == TABLE.read_text(encoding="utf8")
 

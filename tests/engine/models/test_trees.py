@@ -1,4 +1,4 @@
-"""Trees over full, recurrent, windowed and latent layers, against transformers' own decoding token by token."""
+"""Trees over full, recurrent, windowed and latent layers, compared with transformers' own decoding token by token."""
 
 import json
 import shutil
@@ -22,7 +22,7 @@ from engine.models.target import TorchTarget
 from engine.records import DraftTree, Request, Sampling
 from engine.serving.rigs import load_rig
 from tests.engine.material import plain_text, text_of
-from tests.engine.models.shrunk import VOCABULARY, HalfKnowing, cut, shrunk, small_config_of
+from tests.engine.models.shrunk import VOCABULARY, PartlyRightDrafter, cut, shrunk, small_config_of
 from tests.engine.published import TOKENIZER, write_short_dflash
 from tests.engine.small import small_target
 
@@ -42,7 +42,7 @@ def random_tree(random: np.random.Generator, root: int, nodes: int) -> DraftTree
 
 
 class PlainDecoding:
-    """Transformers' own: the text so far in its cache, and a step from any such state."""
+    """Decode with transformers itself, from the text so far or from any state after it."""
 
     def __init__(self, target: TorchTarget, prompt_ids: tuple[int, ...]) -> None:
         self.target, self.length = target, len(prompt_ids)
@@ -50,7 +50,7 @@ class PlainDecoding:
         self.step(self.cache, prompt_ids, 0)
 
     def step(self, cache: Any, token_ids: Any, start: int) -> tuple[torch.Tensor, torch.Tensor]:
-        """Logits (vocabulary,) after these tokens, and the last one's tapped states (taps × hidden size,)."""
+        """Return the logits (vocabulary,) and tapped states (taps × hidden size,) after the last token."""
         positions = torch.arange(start, start + len(token_ids))[None]
         with torch.inference_mode():
             output = self.target.model(input_ids=torch.tensor([list(token_ids)]), position_ids=positions,
@@ -60,7 +60,7 @@ class PlainDecoding:
         return output.logits[0, -1], torch.cat(tapped) if tapped else torch.empty(0)
 
     def along(self, tree: DraftTree) -> tuple[list[Any], torch.Tensor, torch.Tensor]:
-        """The cache, the logits and the tapped states at every node."""
+        """Return the cache, the logits and the tapped states at every node."""
         caches: list[Any] = []
         outputs, depths = [], [0] * len(tree)
         for node, (token, parent) in enumerate(zip(tree.tokens.tolist(), tree.parents.tolist(), strict=True)):
@@ -72,8 +72,8 @@ class PlainDecoding:
 
 
 def largest_difference(target: TorchTarget, trees: int) -> float:
-    """Between the logits and the features of random trees, of up to 12 nodes and one after another's commit, and those
-    of plain decoding. Every fifth tree begins a text."""
+    """Return the largest difference from plain decoding in logits and features, over random trees of up to 12 nodes,
+    each of which is committed. Every fifth tree begins a text."""
     random, worst = np.random.default_rng(0), 0.0
     for number in range(trees):
         if number % 5 == 0:
@@ -91,7 +91,7 @@ def largest_difference(target: TorchTarget, trees: int) -> float:
 
 
 @pytest.mark.parametrize(("gpus", "way"), [((), FusedPass), ((0, 0, 1), ReferencePass)], ids=["fused", "in pieces"])
-def test_every_node_and_feature_of_a_tree_is_that_of_the_text_of_its_path(gpus: tuple[int, ...], way: type) -> None:
+def test_every_node_and_feature_equals_plain_decoding_of_its_path(gpus: tuple[int, ...], way: type) -> None:
     target = small_target()
     if gpus:
         names = ("model.embed_tokens", "model.layers.0", "model.layers.1")
@@ -102,19 +102,19 @@ def test_every_node_and_feature_of_a_tree_is_that_of_the_text_of_its_path(gpus: 
 
 
 @pytest.mark.parametrize(("kind", "trees"), [("qwen3_next", 10), ("qwen3_5_text", 60), ("qwen3_5_moe_text", 10)])
-def test_every_node_of_a_tree_over_delta_rules_is_the_text_of_its_path(kind: str, trees: int, tmp_path: Path) -> None:
+def test_every_node_over_delta_rules_equals_plain_decoding_of_its_path(kind: str, trees: int, tmp_path: Path) -> None:
     target = TorchTarget(shrunk(kind, torch.float64, tmp_path, **DELTA_AND_FULL), ())
     assert any(isinstance(module, DeltaMixer) for module in target.model.modules())
     assert largest_difference(target, trees) <= 1e-12
 
 
 @pytest.mark.parametrize(("kind", "changes"), [
-    ("qwen3_5_text", {}), ("olmo_hybrid", {}), ("lfm2", {}), ("bamba", {}),  # recurrent, stepped by depth
+    ("qwen3_5_text", {}), ("olmo_hybrid", {}), ("lfm2", {}), ("bamba", {}),  # recurrent layers, one step per depth
     ("mistral", {}), ("gemma3_text", {"layer_types": ["full_attention", *["sliding_attention"] * 3]}), ("gpt_oss", {}),
     ("glm4_moe_lite", LATENT)])
-def test_every_node_of_a_tree_in_the_reference_pass_is_the_text_of_its_path(
+def test_every_node_of_the_reference_pass_equals_plain_decoding_of_its_path(
         kind: str, changes: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """In windowed layers a row sees five positions."""
+    """In windowed layers each row sees five positions."""
     monkeypatch.setattr(recurrent, "DELTA", frozenset())
     target = TorchTarget(shrunk(kind, torch.float64, tmp_path, **changes), ())
     assert not isinstance(target.fastest, FusedPass) and largest_difference(target, 10) <= 1e-12
@@ -142,17 +142,17 @@ def test_a_multimodal_hybrid_and_its_dflash_drafter_open_as_a_rig(tmp_path: Path
 
 @pytest.mark.parametrize(("kind", "layers"), [
     ("gemma4_text", GLOBAL_HEADS), ("gemma4_unified_text", GLOBAL_HEADS), ("dots3_note_text", FEWER_HEADS)])
-def test_a_target_whose_layers_have_sizes_of_their_own_writes_plain_decodings_text(
+def test_a_target_with_layers_of_different_sizes_writes_plain_text(
         kind: str, layers: dict[str, Any], tmp_path: Path) -> None:
     shrunk(kind, **layers).save_pretrained(tmp_path)
     target = TorchTarget(load_causal(tmp_path, torch.float32, torch.device("cpu")), ())
     assert target.config.per_layer_attributes
     request = Request(PROMPT, method="ddtree", budget=8, max_tokens=24)
     plain = plain_text(request, target)
-    assert text_of(request, target, [HalfKnowing(PROMPT, plain)]) == plain
+    assert text_of(request, target, [PartlyRightDrafter(PROMPT, plain)]) == plain
 
 
-def test_a_config_whose_layers_have_windows_of_their_own_is_read(tmp_path: Path) -> None:
+def test_a_window_per_layer_is_read(tmp_path: Path) -> None:
     small_config_of("mistral").save_pretrained(tmp_path)
     file = tmp_path / "config.json"
     file.write_text(json.dumps(json.loads(file.read_text()) | {"per_layer_config": {"1": {"sliding_window": 3}}}))
@@ -161,7 +161,7 @@ def test_a_config_whose_layers_have_windows_of_their_own_is_read(tmp_path: Path)
 
 @pytest.mark.parametrize(("kind", "changes"), [
     ("qwen3_5_text", {}), ("gemma4_text", GLOBAL_HEADS), ("glm4_moe_lite", LATENT)])
-def test_the_bytes_of_a_cache_are_foretold(kind: str, changes: dict[str, Any]) -> None:
+def test_the_bytes_of_a_cache_are_predicted(kind: str, changes: dict[str, Any]) -> None:
     target = TorchTarget(shrunk(kind, **changes), ())
     target.prefill(PROMPT, 8, Sampling())
     held = target._open_cache.slots

@@ -1,5 +1,5 @@
-"""Admission: never more than the room, in order of arrival, one address keeps nobody waiting, alone is alone, and
-everything that was taken is free again."""
+"""Admission: the room is never overdrawn, requests keep their order, one address does not delay others, exclusive use
+is exclusive, and everything is freed again."""
 
 import threading
 from contextlib import ExitStack
@@ -17,8 +17,8 @@ from tests.running import until
 SHARES = st.sampled_from([1 / 8, 1 / 4, 0.3, 1 / 2, 0.7, WHOLE_RIG])
 
 
-class Line(RuleBasedStateMachine):
-    """People come and leave as they like."""
+class AdmissionMachine(RuleBasedStateMachine):
+    """Let requests arrive and leave at random."""
 
     @initialize()
     def open(self) -> None:
@@ -33,7 +33,7 @@ class Line(RuleBasedStateMachine):
     def taken(self, address: str | None = None) -> float:
         return sum(place.share for place in self.places if place.begun and address in (None, place.address))
 
-    def has_its_part(self, place: Place) -> bool:
+    def at_its_limit(self, place: Place) -> bool:
         taken = self.taken(place.address)
         return bool(place.address) and taken > 0 and taken + place.share > MAX_SHARE_PER_ADDRESS + SHARE_TOLERANCE
 
@@ -50,7 +50,7 @@ class Line(RuleBasedStateMachine):
         held.close()
 
     @rule()
-    def look_for_a_pause(self) -> None:
+    def call_when_idle(self) -> None:
         acted: list[int] = []
         assert self.admission.when_idle(lambda: acted.append(1)) == bool(acted) == (not self.here)
 
@@ -62,25 +62,25 @@ class Line(RuleBasedStateMachine):
             assert len(running) < 2 or self.taken(address) <= MAX_SHARE_PER_ADDRESS + SHARE_TOLERANCE
 
     @invariant()
-    def whoever_takes_all_is_alone(self) -> None:
+    def exclusive_use_is_exclusive(self) -> None:
         running = [place for place in self.places if place.begun]
         assert len(running) < 2 or all(place.share < WHOLE_RIG for place in running)
 
     @invariant()
-    def nobody_is_overtaken_but_by_another_address(self) -> None:
+    def order_is_kept_except_between_addresses(self) -> None:
         for number, place in enumerate(self.places):
             if place.begun and place not in self.begun:
-                assert all(earlier.begun or self.has_its_part(earlier) for earlier in self.places[:number])
-        assert all(place.begun for place in self.begun), "who has begun goes on"
+                assert all(earlier.begun or self.at_its_limit(earlier) for earlier in self.places[:number])
+        assert all(place.begun for place in self.begun), "a request that has begun continues"
         self.begun = {place for place in self.places if place.begun}
 
     @invariant()
-    def no_room_is_left_to_whoever_is_next(self) -> None:
-        waiting = [place for place in self.places if not place.begun and not self.has_its_part(place)]
+    def the_next_request_does_not_fit(self) -> None:
+        waiting = [place for place in self.places if not place.begun and not self.at_its_limit(place)]
         assert not waiting or self.taken() + waiting[0].share > WHOLE_RIG + SHARE_TOLERANCE
 
     @invariant()
-    def everybody_is_counted_and_told(self) -> None:
+    def everyone_is_counted_and_told_their_position(self) -> None:
         assert self.admission.count_places() == len(self.here)
         assert self.admission.running() == sum(place.begun for place in self.places)
         before = 0
@@ -96,11 +96,11 @@ class Line(RuleBasedStateMachine):
         assert self.admission.count_places() == self.admission.running() == 0
 
 
-Line.TestCase.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)
-test_line = Line.TestCase
+AdmissionMachine.TestCase.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)
+test_admission = AdmissionMachine.TestCase
 
 
-def test_a_thread_that_has_the_machine_alone_needs_no_other_place() -> None:
+def test_exclusive_use_is_reentrant() -> None:
     admission = Admission()
     with admission.exclusive(), admission.exclusive(), admission.admitted(0.5):
         assert admission.count_places() == 1
@@ -109,7 +109,7 @@ def test_a_thread_that_has_the_machine_alone_needs_no_other_place() -> None:
     assert admission.count_places() == 0
 
 
-def test_alone_is_alone_among_threads_and_all_have_their_turn() -> None:
+def test_exclusive_use_excludes_other_threads_and_all_are_served() -> None:
     admission, lock = Admission(), threading.Lock()
     inside: list[float] = []
     seen: list[float] = []
@@ -130,7 +130,7 @@ def test_alone_is_alone_among_threads_and_all_have_their_turn() -> None:
     assert len(seen) == 120 and max(seen) <= WHOLE_RIG and admission.count_places() == 0
 
 
-def test_whoever_waits_hears_why_and_may_leave_by_raising() -> None:
+def test_a_waiting_request_is_told_why_and_may_leave_by_raising() -> None:
     admission, heard = Admission(), list[str]()
 
     def report(sentence: str) -> None:
@@ -145,7 +145,7 @@ def test_whoever_waits_hears_why_and_may_leave_by_raising() -> None:
     assert "run" in heard[0] and admission.count_places() == 0
 
 
-def test_a_pause_is_waited_for_and_the_visitor_is_counted_meanwhile() -> None:
+def test_when_idle_waits_and_is_counted_meanwhile() -> None:
     admission, acted = Admission(), threading.Event()
     with admission.place():
         assert not admission.when_idle(acted.set, 0.01)

@@ -1,4 +1,4 @@
-"""The check for prompts that the demo rig was not trained for: held against prompts whose kind is known."""
+"""The check for prompts outside the demo rig's training data, against prompts of known kinds."""
 
 import json
 from pathlib import Path
@@ -14,16 +14,16 @@ def prompts(name: str) -> list[dict[str, Any]]:
     return [json.loads(line) for line in (ASSETS / "prompts" / f"{name}.jsonl").read_text("utf8").splitlines()]
 
 
-def test_freshly_worded_prompts_of_its_kinds_are_known() -> None:
+def test_reworded_prompts_of_known_kinds_are_familiar() -> None:
     asked = prompts("reworded")
     assert len(asked) >= 60 and {prompt["category"] for prompt in asked} == {"math", "code", "explain"}
     assert [prompt["prompt"] for prompt in asked if not familiar(prompt["prompt"], KINDS)] == []
 
 
-def test_what_people_ask_besides_is_not() -> None:
+def test_other_prompts_are_not_familiar() -> None:
     known = [prompt for prompt in prompts("people") if familiar(prompt["prompt"], KINDS)]
-    assert {prompt["category"] for prompt in known} == {"math"} and len(known) <= 2  # word problems both of them
+    assert {prompt["category"] for prompt in known} == {"math"} and len(known) <= 2  # both are word problems
 
 
-def test_a_long_prompt_takes_no_time() -> None:
+def test_a_long_prompt_is_checked_quickly() -> None:
     assert not familiar("ticket " * 100_000, KINDS)
