@@ -1,4 +1,4 @@
-"""Records of other tools as runs: what they say is kept, what they do not say is not made up."""
+"""Records of other tools as runs: their values are kept, and missing ones are not made up."""
 
 import json
 import subprocess
@@ -29,7 +29,7 @@ def written(path: Path, *lines: object) -> Path:
     return path
 
 
-def test_steps_of_aiperf_are_chains_of_tokens_that_nobody_knows(tmp_path: Path) -> None:
+def test_steps_of_aiperf_become_chains_of_unknown_tokens(tmp_path: Path) -> None:
     source = written(tmp_path / "profile_export.jsonl", {"metadata": {}, "spec_decode_acceptance": DETAILED},
                      {"metadata": {}}, {"metadata": {}, "spec_decode_acceptance": RECORD})
     detailed, counted = map(load, aiperf.convert(source, tmp_path))
@@ -62,13 +62,13 @@ def test_a_dump_of_llama_cpp_keeps_tokens_and_probabilities(tmp_path: Path) -> N
     [{"spec_decode_acceptance": {**DETAILED, "per_step_accepted": [9, 9, 9]}}],
     [{"spec_decode_acceptance": {**DETAILED, "per_step_accepted": [1]}}], [{**STEP, "n_accepted": 9}],
     [{**STEP, "pos": 7}]])
-def test_another_file_is_refused_in_a_sentence(convert: object, lines: list[object], tmp_path: Path) -> None:
+def test_another_file_is_refused_by_its_name(convert: object, lines: list[object], tmp_path: Path) -> None:
     source = written(tmp_path / "file.jsonl", *lines)
     with pytest.raises(ValueError, match="file.jsonl"):
         convert(source, tmp_path)  # type: ignore[operator]
 
 
-def test_the_command_lines_say_what_they_wrote(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_lines_print_what_they_wrote(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     source = written(tmp_path / "profile_export.jsonl", {"spec_decode_acceptance": DETAILED})
     assert command([str(source), str(tmp_path)], "adapters.aiperf", aiperf.convert) == 0
     assert "1 runs in" in capsys.readouterr().out

@@ -1,4 +1,4 @@
-"""The published loops recorded: stand-ins that call things as they do, over the toy engine's rounds."""
+"""Recordings of the published loops: stand-ins make the same calls over the toy engine's rounds."""
 
 from pathlib import Path
 from typing import Any
@@ -28,7 +28,7 @@ def rounds() -> list[Round]:
 def ddtree_generate(
         rounds: list[Round], recorder: Recorder, max_new_tokens: int = 99, stop_token_ids: list[int] | None = None,
 ) -> None:
-    """The loop's names, as in ``ddtree_generate``. It looks for the end of its text after a round."""
+    """Run a stand-in with the names of ``ddtree_generate``, which looks for the text's end after a round."""
     for round_ in rounds:
         start = round_.start
         draft_logits = torch.full((1, round_.drafts[0].depth, VOCABULARY), -30.0)
@@ -47,13 +47,13 @@ def ddtree_generate(
 
 
 def text_of(path: Path) -> list[int]:
-    """The recorded text's tokens."""
+    """Return the recorded text's tokens."""
     return committed_ids(load(path).rounds)
 
 
 @pytest.mark.parametrize("stop", range(VOCABULARY))
 @pytest.mark.parametrize("most", [1, 5, 7, 20, 99])
-def test_the_text_ends_where_the_loop_cuts_its_output(
+def test_the_recorded_text_is_cut_as_in_the_loop(
         stop: int, most: int, rounds: list[Round], tmp_path: Path) -> None:
     with Recorder(tmp_path / "run.jsonl", strict=True, every=1) as recorder:
         ddtree_generate(rounds, recorder, most, [stop])
@@ -82,7 +82,7 @@ def test_rounds_after_the_text_are_not_recorded(every: int, tmp_path: Path) -> N
 
 
 def eagenerate(rounds: list[Round], recorder: Recorder) -> None:
-    """The loop's names, as in ``EaModel.eagenerate``."""
+    """Run a stand-in with the names of ``EaModel.eagenerate``."""
     eagle = EagleRounds(recorder)
     padding = torch.zeros(1, 1, dtype=torch.long) - 1
     for round_ in rounds:
@@ -102,7 +102,7 @@ def eagenerate(rounds: list[Round], recorder: Recorder) -> None:
 
 
 def paths_of(parents: list[int]) -> list[list[int]]:
-    """Every way from the root to a leaf."""
+    """Return every path from the root to a leaf."""
     paths = []
     for leaf in set(range(len(parents))) - set(parents[1:]) or {0}:
         path = [leaf]
@@ -113,14 +113,14 @@ def paths_of(parents: list[int]) -> list[list[int]]:
 
 
 def recorded_parts(round_: Round) -> tuple[Any, ...]:
-    """What every loop records of a round."""
+    """Return the parts of a round that every loop records."""
     tree, acceptance = round_.tree, round_.acceptance
     return (tree.tokens.tolist(), tree.parents.tolist(), acceptance.keep.tolist(), acceptance.bonus,
             round_.verification.choice.tolist())
 
 
 @pytest.mark.parametrize("loop", [ddtree_generate, eagenerate])
-def test_the_recorded_rounds_are_the_loops(loop: object, rounds: list[Round], tmp_path: Path) -> None:
+def test_the_recorded_rounds_equal_those_of_the_loop(loop: object, rounds: list[Round], tmp_path: Path) -> None:
     with Recorder(tmp_path / "run.jsonl.gz", strict=True) as recorder:
         loop(rounds, recorder)  # type: ignore[operator]
     read = load(tmp_path / "run.jsonl.gz").rounds
@@ -128,7 +128,7 @@ def test_the_recorded_rounds_are_the_loops(loop: object, rounds: list[Round], tm
     assert list(map(recorded_parts, read)) == list(map(recorded_parts, rounds))
 
 
-def test_ddtrees_marginals_are_the_drafters(rounds: list[Round], tmp_path: Path) -> None:
+def test_recorded_marginals_of_ddtree_equal_the_drafters(rounds: list[Round], tmp_path: Path) -> None:
     with Recorder(tmp_path / "run.jsonl.gz", strict=True) as recorder:
         ddtree_generate(rounds, recorder)
     for round_, entry in zip(rounds, load(tmp_path / "run.jsonl.gz").entries, strict=True):

@@ -1,4 +1,4 @@
-"""On a GPU: the same texts as plain decoding there, and the same acceptance lengths as on a CPU."""
+"""On a GPU: every method writes plain decoding's text, with the same acceptance lengths as on a CPU."""
 
 from pathlib import Path
 
@@ -15,7 +15,7 @@ pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(),
 
 
 def tau_on(device: str, method: str) -> float:
-    """Tokens a round over some prompts of the demo rig, float32, budget 64."""
+    """Return the tokens per round over some prompts of the demo rig, in float32 at budget 64."""
     live = load_rig("demo", "float32", device)
     lengths: list[int] = []
     for prompt in read_prompts(Path("assets/prompts/bench.jsonl"))[:12]:
@@ -26,7 +26,7 @@ def tau_on(device: str, method: str) -> float:
 
 @pytest.mark.parametrize("method", ["dflash", "ddtree", "routed", "joint"])
 def test_the_demo_rig_has_the_same_tau_as_on_the_cpu(method: str) -> None:
-    assert tau_on("cuda", method) == pytest.approx(tau_on("cpu", method), rel=0.01)  # float32 sums differ by order
+    assert tau_on("cuda", method) == pytest.approx(tau_on("cpu", method), rel=0.01)  # the order of float32 sums differs
 
 
 @pytest.mark.parametrize("rig", ["demo", "random:tiny"])

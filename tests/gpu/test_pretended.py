@@ -1,4 +1,4 @@
-"""The engine on a pretended GPU: the CPU's texts, no call over two devices, and the calls of a round counted."""
+"""The engine on a pretended GPU: the CPU's texts, no operation across two devices, and the calls of a round."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -36,7 +36,7 @@ from tests.engine.drafters.test_dspark import FAMILIES
 from tests.engine.drafters.test_mtp import write_mtp
 from tests.engine.drafters.test_uno import write_adapter
 from tests.engine.material import GREEDY, WARM, decode, plain_text, text, text_of
-from tests.engine.models.shrunk import PartlyRightDrafter, shrunk
+from tests.engine.models.shrunk import FallibleDrafter, shrunk
 from tests.engine.published import write_short
 from tests.engine.small import TAPS, small_drafter_model, small_target
 
@@ -45,7 +45,7 @@ PROMPT = "Omar has 6 boxes with 9 books in each box and 13 loose books. How many
 DENSE: dict[str, dict[str, Any]] = {
     "qwen3": {}, "llama": {}, "gemma3_text": {}, "mistral": {}, "deepseek_v3": {"first_k_dense_replace": 4},
     "qwen3_5_text": {}, "lfm2": {}, "mamba2": {}}
-# Experts, computed one by one in float32, are chosen on the host.
+# Experts run one by one in float32 here, and are chosen on the host.
 TARGETS = {**DENSE, "qwen3_moe": {}, "gpt_oss": {}, "llama4_text": {}, "deepseek_v32": {}, "bamba": {}}
 SEES_ITS_PATH = "small"
 Parts = tuple[TorchTarget, list[Drafter]]
@@ -54,13 +54,13 @@ Result = TypeVar("Result")
 
 
 def unwatched(compute: Callable[[], Result]) -> Result:
-    """Compute in a thread of its own, which the pretended GPU does not count: that takes half the time."""
+    """Compute in another thread, which the pretended GPU does not count, in half the time."""
     with ThreadPoolExecutor(1) as thread:
         return thread.submit(compute).result()
 
 
-def in_turns(kinds: Iterable[str]) -> pytest.MarkDecorator:
-    """Every kind greedy or sampled, the next one the other way; both ways of all are marked long."""
+def alternating_ways(kinds: Iterable[str]) -> pytest.MarkDecorator:
+    """Parametrise kinds with greedy and sampled decoding in turn; the other combinations are marked long."""
     return pytest.mark.parametrize(("kind", "sampling"), [
         pytest.param(kind, sampling, id=f"{kind}-{way}", marks=() if (number + turn) % 2 else pytest.mark.long)
         for number, kind in enumerate(kinds) for turn, (way, sampling) in enumerate(WAYS.items())])
@@ -101,7 +101,7 @@ def test_every_method_writes_the_cpus_text(method: str, sampling: Sampling, on_c
 
 @pytest.mark.skipif(not (kept_files() / "rigs" / "smollm2" / "target").is_dir(), reason="smollm2 was never fetched")
 def test_smollm2_writes_the_cpus_text(gpu: Counts) -> None:
-    """In float32: products with weights of 4 bits have kernels for CPUs alone."""
+    """Run in float32: products with 4-bit weights have kernels for CPUs alone."""
     rig = unwatched(lambda: load_rig("smollm2", "float32", "cpu"))
     prompt, drafters = rig.prompt_ids(PROMPT), [*rig.drafters.values()]
     asks = [Request(prompt, method=method, budget=budget, max_tokens=8, sampling=sampling)
@@ -147,14 +147,14 @@ DRAFTERS: Mapping[str, Callable[[str, Path], Parts]] = {
     "UNO": of_folder(lambda folder: f"{write_short(folder / 'target', 'Qwen3-8B')}::{write_adapter(folder / 'uno')}")}
 
 
-@in_turns(DRAFTERS)
+@alternating_ways(DRAFTERS)
 def test_every_kind_of_drafter_drafts_the_cpus_trees_with_one_copy(kind: str, sampling: Sampling, gpu: Counts,
                                                                    tmp_path: Path) -> None:
-    """At any concurrency. To draft, only what sees its path reads from the host: what the drafter has not read yet."""
+    """This holds at any concurrency; only drafters that see their path read from the host: the new tokens."""
     requests = [Request(tuple(range(5, 5 + size)), method="ddtree", budget=6, max_tokens=6, sampling=sampling)
                 for size in (12, 30, 12)]
     def draft(device: str) -> tuple[list[list[list[int]]], Mapping[tuple[str, str], float]]:
-        """The trees of the first request alone and of all together; the calls of a round of the first."""
+        """Return the trees of the first request alone, then of all, and the calls of a round of the first."""
         target, drafters = DRAFTERS[kind](device, tmp_path)
         trees: list[list[list[int]]] = [[], [], [], []]
         calls = calls_per_round(gpu, trees_into(trees[0], decode(requests[0], target, drafters)))
@@ -166,7 +166,7 @@ def test_every_kind_of_drafter_drafts_the_cpus_trees_with_one_copy(kind: str, sa
     expected, _ = unwatched(lambda: draft("cpu"))
     trees, calls = draft("cuda")
     assert trees == expected
-    rows = 1 + (kind == "UNO")  # which drafts with the target's own pass: its rows, and those that it keeps
+    rows = 1 + (kind == "UNO")  # UNO drafts with the target's own pass: its rows, and those it keeps
     assert calls.get(("draft", TO_HOST), 0) <= 1 and calls.get(("draft", TO_DEVICE), 0) <= rows, gpu.lines
     assert calls["verify", TO_HOST] == calls["verify", TO_DEVICE] == 1, gpu.lines
     assert not any(kind == SYNCHRONISATION for _, kind in calls), gpu.lines
@@ -178,7 +178,7 @@ def trees_into(trees: list[list[int]], rounds: Iterator[Any]) -> Iterator[Any]:
         yield round_
 
 
-def test_transitions_are_those_of_the_cpu_without_a_synchronisation(gpu: Counts) -> None:
+def test_transitions_equal_the_cpus_without_a_synchronisation(gpu: Counts) -> None:
     generator = torch.Generator().manual_seed(3)
     scores = torch.randn(4, 40, 40, generator=generator)
     on_host = transitions(lambda slot, tokens: scores[slot, tokens], 4, torch.tensor(5), 6)
@@ -190,7 +190,7 @@ def test_transitions_are_those_of_the_cpu_without_a_synchronisation(gpu: Counts)
         assert getattr(on_host, name).tolist() == getattr(on_device, name).tolist()
 
 
-@in_turns(TARGETS)
+@alternating_ways(TARGETS)
 def test_targets_of_each_cache_and_layer_write_the_cpus_text_at_any_concurrency(kind: str, sampling: Sampling,
                                                                                 gpu: Counts) -> None:
     prompt = tuple(range(5, 17))
@@ -198,7 +198,7 @@ def test_targets_of_each_cache_and_layer_write_the_cpus_text_at_any_concurrency(
     target = TorchTarget(shrunk(kind, **TARGETS[kind]), ())
     plain = unwatched(lambda: plain_text(request, target))
     there = TorchTarget(shrunk(kind, **TARGETS[kind]).to("cuda"), ())
-    drafters: list[Drafter] = [PartlyRightDrafter(prompt, plain, seed) for seed in (0, 1)]
+    drafters: list[Drafter] = [FallibleDrafter(prompt, plain, seed) for seed in (0, 1)]
     deep = Request((*prompt, *plain), method="merged", budget=8, max_tokens=6, sampling=sampling)
     wanted = {0: plain, 1: unwatched(lambda: plain_text(deep, target)), 2: plain}
     for numbers in ((0,), (0, 1, 2)):
@@ -216,8 +216,8 @@ def test_targets_of_each_cache_and_layer_write_the_cpus_text_at_any_concurrency(
     ("expand", [SEES_ITS_PATH], 1)])
 def test_a_round_copies_once_each_way(method: str, drafters: list[str], drafts: int, recorded: bool, on_gpu: Rig,
                                       gpu: Counts) -> None:
-    """To the device: the tree's rows, and which of them are kept. To the host: each lattice, the choices, and the
-    statistics if they are read."""
+    """To the device go the tree's rows and the kept ones; to the host each lattice, the choices, and read
+    statistics."""
     with on_gpu.interleaved([asked(method, drafters=drafters)]) as (rounds,):
         calls = calls_per_round(gpu, rounds, recorded)
     allowed = {("draft", TO_DEVICE): int(method == "expand"), ("draft", TO_HOST): drafts, ("verify", TO_DEVICE): 1,
@@ -226,7 +226,7 @@ def test_a_round_copies_once_each_way(method: str, drafters: list[str], drafts: 
     assert all(count <= allowed.get(key, 0) for key, count in copies.items()), gpu.lines
 
 
-def test_a_run_that_is_recorded_copies_its_alternatives_once_more(gpu: Counts, on_gpu: Rig) -> None:
+def test_a_recorded_run_copies_its_alternatives_once_more(gpu: Counts, on_gpu: Rig) -> None:
     def copies(rounds: Iterator[Round]) -> float:
         return sum(count for (_, kind), count in calls_per_round(gpu, rounds).items() if kind != KERNEL)
 
@@ -241,19 +241,19 @@ def test_no_target_synchronises_to_learn_the_trees_shape(kind: str, gpu: Counts)
     prompt = tuple(range(5, 17))
     target = TorchTarget(shrunk(kind, **DENSE[kind]).to("cuda"), ())
     request = Request(prompt, method="ddtree", budget=8, max_tokens=6)
-    calls = calls_per_round(gpu, decode(request, target, [PartlyRightDrafter(prompt, ())]))
+    calls = calls_per_round(gpu, decode(request, target, [FallibleDrafter(prompt, ())]))
     assert calls["verify", TO_HOST] == 1 and not any(kind == SYNCHRONISATION for _, kind in calls), gpu.lines
 
 
-def test_the_fused_pass_takes_at_most_fifteen_kernels_a_layer(gpu: Counts, on_gpu: Rig) -> None:
-    """Counted as the difference between all layers and half of them, so that what every pass has is left out."""
+def test_the_fused_pass_takes_at_most_fifteen_kernels_per_layer(gpu: Counts, on_gpu: Rig) -> None:
+    """Count the difference between all layers and half of them, which leaves out the rest of a pass."""
     counted = []
     for layers in (4, 8):
         target = on_gpu.target.fork()
         target.fastest, target.taps = FusedPass(target.model, ()), ()
         target.fastest.layers = target.fastest.layers[:layers]
         request = Request(tuple(range(5, 30)), method="ddtree", budget=8, max_tokens=6)
-        counted.append(calls_per_round(gpu, decode(request, target, [PartlyRightDrafter(request.prompt_ids, ())])))
+        counted.append(calls_per_round(gpu, decode(request, target, [FallibleDrafter(request.prompt_ids, ())])))
     assert (counted[1]["verify", KERNEL] - counted[0]["verify", KERNEL]) / 4 <= 15, counted
 
 
@@ -264,7 +264,7 @@ def test_the_bench_counts_the_calls_of_a_round(capsys: pytest.CaptureFixture[str
     assert [ours[0], published[0]] == ["ddtree", "published"] and 0 < float(ours[4]) < float(published[4])
 
 
-def test_what_a_gpu_refuses_is_refused(gpu: Counts, on_gpu: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_pretended_gpu_refuses_what_a_gpu_would(gpu: Counts, on_gpu: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(RuntimeError, match="same device"):
         torch.ones(2, device="cuda") + torch.ones(2)
     with pytest.raises(TypeError, match="numpy"):
@@ -272,10 +272,10 @@ def test_what_a_gpu_refuses_is_refused(gpu: Counts, on_gpu: Rig, monkeypatch: py
 
     rows = TorchTarget._rows
 
-    def left_on_the_host(self: TorchTarget, packed: Any) -> Any:
+    def rows_with_mask_on_host(self: TorchTarget, packed: Any) -> Any:
         there = rows(self, packed)
         return there._replace(visible=there.visible.cpu()) if there.visible is not None else there
 
-    monkeypatch.setattr(TorchTarget, "_rows", left_on_the_host)
+    monkeypatch.setattr(TorchTarget, "_rows", rows_with_mask_on_host)
     with pytest.raises(RuntimeError, match="same device"):
         answer(on_gpu, asked("ddtree"))

@@ -1,5 +1,5 @@
-"""The corpus is the one that the shipped weights were trained on, to the byte, and what it says is true: equations,
-functions with their checks, and what they print."""
+"""The corpus is, to the byte, the one that the shipped weights were trained on, and its equations, functions and
+printed results are right."""
 
 import contextlib
 import hashlib
@@ -24,13 +24,13 @@ EQUATION = re.compile(r"\d+(?: [-+*/] \d+)*(?: = \d+(?: [-+*/] \d+)*)+")
 
 
 def code_of(item: Item) -> str:
-    """The one fenced block of the response."""
+    """Return the response's one fenced block."""
     (block,) = BLOCK.findall(item.response)
     return str(block)
 
 
 def printed_by(item: Item) -> str:
-    """What the block prints; the item's own assertions run after it."""
+    """Return what the block prints; the item's own assertions run after it."""
     captured = io.StringIO()
     with contextlib.redirect_stdout(captured):
         exec(f"{code_of(item)}\n{item.check}", {})
@@ -51,7 +51,7 @@ def test_every_equation_is_true_and_the_last_one_is_the_answer(maker: Callable[[
 
 
 @pytest.mark.parametrize("template", TEMPLATES, ids=lambda template: template.name)
-def test_every_wording_of_a_template_fills_and_names_every_number(template: Template) -> None:
+def test_every_wording_of_a_template_names_every_number(template: Template) -> None:
     drawn = [part.split()[0] for part in template.numbers.split(",")]
     seen = [fill(template, random.Random(seed)) for seed in range(60)]
     assert len({item.prompt for item in seen}) > 40
@@ -77,7 +77,7 @@ def test_functions_pass_their_checks_and_match_their_prompts(maker: Callable[[ra
 ANSWERED: tuple[TermPair | Reason | Chat, ...] = (*PAIRS, *REASONS, *CHATS)
 
 
-def test_questions_are_many_in_both_splits_with_every_answer_and_in_well_formed_text() -> None:
+def test_questions_are_varied_well_formed_and_in_both_splits() -> None:
     source = random.Random(20)
     items = [make_explain(source) for _ in range(20_000)]
     answers = {item.prompt.lower(): item.response for item in items}
@@ -95,7 +95,7 @@ def test_questions_are_many_in_both_splits_with_every_answer_and_in_well_formed_
 
 
 ITEMS = 1500
-# Of what the corpus wrote when its texts still stood in Python. Change one only together with the weights.
+# Hashes of the corpus that the shipped weights were trained on. Change one only together with the weights.
 SEEN = {
     "math": "4a340679fc032199875068b36f5b29e07f47035331bc855ba4f9acfbd0af1981",
     "code": "0a23e0f5af209af8150782c8797334aaec7dfaaff582ce42fa3b005643114363",
@@ -105,7 +105,7 @@ SEEN = {
 
 
 @pytest.mark.parametrize("domain", MAKERS)
-def test_a_seed_makes_the_items_that_it_made(domain: str) -> None:
+def test_a_seed_gives_the_same_items_as_before(domain: str) -> None:
     generator, digest = random.Random(f"hash-{domain}"), hashlib.sha256()
     for _ in range(ITEMS):
         item = MAKERS[domain](generator)

@@ -1,5 +1,5 @@
-"""What the evaluation asks and runs: prompts that a person worded, and programs of a model that can compute and nothing
-else."""
+"""The prompts and the runner of the evaluation: prompts by a person, and a model's programs, which can compute and
+nothing else."""
 
 import random
 import time
@@ -12,7 +12,7 @@ from recipes.corpus.mixture import MAKERS
 from recipes.evaluate import CHECKS, REWORDED, exact_answer, reworded_items
 
 
-def test_every_prompt_belongs_to_a_domain_and_can_be_judged() -> None:
+def test_every_prompt_has_a_domain_and_a_check() -> None:
     rows = len(REWORDED.read_text(encoding="utf8").splitlines())
     items = {domain: reworded_items(domain) for domain in CHECKS}
     assert sum(map(len, items.values())) == rows >= 60
@@ -23,7 +23,7 @@ def test_every_prompt_belongs_to_a_domain_and_can_be_judged() -> None:
 
 
 @pytest.mark.parametrize("domain", ["math", "code", "explain"])
-def test_no_template_makes_them(domain: str) -> None:
+def test_no_template_makes_these_prompts(domain: str) -> None:
     draw = random.Random(7)
     prompts = {MAKERS[domain](draw).prompt for _ in range(500)}
     assert len(prompts) > 30 and prompts.isdisjoint(item.prompt for item in reworded_items(domain))
@@ -41,7 +41,7 @@ print("x" * 10**6)
 """
 
 
-def test_a_function_that_is_right_runs_and_one_that_is_wrong_does_not() -> None:
+def test_a_correct_function_passes_and_a_wrong_one_fails() -> None:
     assert runs_to_its_end(USUAL)
     for code in ("assert 1 + 1 == 3", "this is no Python", "raise KeyboardInterrupt", "import sys; sys.exit(0)", "\0"):
         assert not runs_to_its_end(code)
@@ -59,11 +59,11 @@ def test_a_function_that_is_right_runs_and_one_that_is_wrong_does_not() -> None:
     "import sys; sys.path.insert(0, '/etc'); open('/etc/passwd')", "import sqlite3; sqlite3.connect('x')",
     "bytearray(3 * 2**30)", "import mmap; mmap.mmap(-1, 3 * 2**30)",
     "import os; os.open('x', os.O_CREAT | os.O_WRONLY)"])
-def test_everything_else_ends_it(code: str) -> None:
+def test_any_other_operation_ends_the_program(code: str) -> None:
     assert not runs_to_its_end(code)
 
 
-def test_no_file_is_made(tmp_path: Path) -> None:
+def test_no_file_is_written(tmp_path: Path) -> None:
     target = tmp_path / "made"
     for code in (f"open({str(target)!r}, 'w').write('x')", f"import pathlib; pathlib.Path({str(target)!r}).touch()",
                  f"import os; os.close(os.open({str(target)!r}, 0o101))"):
@@ -71,7 +71,7 @@ def test_no_file_is_made(tmp_path: Path) -> None:
     assert not target.exists()
 
 
-def test_what_does_not_end_is_ended() -> None:
+def test_an_endless_program_is_stopped() -> None:
     for code in ("while True: pass", "import time; time.sleep(60)"):
         began = time.monotonic()
         assert not runs_to_its_end(code, seconds=1)

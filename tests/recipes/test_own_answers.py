@@ -1,4 +1,4 @@
-"""A target's own answers: what is asked, written, kept, read again and learnt, on a small random Llama."""
+"""A target's own answers: prompts, writing, storing, reading and training, on a small random Llama."""
 
 import random
 import re
@@ -28,7 +28,7 @@ HELD_OUT = Path("assets/prompts/people.jsonl")
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A random Llama of four layers with the demo rig's tokenizer."""
+    """Provide a random Llama of four layers with the demo rig's tokenizer."""
     return write_target(tmp_path_factory.mktemp("rig") / "target", LLAMA, seed=3, vocab_size=1536, rope_scaling=None,
                         num_hidden_layers=4, max_position_embeddings=512, tie_word_embeddings=True, eos_token_id=END,
                         bos_token_id=1)
@@ -41,7 +41,7 @@ def model(folder: Path) -> Any:
 
 @pytest.fixture(scope="module")
 def conversations(model: Any) -> list[Conversation]:
-    """Prompts of several lengths with the target's greedy answers, some past the first room of the cache."""
+    """Provide prompts of several lengths with greedy answers, some longer than the initial cache."""
     draw = random.Random(1)
     prompts = [tuple(draw.randrange(5, 1500) for _ in range(length)) for length in (3, 40, 11, 60, 7, 25)]
     texts = write_answers(BatchDecoder(model), prompts, 40, END)
@@ -55,7 +55,7 @@ def features(model: Any, conversations: list[Conversation], tmp_path_factory: py
     return folder
 
 
-def test_answers_are_those_of_the_model_itself(model: Any, conversations: list[Conversation]) -> None:
+def test_answers_equal_those_of_the_model_itself(model: Any, conversations: list[Conversation]) -> None:
     for conversation in conversations:
         prompt = torch.tensor([conversation.prompt])
         plain = model.generate(prompt, max_new_tokens=40, do_sample=False, attention_mask=torch.ones_like(prompt))
@@ -64,7 +64,7 @@ def test_answers_are_those_of_the_model_itself(model: Any, conversations: list[C
         assert len(conversation.response) == len(alike) or loop_length(alike[:24 * (len(alike) // 24)])
 
 
-def test_sampling_follows_its_seed_and_its_tail_is_cut(model: Any) -> None:
+def test_sampling_depends_on_its_seed_and_is_cut(model: Any) -> None:
     decoder, prompts = BatchDecoder(model), [(5, 6, 7)] * 4
     one, same, other = (write_answers(decoder, prompts, 8, END, AnswerSampling(1.0, 0.9, seed)) for seed in (1, 1, 2))
     assert one == same != other
@@ -72,13 +72,13 @@ def test_sampling_follows_its_seed_and_its_tail_is_cut(model: Any) -> None:
     assert write_answers(decoder, prompts, 8, END, AnswerSampling(1.0, 1e-6)) == greedy
 
 
-def test_a_shard_gives_back_what_was_written(tmp_path: Path, conversations: list[Conversation]) -> None:
+def test_a_shard_is_read_back_unchanged(tmp_path: Path, conversations: list[Conversation]) -> None:
     answers = [AnswerRow(each, number % 2 == 0, 10 + number) for number, each in enumerate(conversations)]
     write_shard(tmp_path / "a.npz", answers)
     assert list(read_shard(tmp_path / "a.npz")) == answers
 
 
-def test_features_are_the_targets_own(model: Any, conversations: list[Conversation], features: Path) -> None:
+def test_features_equal_the_targets_own(model: Any, conversations: list[Conversation], features: Path) -> None:
     shard = open_shard(features / "one")
     for conversation, (start, prompt, whole) in zip(conversations, shard.conversations, strict=True):
         assert (prompt, whole) == (len(conversation.prompt), len(conversation))
@@ -88,10 +88,10 @@ def test_features_are_the_targets_own(model: Any, conversations: list[Conversati
         logprobs = read.logits[0, prompt - 1:].log_softmax(-1)
         np.testing.assert_allclose(shard.logprobs[start + prompt - 1:start + whole, 0], logprobs.amax(-1), atol=2e-3)
         likeliest = shard.likely[start + prompt - 1:start + whole - 1, 0]
-        assert np.mean(likeliest == np.array(conversation.response)) == 1  # greedy: the likeliest is what was said
+        assert np.mean(likeliest == np.array(conversation.response)) == 1  # greedy answers are the likeliest tokens
 
 
-def test_phrases_of_the_answers_and_what_is_measured_is_what_the_engine_does(
+def test_scores_of_a_phrase_table_equal_the_engines_rounds(
         folder: Path, features: Path, conversations: list[Conversation], tmp_path: Path) -> None:
     shard = open_shard(features / "one")
     assert answer_tokens([shard]) == sum(len(conversation.response) for conversation in conversations)
@@ -107,7 +107,7 @@ def test_phrases_of_the_answers_and_what_is_measured_is_what_the_engine_does(
         assert tau(rounds) == pytest.approx(length, abs=0.01), method
 
 
-def test_seed_prompts_are_filled_and_follow_their_draw() -> None:
+def test_seed_prompts_are_complete_and_depend_on_their_seed() -> None:
     one, same = ([seed_prompt(random.Random(seed)) for seed in range(400)] for _ in range(2))
     assert one == same and len(set(one)) > 350
     assert not [text for text in one if re.search(r"{(topic|other|text|code|letter|a|b|c|name|list|how)}", text)]
@@ -115,7 +115,7 @@ def test_seed_prompts_are_filled_and_follow_their_draw() -> None:
     assert not [text for text in one if held_out.near(text)]
 
 
-def test_seeded_prompts_go_on_with_conversations(tmp_path: Path) -> None:
+def test_seeded_prompts_continue_conversations(tmp_path: Path) -> None:
     write_shard(tmp_path / "a.npz", [AnswerRow(Conversation((1, 2), (3, 2)), True, 0)])
     drawn = draw_seeded(0, set(), [tmp_path / "a.npz"], lambda answered: [
         {"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hello."}], ("questions", "code_tasks"))

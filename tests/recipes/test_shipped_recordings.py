@@ -1,5 +1,5 @@
-"""What the shipped recordings show: their programs run, their sums are right or said to be wrong, and the opening one
-of each rig has a tree to film."""
+"""The shipped recordings: their programs run, their sums are right or marked as wrong, and each rig's first recording
+has a tree to film."""
 
 import re
 from collections.abc import Mapping
@@ -17,7 +17,7 @@ from recipes.confined import runs_to_its_end
 
 
 def texts() -> dict[str, str]:
-    """What the shipped recordings wrote, by name."""
+    """Return the texts of the shipped recordings by name."""
     return {name: joined(pieces_of(recording.trace), committed_ids(recording.trace.rounds))
             for name, recording in app.library(None, "demo").recordings.items()}
 
@@ -37,7 +37,7 @@ HOLDS = {"is_palindrome": 'assert is_palindrome("level") and is_palindrome("") a
          "at_least_4": 'assert at_least_4({"lena": 10, "cleo": 1}) == {"lena": 10}'}
 
 
-def test_every_recorded_program_runs_and_does_what_was_asked() -> None:
+def test_every_recorded_program_runs_and_solves_its_task() -> None:
     programs = {program for text in texts().values() for program in re.findall(r"```python\n(.*?)```", text, re.DOTALL)}
     defined = {name: program for program in programs for name in re.findall(r"def (\w+)", program)}
     assert defined.keys() == HOLDS.keys()
@@ -46,8 +46,8 @@ def test_every_recorded_program_runs_and_does_what_was_asked() -> None:
         assert runs_to_its_end(f"{program}\n{HOLDS[name]}"), program
 
 
-def worth(pieces: Mapping[int, Piece], round_: Round) -> float:
-    """How much a round shows to a stranger, as in assets/stage/film.js."""
+def film_score(pieces: Mapping[int, Piece], round_: Round) -> float:
+    """Return the score of a round for the film, as in assets/stage/film.js."""
     tree, keep = round_.tree, round_.acceptance.keep.tolist()
     texts = [joined(pieces, [token]) for token in tree.tokens]
     children = [np.flatnonzero(tree.parents == node).tolist() for node in range(len(tree))]
@@ -66,7 +66,7 @@ def test_the_films_round_has_branches_and_most_words(rig: str) -> None:
     assert plans[0] in named and len(named) > 1
     for plan in named:
         trace = recorded[plan.name].trace
-        worths = [worth(pieces_of(trace), round_) for round_ in trace.rounds]
+        worths = [film_score(pieces_of(trace), round_) for round_ in trace.rounds]
         assert plan.film_round == worths.index(max(worths)) + 1, plan.name
         check_film_round(trace, plan)
     plain = next(recording.trace for recording in recorded.values() if not recording.trace.header.drafters)

@@ -1,5 +1,5 @@
-"""Training: packing and blocks, the loss, a run that is stopped and goes on, the target's own answers, a step of a
-drafter up to a checkpoint that the loader takes; and that what is shipped was made by the recipes."""
+"""Training: packing and blocks, the loss, a resumed run, the target's own answers, and a step of a drafter whose
+checkpoint loads; the shipped weights come from the recipes."""
 
 import json
 import math
@@ -53,7 +53,7 @@ def test_a_drafter_learns_and_its_export_loads(tmp_path: Path, layout: str) -> N
     assert json.loads((tmp_path / "head" / "training.json").read_text())["blocks_seen"] == 6
 
 
-def test_the_shipped_model_is_the_recipes() -> None:
+def test_the_shipped_model_comes_from_the_recipe() -> None:
     config = small_config(TOKENIZER)
     shipped = json.loads((DEMO / "small" / "config.json").read_text())
     assert {name: shipped[name] for name in ("hidden_size", "num_hidden_layers", "vocab_size", "head_dim")} == {
@@ -63,7 +63,7 @@ def test_the_shipped_model_is_the_recipes() -> None:
     assert facts["tokens_seen"] == SMALL.steps * SMALL.tokens_per_step <= 3e6
 
 
-def test_loss_and_derivative_are_torchs() -> None:
+def test_loss_and_gradient_equal_torchs() -> None:
     torch.manual_seed(0)
     states, embedding = torch.randn(6, 8, requires_grad=True), torch.randn(20, 8)
     labels, weights = np.array([[3, 5, 19], [0, 7, 3]]), np.array([[1, 0.5, 2], [0, 1, 0.25]], np.float32)
@@ -91,7 +91,7 @@ def learn(run: Run[nn.Sequential], count: int) -> None:
         run.learn(run.model(torch.randn(4, 8)).pow(2).sum(), recipe.rate_at(run.step))
 
 
-def test_resume_equals_never_stopped(tmp_path: Path) -> None:
+def test_a_resumed_run_equals_an_uninterrupted_one(tmp_path: Path) -> None:
     whole, first = make_run(tmp_path / "whole"), make_run(tmp_path / "parts")
     learn(whole, 8)
     learn(first, 5)
@@ -104,7 +104,7 @@ def test_resume_equals_never_stopped(tmp_path: Path) -> None:
         torch.testing.assert_close(one, other)
 
 
-def test_rates_warm_up_hold_and_fall_and_the_finish_does_so_again_from_lower() -> None:
+def test_the_learning_rate_warms_up_holds_and_decays_twice() -> None:
     recipe = Recipe(tokens=6144 * 1000, finish_tokens=6144 * 300)
     rates = [recipe.rate_at(step) for step in range(recipe.steps)]
     first, finish = rates[:1000], rates[1000:]
@@ -121,7 +121,7 @@ def test_training_never_draws_a_test_prompt() -> None:
     assert len(kept) == 30 * len(MAKERS) and not kept & {item.prompt for item in drawn}
 
 
-def test_a_batch_is_a_function_of_its_seed_and_holds_whole_items() -> None:
+def test_a_batch_depends_on_its_seed_and_holds_complete_items() -> None:
     shape = RowShape(4, 256)
     one, same, other = (make_batch(TARGET_SHARES, TOKENIZER, shape, seed) for seed in ("a", "a", "b"))
     np.testing.assert_array_equal(one.tokens, same.tokens)
@@ -132,7 +132,7 @@ def test_a_batch_is_a_function_of_its_seed_and_holds_whole_items() -> None:
     assert (one.weights[one.answer] == 1).all() and one.answer.mean() > 0.4
 
 
-def test_blocks_are_labelled_with_what_follows_and_stop_at_the_end_of_the_answer() -> None:
+def test_blocks_are_labelled_with_the_next_tokens_up_to_the_answers_end() -> None:
     batch = make_batch(TARGET_SHARES, TOKENIZER, RowShape(3, 256), "blocks")
     blocks = lay_blocks(batch, 5, 0, SHAPE)
     for row in range(3):
@@ -154,7 +154,7 @@ def test_a_block_sees_the_features_before_its_anchor_and_itself() -> None:
     assert block[:SLOTS, :SLOTS].all() and not block[:SLOTS, SLOTS:].any() and block[SLOTS:, SLOTS:].all()
 
 
-def test_answers_are_what_plain_decoding_writes() -> None:
+def test_answers_equal_plain_decoding() -> None:
     items = list(islice(training_items(DRAFTER_SHARES["all"], "own"), 2))
     conversations = [tokenise_item(item, TOKENIZER) for item in items]
     lengths = {len(conversation.prompt) for conversation in conversations}

@@ -1,4 +1,4 @@
-"""Prompts come to an end: kinds that are used up give way to the others, and writing ends when nothing is left."""
+"""Writing ends when all prompts are used; kinds of prompts that are used up are replaced by others."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,12 +15,12 @@ from recipes.own_answers.shards import AnswerRow
 from recipes.own_answers.writing import MIN_NEW_PROMPTS, Writer
 
 ANSWER = tuple(range(10, 18))
-FILES = {"self": 2, "seed": 1, "code": 3}  # of new prompts that there are of each kind
+FILES = {"self": 2, "seed": 1, "code": 3}  # files with new prompts by kind
 
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Where a rig's answers are written, without a model: each file of prompts has twenty while there are new ones."""
+    """Provide the folder of a rig's answers, without a model; each file holds twenty new prompts at first."""
     def new_conversations(_: Writer, kind: str, number: int, *__: Any) -> list[list[Message]]:
         count = 20 if number < FILES[kind] else MIN_NEW_PROMPTS - 1
         return [one_turn(f"What is {kind} {number} {conversation}?") for conversation in range(count)]
@@ -42,7 +42,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.mark.parametrize(("tokens", "enough"), [(30 * len(ANSWER), True), (10**6, False)])
-def test_kinds_that_are_used_up_give_way_until_there_is_enough_or_nothing_left(
+def test_used_up_kinds_of_prompts_are_replaced_until_the_end(
         folder: Path, monkeypatch: pytest.MonkeyPatch, tokens: int, enough: bool) -> None:
     monkeypatch.setattr("sys.argv", ["writing", "--tokens", str(tokens)])
     if enough:
@@ -56,7 +56,7 @@ def test_kinds_that_are_used_up_give_way_until_there_is_enough_or_nothing_left(
     assert (folder / "enough").exists() == enough
 
 
-def test_answers_of_which_none_can_be_kept_end_it_too(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_writing_ends_if_no_answer_can_be_kept(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Writer, "answered", lambda *_: [])
     monkeypatch.setitem(FILES, "code", 99)
     with pytest.raises(RequestError, match=str(MAX_BARREN)):
@@ -64,7 +64,7 @@ def test_answers_of_which_none_can_be_kept_end_it_too(folder: Path, monkeypatch:
 
 
 @pytest.mark.parametrize("new", [0, 5])
-def test_a_target_that_repeats_itself_is_not_asked_for_ever(monkeypatch: pytest.MonkeyPatch, new: int) -> None:
+def test_a_target_that_repeats_itself_is_not_asked_forever(monkeypatch: pytest.MonkeyPatch, new: int) -> None:
     batches: list[int] = []
 
     def write_answers(_: Any, rows: Sequence[Any], *__: Any) -> list[Any]:

@@ -1,4 +1,4 @@
-"""The verbs as a person types them: once in a new process, else in this one, which has torch already."""
+"""The verbs as typed on a command line: once in a new process, otherwise in this one, which has torch loaded."""
 
 import json
 import subprocess
@@ -30,8 +30,8 @@ pytestmark = pytest.mark.usefixtures("quick_curves")
 
 
 @pytest.fixture(scope="module", autouse=True)
-def _rigs_are_loaded_once() -> Iterator[None]:
-    """And keeps the costs of passes that a verb has measured."""
+def _load_rigs_once() -> Iterator[None]:
+    """Load each rig once and keep the measured costs."""
     opened = cache(open_rig)
     with pytest.MonkeyPatch.context() as patch:
         for verb in (bench, check, generate, record, whatif):
@@ -41,7 +41,7 @@ def _rigs_are_loaded_once() -> Iterator[None]:
 
 @pytest.fixture
 def typed(capsys: pytest.CaptureFixture[str]) -> Typed:
-    """Type a command line that succeeds: the text for people, and what --json prints."""
+    """Provide a function that runs a command line and returns its text and its --json result."""
     def run(verb: str, *words: str) -> tuple[str, Any]:
         assert main([verb, *words, "--json"]) == 0
         text, line = capsys.readouterr().out.rstrip().rsplit("\n", 1)
@@ -91,7 +91,7 @@ def test_check_compares_texts(typed: Typed, words: tuple[str, ...], texts: int, 
 ONE_DRAFTER = ("--rig", "assets/demo/target::ngram", "--dtype", "float32", "--budgets", "4", "--max-tokens", "6")
 
 
-def test_without_methods_named_a_verb_takes_those_that_the_rig_serves(typed: Typed, tmp_path: Path) -> None:
+def test_without_methods_a_verb_uses_those_that_the_rig_serves(typed: Typed, tmp_path: Path) -> None:
     checked = typed("check", *ONE_DRAFTER, "--prompts", "check", "--limit", "1")[1]
     assert checked["equal"] == checked["texts"] == 4
     assert {method for method, _ in checked["methods"]} == {"dflash", "ddtree", "expand", "nanogpt"}
@@ -105,7 +105,7 @@ def test_without_methods_named_a_verb_takes_those_that_the_rig_serves(typed: Typ
     ("bench", *ONE_DRAFTER, "--methods", "ddtree", "joint"), ("sweep", *ONE_DRAFTER, "--methods", "joint"),
     ("whatif", *ONE_DRAFTER, "--prompt", "Hi", "--without-cost", "--methods", "joint"),
     ("generate", *ONE_DRAFTER[:4], "--method", "joint", "--prompt", "Hi"), ("record", *ONE_DRAFTER[:4])])
-def test_a_method_that_is_named_and_not_served_is_refused_with_those_that_are(
+def test_an_unsupported_method_is_refused_with_the_supported_ones(
         words: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
     assert main(words) == 1
     sentence = capsys.readouterr().err.strip().rsplit("\n", 1)[-1]
@@ -124,7 +124,7 @@ def test_a_check_says_why_a_text_differs(monkeypatch: pytest.MonkeyPatch) -> Non
     assert "1.0005" in why and NEAR_TIE in why and "float32" in why
 
 
-def test_generate_at_its_own_pace_and_what_if_of_its_trace(typed: Typed, tmp_path: Path) -> None:
+def test_an_adaptive_run_and_the_what_if_of_its_trace(typed: Typed, tmp_path: Path) -> None:
     file = tmp_path / "run.jsonl.gz"
     answer = typed("generate", *DEMO, "--budget", "auto", "--prompt", MATH, "--max-tokens", "40", "--dtype", "float32",
                    "--trace", str(file))[1]
@@ -137,7 +137,7 @@ def test_generate_at_its_own_pace_and_what_if_of_its_trace(typed: Typed, tmp_pat
     assert "merged each" in text
 
 
-def test_speeds_are_printed_only_where_the_cost_curve_has_an_order() -> None:
+def test_speeds_are_printed_only_for_a_consistent_cost_curve() -> None:
     forecast = Forecast(Setting("ddtree", 8), (3,), (9,), predicted_ms=12.0)
     sound = WhatIf("", "rig", "machine", "float32", Sampling(), 1, 3, 0, (forecast,), (), CURVE, 0.0)
     passes = (9.0, *CURVE.verify_ms[1:])
@@ -148,7 +148,7 @@ def test_speeds_are_printed_only_where_the_cost_curve_has_an_order() -> None:
     assert "250" not in table(doubtful)
 
 
-def test_lessons_of_a_prompt_are_timed_in_turns_with_plain_decoding(typed: Typed, tmp_path: Path) -> None:
+def test_lessons_of_a_prompt_are_interleaved_with_plain_decoding(typed: Typed, tmp_path: Path) -> None:
     (tmp_path / "lessons.json").write_text(json.dumps([
         {"name": name, "title": "T", "note": "N.", "prompt": prompt, "method": method, "budget": 8, "max_tokens": 12}
         for name, prompt, method in (("tree", MATH, "ddtree"), ("plain", MATH, "autoregressive"),
@@ -159,4 +159,4 @@ def test_lessons_of_a_prompt_are_timed_in_turns_with_plain_decoding(typed: Typed
     assert tree.header.recorded and tree.end.rounds == len(tree.entries) < len(plain.entries)
     for trace in (tree, plain):
         spent = sum(sum(entry.round.seconds.values()) for entry in trace.entries)
-        assert trace.end.seconds == trace.entries[-1].elapsed_seconds > spent > 0  # reading the prompt is in it
+        assert trace.end.seconds == trace.entries[-1].elapsed_seconds > spent > 0  # with the time to read the prompt

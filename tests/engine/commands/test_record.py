@@ -1,4 +1,4 @@
-"""The curve of a recording: its prompt at several budgets, each timed beside plain decoding."""
+"""The curve of a recording: its prompt at several budgets, each interleaved with plain decoding."""
 
 import json
 from argparse import Namespace
@@ -19,7 +19,7 @@ PLAN: dict[str, Any] = {"name": "one", "title": "", "note": "", "prompt": prompt
 
 
 class TimedRig:
-    """Rounds of the script: a plain one takes 20 ms, a drafted one 30; other programs delay plain ones at ``busy``."""
+    """Time scripted rounds: 20 ms if plain, 30 ms if drafted; plain ones are delayed at budget ``busy``."""
 
     def __init__(self, busy: int = 0) -> None:
         self.busy = busy
@@ -35,7 +35,7 @@ class TimedRig:
 
 
 @pytest.mark.parametrize("busy", [0, 8])
-def test_a_curve_has_a_point_at_every_budget_that_nothing_disturbed(busy: int) -> None:
+def test_a_curve_has_a_point_at_every_undisturbed_budget(busy: int) -> None:
     plan = RecordingPlan.model_validate({**PLAN, "method": "ddtree", "budget": 12})
     rig: Any = TimedRig(busy)
     curve = measure_curve(rig, plan, RecordingPlan.model_validate({**PLAN, "method": "autoregressive", "budget": 0}))
@@ -44,7 +44,7 @@ def test_a_curve_has_a_point_at_every_budget_that_nothing_disturbed(busy: int) -
     assert all(point.low <= round(point.ratio, 2) <= point.high for point in curve)
 
 
-def test_a_film_round_that_the_text_does_not_have_is_named_and_the_recording_kept(
+def test_a_missing_film_round_is_named_and_the_recording_kept(
         tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     source: Any = ScriptedSource()
     source.drafters_for = lambda method, drafters: {}

@@ -1,4 +1,4 @@
-"""``python -m engine sweep`` as a person types it: once on the demo rig, else on the toy."""
+"""``python -m engine sweep`` as typed: once on the demo rig, otherwise on the toy."""
 
 import json
 import shlex
@@ -26,7 +26,7 @@ SMALL = ("--methods", "ddtree", "joint", "--budgets", "16", "4", "16", "--limit"
 
 @pytest.fixture()
 def typed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., int]:
-    """Run the command line in a folder of its own, on the toy; its exit status."""
+    """Provide a function that runs the verb in an empty folder on the toy and returns the exit status."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sweep, "laboratory", lambda rig, dtype: ScriptedLaboratory())
 
@@ -37,7 +37,7 @@ def typed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., int]
 
 
 def last_line(capsys: pytest.CaptureFixture[str]) -> Any:
-    """The JSON object that was printed last."""
+    """Return the JSON object that was printed last."""
     return json.loads(capsys.readouterr().out.splitlines()[-1])
 
 
@@ -58,7 +58,7 @@ def test_a_sweep_on_the_demo_rig(tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert full["acceptance"] and full["calibration"] and full["histograms"]
 
 
-def test_a_sweep_whose_first_prompt_cannot_be_answered_says_so_and_still_has_its_table(
+def test_a_sweep_with_a_refused_prompt_still_has_its_table(
         typed: Callable[..., int], capsys: pytest.CaptureFixture[str]) -> None:
     Path("two.jsonl").write_text('{"prompt": "!"}\n{"prompt": "short"}\n')
     assert typed(*SMALL, "--prompts", "two.jsonl", "--csv", "table.csv") == 1
@@ -86,7 +86,7 @@ def test_a_table_for_people_and_a_line_for_machines(
     (("--csv", "linked", "--prompts", "mine"), "--prompts", "--csv"),
     (("--csv", str(SHIPPED / "bench.jsonl")), "--prompts", "--csv"),
     (("--csv", "a", "--runs-csv", "a"), "--csv", "--runs-csv")])
-def test_no_file_takes_the_place_of_the_results_or_of_the_prompts(
+def test_no_output_overwrites_the_results_or_the_prompts(
         typed: Callable[..., int], capsys: pytest.CaptureFixture[str], flags: tuple[str, ...], first: str, second: str
         ) -> None:
     Path("mine").write_text('{"prompt": "hi"}\n')
@@ -106,7 +106,7 @@ def test_an_interrupted_sweep_resumes_with_its_own_settings(
         typed: Callable[..., int], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     class Interrupted(ScriptedLaboratory):
         def measure(self, ask: PromptRequest) -> Reading:
-            if len(self.asked) == 5 + 4:  # five to warm up
+            if len(self.asked) == 5 + 4:  # five warm-up runs
                 raise KeyboardInterrupt
             return super().measure(ask)
 
@@ -120,7 +120,7 @@ def test_an_interrupted_sweep_resumes_with_its_own_settings(
     assert typed("--resume") == 0
     result = last_line(capsys)
     assert (result["sweep"], result["done"], result["complete"]) == (1, 10, True)
-    assert typed(*SMALL) == 0  # without --resume, a sweep of its own
+    assert typed(*SMALL) == 0  # without --resume, a new sweep
     assert last_line(capsys)["sweep"] == 2
 
 
@@ -128,7 +128,7 @@ def test_an_interrupted_sweep_resumes_with_its_own_settings(
     (("--methods", "nanogpt"), ("nanogpt", "autoregressive")),
     (("--drafters", "nosuch", "--methods", "ddtree"), ("'nosuch'", "math, code")),
     (("--prompts", "novels"), ("'novels'", "bench")), (("--resume",), ("results.sqlite",))])
-def test_what_cannot_be_is_one_sentence_and_exit_status_one(
+def test_invalid_options_are_one_sentence_and_exit_status_one(
         typed: Callable[..., int], words: tuple[str, ...], named: tuple[str, ...], capsys: pytest.CaptureFixture[str]
         ) -> None:
     assert typed(*words) == 1
@@ -137,7 +137,7 @@ def test_what_cannot_be_is_one_sentence_and_exit_status_one(
     assert printed.out == "" and not Path("results.sqlite").exists(), "refused before anything is measured or written"
 
 
-def test_a_table_whose_folder_went_meanwhile_is_one_sentence(tmp_path: Path) -> None:
+def test_a_table_whose_folder_is_gone_is_refused(tmp_path: Path) -> None:
     with pytest.raises(RequestError, match=rf"table\.csv.*'{tmp_path / 'gone'}'"):
         sweep.write(tmp_path / "gone" / "table.csv", "text")
 
@@ -158,14 +158,14 @@ RICH = plan_of(verb_parser("sweep").parse_args([
 
 
 @pytest.mark.parametrize("plan", [RICH, ALONE, AT_ONCE], ids=["rich", "alone", "at once"])
-def test_the_command_of_a_sweep_asks_for_the_same_sweep(plan: SweepPlan) -> None:
+def test_the_command_of_a_sweep_repeats_the_sweep(plan: SweepPlan) -> None:
     words = shlex.split(sweep_command(plan))
     assert words[:4] == ["python", "-m", "engine", "sweep"]
     again = plan_of(verb_parser("sweep").parse_args(words[4:]))
     assert replace(again, prompts=plan.prompts) == plan and len(again.prompts) == len(plan.prompts)
 
 
-def test_the_recommended_command_of_a_report_asks_for_its_setting(alone: Record) -> None:
+def test_the_recommended_command_of_a_report_has_its_setting(alone: Record) -> None:
     words = shlex.split(alone["recommended"]["command"])
     assert words[:3] == ["python", "-m", "engine"] and alone["command"] == sweep_command(ALONE)
     args = verb_parser(words[3]).parse_args(words[4:])
@@ -173,7 +173,7 @@ def test_the_recommended_command_of_a_report_asks_for_its_setting(alone: Record)
         alone["recommended"]["method"], alone["recommended"]["budget"], ALONE.prompts[0].text)
 
 
-def test_the_table_has_each_category_and_from_which_tau_a_tree_pays(alone: Record) -> None:
+def test_the_table_has_each_category_and_break_even_values(alone: Record) -> None:
     shown = table(alone)
     for category, rows in alone["categories"].items():
         part = shown.split(f"{category}:\n")[1].split("\n\n")[0].splitlines()[1:]

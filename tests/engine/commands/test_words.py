@@ -1,4 +1,4 @@
-"""Every verb with every flag at every wrong kind of value: one sentence and an exit status, never a traceback."""
+"""Every flag of every verb with every wrong kind of value: one sentence and an exit status, never a traceback."""
 
 import argparse
 import json
@@ -32,18 +32,18 @@ def parser_of(verb: str) -> CommandLine:
 
 
 def flags_of(verb: str) -> list[argparse.Action]:
-    """The flags of a verb, or of the page, that take a value."""
+    """Return the flags of a verb, or of the page, that take a value."""
     return [action for action in parser_of(verb)._actions if action.option_strings and action.nargs != 0]
 
 
 def kind(action: argparse.Action) -> str:
-    """The name of the function that makes its type."""
+    """Return the name of the function that makes the flag's type."""
     maker = action.type.args[0] if isinstance(action.type, partial) else action.type
     return str(getattr(maker, "__qualname__", "")).split(".")[0]
 
 
 def refusal(words: list[str], capsys: pytest.CaptureFixture[str], *statuses: int) -> str:
-    """What a command line that fails prints: one line on stderr, and nothing else."""
+    """Run a command line that fails; return its one line on stderr, the only output."""
     assert main(words) in (statuses or (1,))
     printed = capsys.readouterr()
     assert printed.err.count("\n") == 1 and printed.out == ""
@@ -51,7 +51,7 @@ def refusal(words: list[str], capsys: pytest.CaptureFixture[str], *statuses: int
 
 
 @pytest.mark.parametrize("verb", [*VERBS, PAGE])
-def test_every_flag_at_every_wrong_kind_of_value(verb: str) -> None:
+def test_every_flag_refuses_every_wrong_kind_of_value(verb: str) -> None:
     parser, checked = parser_of(verb), 0
     assert "SUPPRESS" not in parser.format_help()
     for action in flags_of(verb):
@@ -76,7 +76,7 @@ def test_every_flag_at_every_wrong_kind_of_value(verb: str) -> None:
     [], ["magic"], ["generate"], ["generate", "--prompt"], ["generate", "--prompt", "hi", "more"],
     ["generate", "--prompt", "hi", "--budgett", "3"], ["generate", "--prompt", "hi", "--json=3"], ["\udcff"],
     ["whatif", "--prompt", "hi", "--trace", "x"], ["check", "--prompts", "check", "--limit"]])
-def test_command_lines_that_are_none(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+def test_invalid_command_lines_point_to_the_help(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert refusal(words, capsys, 2).endswith("--help`.\n")
 
 
@@ -84,7 +84,7 @@ def test_command_lines_that_are_none(words: list[str], capsys: pytest.CaptureFix
     (["doctor", "--rig", "x" * 300], "'xxx"), (["doctor", "--rig", "x" * 300 + "::ngram"], "'xxx"),
     (["doctor", "--rig", "::"], "TARGET::DRAFTER"), (["doctor", "--prompts", "novels"], "'novels'"),
     (["doctor", "--prompts", "."], "folder"), (["check", "--prompts", "check", "--skip", "100000"], "--skip")])
-def test_what_cannot_be_done_is_one_sentence(words: list[str], named: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_impossible_requests_are_one_sentence(words: list[str], named: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert named in refusal(words, capsys)
 
 
@@ -95,7 +95,7 @@ def test_what_cannot_be_done_is_one_sentence(words: list[str], named: str, capsy
     {"acceptance_lengths": {"3": float("nan")}}, {"familiar": ["("]}, {"familiar": ["(" * 90_000]},
     {"good_at": "x" * 300_000}, {"title": "x" * 1000}, {"package": {"name": "a"}}, {"package": "a"}, {"title": 3},
     {"good_at": []}])
-def test_a_damaged_card_of_a_rig(
+def test_a_damaged_card_of_a_rig_is_refused(
         card: dict[str, object], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     whole = {"title": "x", "drafters": ["a"], "defaults": {"1": ["a"]}}
     (tmp_path / "rig.json").write_text(json.dumps({**whole, **card}))
@@ -107,7 +107,7 @@ def test_a_damaged_card_of_a_rig(
     ("{", "JSON"), ("[]", "lessons.json"), ("[3]", "3"), ('[{"name": 3}]', "0.name"),
     ('[{"name": "../x", "title": "", "note": "", "prompt": ""}]', "'../x'"),
     ('[{"name": "x", "title": "", "note": "", "prompt": "Hi", "budget": "x"}]', "budget is 'x'")])
-def test_a_damaged_file_of_lessons(rows: str, named: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_damaged_lessons_are_refused(rows: str, named: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "lessons.json"
     file.write_text(rows)
     assert named in refusal(["record", "--lessons", str(file), "--out", str(tmp_path)], capsys)
@@ -118,7 +118,7 @@ def test_a_damaged_file_of_lessons(rows: str, named: str, tmp_path: Path, capsys
     ["record", "--lessons"], ["doctor", "--prompts"], ["whatif", "--trace"], ["sweep", "--prompts"], ["sweep", "--csv"],
     ["check", "--prompts"], ["generate", "--prompt", "hi", "--trace"], ["page", "--trace"],
     ["page", "--follow", "--trace"]])
-def test_no_pipe_is_waited_for_and_no_device_read(
+def test_neither_pipes_nor_devices_are_read(
         words: list[str], place: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "link").symlink_to("pipe")
@@ -131,12 +131,12 @@ def test_no_pipe_is_waited_for_and_no_device_read(
             assert device in refusal(typed, capsys, 1, 2)
 
 
-def test_a_rig_with_lessons_of_its_own_records_those() -> None:
+def test_a_rig_with_its_own_lessons_records_those() -> None:
     assert plans_file("smollm2").name == "lessons-smollm2.json" and plans_file("demo").name == "lessons.json"
     assert len(read_plans(plans_file("smollm2"))) >= 4
 
 
-def test_an_error_of_the_machine_and_an_interruption_are_sentences(
+def test_system_errors_and_interruptions_are_sentences(
         monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     for raised, status, sentence in (
             (PermissionError(13, "Permission denied", "x.json"), 1, "x.json cannot be read or wr"),
@@ -158,7 +158,7 @@ def test_an_interruption_during_the_imports_leaves_no_traceback(words: list[str]
     assert (program.communicate(timeout=60), program.returncode) == (("", ""), -signal.SIGINT)
 
 
-def test_a_word_of_any_length_is_quoted_in_part_and_the_way_out_stays(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_long_word_is_shortened_and_the_help_is_still_named(capsys: pytest.CaptureFixture[str]) -> None:
     for words in (["fetch", "x" * 5000], ["fetch", "\x01" * 5000], ["generate", "--prompt", "hi", "9" * 10**6]):
         printed = refusal(words, capsys, 2)
         assert printed.endswith("--help`.\n") and len(printed) <= 2501 and "…" in printed

@@ -88,9 +88,9 @@ def test_forecasts_rise_with_the_budget_and_gains_add_up_to_them() -> None:
         assert [forecast.setting.budget for forecast in line] == list(budgets)
         assert all(forecast.tokens == len(known.token_ids) and forecast.predicted_ms == 0 for forecast in line)
         assert line[0].tau == 1.0 < line[-1].tau
-        worth = gain(replace(point, budget=budgets[-1]), known)
-        assert sum(worth.realised) == pytest.approx(line[-1].tau - 1)
-        assert 1 >= worth.expected[0] > worth.expected[-1] > 0
+        node_gains = gain(replace(point, budget=budgets[-1]), known)
+        assert sum(node_gains.realised) == pytest.approx(line[-1].tau - 1)
+        assert 1 >= node_gains.expected[0] > node_gains.expected[-1] > 0
     halves, total = ([forecast.lengths for forecast in lines[Setting("merged", 0, split, tuple(DRAFTERS))]]
                    for split in ("each", "total"))
     assert halves[1:4] == total[2:5], "a budget for each drafter is half of one for both"

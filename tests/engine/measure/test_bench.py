@@ -1,4 +1,4 @@
-"""The driver that measures; the published loop commits what the engine commits."""
+"""The bench driver measures every setting, and the published loop commits the same tokens as the engine."""
 
 from dataclasses import replace
 
@@ -16,7 +16,7 @@ from tests.engine.material import decode
 from tests.engine.small import small_drafter, small_target
 
 
-def test_passes_of_rounds_are_timed_where_transformers_own_pass_serves_and_the_prompts_is_not() -> None:
+def test_transformers_passes_are_timed_without_the_prompts() -> None:
     rig = demo_live()
     rig.target = rig.target.fork()
     rig.target.fastest = rig.target.reference
@@ -25,7 +25,7 @@ def test_passes_of_rounds_are_timed_where_transformers_own_pass_serves_and_the_p
     assert 0 < tally.forward_seconds < tally.seconds and tally.tokens == 8
 
 
-def test_every_prompt_is_measured_recorded_and_not_with_the_same_text() -> None:
+def test_recorded_and_unrecorded_runs_write_the_same_text() -> None:
     setting = BenchSetting("ddtree", 4)
     plan = BenchPlan((Prompt("2 + 3 ="), Prompt("Hi")), (setting, replace(setting, recorded=True)), repeats=2,
                      max_tokens=8)
@@ -37,14 +37,14 @@ def test_every_prompt_is_measured_recorded_and_not_with_the_same_text() -> None:
 @pytest.mark.parametrize(("words", "reason"), [
     (["--prompts", "nobody"], "'nobody'"), (["--methods", "published", "--budgets", "auto"], "auto"),
     (["--counts", "--budgets", "auto"], "auto")])
-def test_what_cannot_be_measured_is_refused_before_a_rig_is_loaded(
+def test_invalid_settings_are_refused_before_a_rig_is_loaded(
         monkeypatch: pytest.MonkeyPatch, words: list[str], reason: str) -> None:
     monkeypatch.delattr(bench, "open_rig")
     with pytest.raises(RequestError, match=reason):
         bench.run(verb_parser("bench").parse_args(words))
 
 
-def test_a_setting_that_is_named_twice_is_measured_once_and_plain_is_the_published_loops_former_name() -> None:
+def test_repeated_settings_are_measured_once_and_old_names_are_read() -> None:
     args = verb_parser("bench").parse_args(["--budgets", "8", "4", "8", "--methods", "ddtree", "ddtree", "plain",
                                             "published"])
     settings = bench.plan_of(args).settings

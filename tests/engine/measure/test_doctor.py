@@ -1,4 +1,4 @@
-"""The doctor on the demo rig as it is, and on rigs that were broken on purpose: it names what is broken."""
+"""The doctor on the healthy demo rig and on rigs with one defect each: it names the defect."""
 
 import re
 from collections.abc import Callable
@@ -26,7 +26,7 @@ from engine.serving.rig import Rig
 from engine.serving.rigs import load_rig
 from tests.engine.checkpoints.test_refusals import change_file
 from tests.engine.demo import demo_rig
-from tests.engine.models.shrunk import PartlyRightDrafter
+from tests.engine.models.shrunk import FallibleDrafter
 from tests.engine.published import write_short, write_short_dflash
 
 PROMPTS = [prompt.text for prompt in read_prompts(Path("assets/prompts/math.jsonl"))[:2]]
@@ -35,7 +35,7 @@ WORD = 700  # an ordinary token of the demo's vocabulary
 
 @pytest.fixture(autouse=True)
 def _fewer_tries(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is broken here shows at fewer places and beside fewer other ways."""
+    """Try fewer positions and alternatives, which are enough for these defects."""
     for name, value in (("TARGET_ANCHORS", 28), ("MAX_MASKS", 2), ("BASES", (1e4, 1e6))):
         monkeypatch.setattr(doctor, name, value)
 
@@ -47,7 +47,7 @@ def with_one_drafter(dtype: str = "float32") -> Rig:
 
 @lru_cache(maxsize=1)
 def answers() -> list[ReferenceAnswer]:
-    """The target is never broken, so neither are its texts."""
+    """Return the target's answers, which are shared because no test changes the target."""
     return [answer_of(demo_rig(), prompt) for prompt in PROMPTS]
 
 
@@ -59,7 +59,7 @@ def wrong(findings: dict[str, DoctorFinding]) -> set[str]:
     return {name for name, finding in findings.items() if finding.status == WRONG}
 
 
-def test_a_healthy_rig_has_nothing_wrong_and_every_finding_its_figure() -> None:
+def test_a_healthy_rig_has_no_defect_and_every_finding_a_figure() -> None:
     findings = {finding.name: finding for finding in diagnose(
         with_one_drafter(), PROMPTS[:1], with_one_drafter("bfloat16"))}
     assert set(findings) == {
@@ -71,14 +71,14 @@ def test_a_healthy_rig_has_nothing_wrong_and_every_finding_its_figure() -> None:
         assert bool(finding.advice) == (finding.status != FINE)
 
 
-def test_taps_that_are_not_the_configs_are_named() -> None:
+def test_taps_that_differ_from_the_config_are_named() -> None:
     rig = with_one_drafter()
     findings = findings_of(replace(rig, target=TorchTarget(rig.target.model, tuple(reversed(rig.target.taps)))))
     assert wrong(findings) == {"taps"}
 
 
 def reverse_taps(model: DFlashModel) -> None:
-    """As if the weights had been trained on the reversed order, so that the config's order is the wrong one."""
+    """Reverse the tap order in the weights, so that the config's order is wrong."""
     parts = model.fc.weight.data.split(model.config.hidden_size, -1)
     model.fc.weight.data = torch.cat(list(reversed(parts)), -1)
 
@@ -93,19 +93,19 @@ def rotate_by_another_base(model: DFlashModel) -> None:
 
 
 def turn_the_wrong_pairs(model: DFlashModel) -> None:
-    """As if its config had left out that neighbours turn together."""
+    """Rotate the wrong pairs, as if the config did not say that neighbours turn together."""
     model.load_state_dict(halves_to_neighbours(model.state_dict(), model.config.head_dim))
 
 
 class MaskedRoot(DFlashDrafter):
-    """Puts the mask token where the root belongs."""
+    """Draft with the mask token in place of the root."""
 
     def draft(self, root: int, width: int) -> Lattice:
         return super().draft(self.mask_id, width)
 
 
-class Forgetful(DFlashDrafter):
-    """Keeps its context one position too far to the left."""
+class ShiftedContext(DFlashDrafter):
+    """Keep the context one position too far to the left."""
 
     def observe(self, token_ids, features) -> None:  # type: ignore[no-untyped-def]
         super().observe(token_ids[1:], features[1:])
@@ -116,8 +116,8 @@ class Forgetful(DFlashDrafter):
     (take_a_word_for_the_mask, DFlashDrafter, "mask token", "token 3"),
     (rotate_by_another_base, DFlashDrafter, "rope", "10000"),
     (turn_the_wrong_pairs, DFlashDrafter, "rope", "neighbours"),
-    (None, MaskedRoot, "slot 0", "mask token"), (None, Forgetful, "draft", "model")])
-def test_what_is_broken_is_named_and_nothing_else(
+    (None, MaskedRoot, "slot 0", "mask token"), (None, ShiftedContext, "draft", "model")])
+def test_only_the_defect_is_named(
         change: Callable[[DFlashModel], None] | None, kind: type[DFlashDrafter], name: str, advice: str) -> None:
     rig = demo_rig()
     drafter = rig.drafters["math"]
@@ -132,22 +132,22 @@ def test_what_is_broken_is_named_and_nothing_else(
 
 
 @pytest.fixture(scope="module")
-def thinker(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A target whose template has a thinking switch, and a drafter for it."""
-    folder = tmp_path_factory.mktemp("thinker")
+def thinking_pair(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Provide a target whose template has a thinking switch, and a drafter for it."""
+    folder = tmp_path_factory.mktemp("thinking_pair")
     write_short(folder / "target", "Qwen3-8B")
     write_short_dflash(folder / "head", "Qwen3-8B")
     return folder
 
 
 @pytest.mark.parametrize("trained", [True, False])
-def test_a_drafter_that_knows_texts_without_thinking_does_better_there(trained: bool, thinker: Path) -> None:
-    change_file(thinker / "head" / "config.json", {THINKING: trained})
-    rig = load_rig(f"{thinker / 'target'}::{thinker / 'head'}", "float32")
+def test_a_drafter_trained_without_thinking_scores_higher_without_it(trained: bool, thinking_pair: Path) -> None:
+    change_file(thinking_pair / "head" / "config.json", {THINKING: trained})
+    rig = load_rig(f"{thinking_pair / 'target'}::{thinking_pair / 'head'}", "float32")
     ids = rig.prompt_ids("Hi", (), "off")
     answer = rig.generate("Hi", method="autoregressive", thinking="off", max_tokens=60)
     assert list(answer)
-    knowing = PartlyRightDrafter(ids, answer.token_ids)
+    knowing = FallibleDrafter(ids, answer.token_ids)
     finding, = compare_thinking(replace(rig, drafters={**rig.drafters, "drafter": knowing}), ["Hi"], Progress())
     assert (finding.status == FINE) != trained, "unasked it thinks if the drafter was trained on that"
     assert bool(finding.advice) == trained
@@ -155,5 +155,5 @@ def test_a_drafter_that_knows_texts_without_thinking_does_better_there(trained: 
     assert without > 1.5 * with_it
 
 
-def test_a_template_without_a_switch_has_no_two_ways() -> None:
+def test_a_template_without_a_thinking_switch_is_not_compared() -> None:
     assert compare_thinking(demo_rig(), PROMPTS, Progress()) == []

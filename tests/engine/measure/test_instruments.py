@@ -1,4 +1,4 @@
-"""The live rig as a laboratory, and rigs that take one another's place: the former freed, no room said beforehand."""
+"""The live rig as a laboratory, and the change to another rig: the old one is freed, too little memory is an error."""
 
 import gc
 import json
@@ -42,14 +42,14 @@ def laboratory() -> LiveLaboratory:
     return LiveLaboratory(demo_live())
 
 
-def an_ask(method: str = "ddtree", budget: int = 8, max_tokens: int = 4, **more: Any) -> PromptRequest:
+def make_request(method: str = "ddtree", budget: int = 8, max_tokens: int = 4, **more: Any) -> PromptRequest:
     return PromptRequest(PROMPT, method=method, budget=budget, max_tokens=max_tokens, **more)
 
 
 @pytest.mark.parametrize("ask", [
-    an_ask("joint", 24, 30), an_ask("merged", 16, 30, sampling=Sampling(0.8, seed=4), split="each"),
-    an_ask("autoregressive", 0, 12)], ids=lambda ask: ask.method)
-def test_a_reading_is_what_the_trace_of_the_same_run_says(laboratory: LiveLaboratory, ask: PromptRequest) -> None:
+    make_request("joint", 24, 30), make_request("merged", 16, 30, sampling=Sampling(0.8, seed=4), split="each"),
+    make_request("autoregressive", 0, 12)], ids=lambda ask: ask.method)
+def test_a_reading_equals_the_trace_of_the_same_run(laboratory: LiveLaboratory, ask: PromptRequest) -> None:
     reading, trace = laboratory.measure(ask), gather(laboratory.rig.run(ask))
     times = ("round_seconds", "prefill_seconds", "stage_seconds")
     traced = replace(reading_of(trace), **{name: getattr(reading, name) for name in times})
@@ -63,18 +63,18 @@ def test_a_reading_is_what_the_trace_of_the_same_run_says(laboratory: LiveLabora
     ("joint", 24, "fixed"), ("autoregressive", 0, "fixed"), ("ddtree", 64, "auto")])
 def test_a_concurrent_run_writes_its_own_text_and_counts_all(
         laboratory: LiveLaboratory, method: str, budget: int, pace: str) -> None:
-    ask = an_ask(method, budget, 16, pace=pace)
+    ask = make_request(method, budget, 16, pace=pace)
     others = tuple(replace(ask, prompt=f"What is {number} + 5?", max_tokens=4 + number) for number in range(2))
     alone, concurrent = laboratory.measure(ask), laboratory.measure_concurrent(ask, others, 3)
     assert concurrent.token_ids == alone.token_ids and concurrent.prefill_seconds > 0
-    assert concurrent.lengths == alone.lengths or pace == "auto"  # which goes by times
+    assert concurrent.lengths == alone.lengths or pace == "auto"  # an adaptive run depends on times
     assert all(count >= length + 2 for count, length in zip(concurrent.committed, concurrent.lengths, strict=True))
     assert concurrent.total_tokens_per_second > 1.5 * concurrent.tokens_per_second
     assert concurrent.seconds == pytest.approx(sum(concurrent.stage_seconds.values()), rel=0.3)
 
 
-class Interrupt:
-    """Ends what is measured at the call of that number; how often it was called, and when it ended it."""
+class CancelAtCall:
+    """Cancel a measurement at call number ``last``; count the calls and keep the time of the last."""
 
     def __init__(self, last: int) -> None:
         self.last, self.calls, self.ended = last, 0, 0.0
@@ -88,32 +88,32 @@ class Interrupt:
 
 @pytest.mark.parametrize("measuring", ["cost", "in turns", "in turns at auto"])
 @pytest.mark.parametrize("last", [1, 3, 200])
-def test_what_is_measured_ends_at_once_in_the_middle_of_a_pass(measuring: str, last: int) -> None:
-    live, interrupt = LiveInstruments(demo_live()), Interrupt(last)
-    trace = gather(live.source.run(an_ask(max_tokens=12, sampling=Sampling(0.7, top_p=0.9))))
-    ask = an_ask(max_tokens=100, pace="auto" if measuring.endswith("auto") else "fixed")
+def test_a_measurement_is_cancelled_in_the_middle_of_a_pass(measuring: str, last: int) -> None:
+    live, interrupt = LiveInstruments(demo_live()), CancelAtCall(last)
+    trace = gather(live.source.run(make_request(max_tokens=12, sampling=Sampling(0.7, top_p=0.9))))
+    ask = make_request(max_tokens=100, pace="auto" if measuring.endswith("auto") else "fixed")
     with pytest.raises(CancellationError):
         if measuring == "cost":
             live.measure_cost(trace, interrupt)
-        with live.interleaved([ask, an_ask("autoregressive", 0, 100)], interrupt) as sources:
+        with live.interleaved([ask, make_request("autoregressive", 0, 100)], interrupt) as sources:
             for rounds in sources:
                 list(rounds)
     assert time.perf_counter() - interrupt.ended < 0.5
     assert live.known_cost(trace) is None, "half a measurement is none"
-    assert live.laboratory.measure(an_ask()).token_ids, "the rig is free, and its passes are whole again"
+    assert live.laboratory.measure(make_request()).token_ids, "the rig is free, and its passes are whole again"
 
 
-def test_a_measurement_can_be_ended_before_every_layer(laboratory: LiveLaboratory) -> None:
-    interrupt = Interrupt(10**9)
-    with LiveInstruments(laboratory.rig).interleaved([an_ask("autoregressive", 0, 3)], interrupt) as (rounds,):
+def test_a_measurement_can_be_cancelled_before_every_layer(laboratory: LiveLaboratory) -> None:
+    interrupt = CancelAtCall(10**9)
+    with LiveInstruments(laboratory.rig).interleaved([make_request("autoregressive", 0, 3)], interrupt) as (rounds,):
         assert len(list(rounds)) == 3
     assert interrupt.calls == 4 * laboratory.rig.target.config.num_hidden_layers, "the prompt's pass, and three rounds"
 
 
-def test_a_measurement_waits_for_the_rig_and_does_not_count_the_waiting(laboratory: LiveLaboratory) -> None:
-    other, readings = laboratory.rig.run(an_ask(max_tokens=20)), list[Reading]()
+def test_a_measurement_waits_for_the_rig_and_does_not_count_the_wait(laboratory: LiveLaboratory) -> None:
+    other, readings = laboratory.rig.run(make_request(max_tokens=20)), list[Reading]()
     next(other)
-    worker = threading.Thread(target=lambda: readings.append(laboratory.measure(an_ask("autoregressive", 0, 2))))
+    worker = threading.Thread(target=lambda: readings.append(laboratory.measure(make_request("autoregressive", 0, 2))))
     worker.start()
     time.sleep(1.5)
     assert not readings
@@ -122,20 +122,20 @@ def test_a_measurement_waits_for_the_rig_and_does_not_count_the_waiting(laborato
     assert readings[0].prefill_seconds + readings[0].seconds < 1.5
 
 
-def test_what_cannot_be_served_leaves_the_rig_free(laboratory: LiveLaboratory) -> None:
-    long = replace(an_ask(), prompt="word " * 5000)
-    for ask, named in ((PromptRequest(" "), "prompt"), (long, "tokens"), (an_ask(drafters=("nobody",)), "nobody"),
-                       (an_ask(budget=-1), "budget")):
+def test_a_refused_request_leaves_the_rig_free(laboratory: LiveLaboratory) -> None:
+    long = replace(make_request(), prompt="word " * 5000)
+    for ask, named in ((PromptRequest(" "), "prompt"), (long, "tokens"), (make_request(drafters=("nobody",)), "nobody"),
+                       (make_request(budget=-1), "budget")):
         with pytest.raises(RequestError, match=named):
             laboratory.measure(ask)
     with pytest.raises(RequestError, match="tokens"):
-        laboratory.measure_concurrent(an_ask(), [long], 2)
-    assert laboratory.measure(an_ask("dflash")).token_ids
+        laboratory.measure_concurrent(make_request(), [long], 2)
+    assert laboratory.measure(make_request("dflash")).token_ids
 
 
 @pytest.fixture(scope="module")
 def names(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str]:
-    """Two small rigs by the names that somebody would type."""
+    """Provide the names of two small rigs."""
     folder = tmp_path_factory.mktemp("rigs")
     target, drafter = write_short(folder / "qwen", "Qwen3-8B"), write_short_dflash(folder / "head", "Qwen3-8B")
     other = write_short(folder / "llama", "Llama-3.1-8B-Instruct")
@@ -164,10 +164,10 @@ def test_a_switch_in_the_app_frees_the_former_rig(names: tuple[str, str], monkey
         return read
 
     until(lambda: state()["rig"] == "qwen" and not state()["coming"])
-    former = loaded[0]()  # as a call holds it that began before the switch and ends after it
+    former = loaded[0]()  # held as by a call that began before the switch
     stage.rig_choose({"rig": names[1]})
     until(lambda: state()["rig"] == "llama" and state()["loading"] is None)
-    gc.disable()  # freed with the last reference, not by chance afterwards
+    gc.disable()  # the last reference must free it, not a collection
     try:
         assert (state()["opened"], state()["failure"]) == (names[1], "") and former
         del former
@@ -176,7 +176,7 @@ def test_a_switch_in_the_app_frees_the_former_rig(names: tuple[str, str], monkey
         gc.enable()
 
 
-def test_what_does_not_fit_beside_the_running_rig_is_said_and_that_one_stays(
+def test_a_rig_that_does_not_fit_is_refused_and_the_current_one_stays(
         names: tuple[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
     told: list[str] = []
     rig = CurrentRig(opened(names[0], lambda message, share: told.append(message)))
@@ -199,7 +199,7 @@ def test_what_does_not_fit_beside_the_running_rig_is_said_and_that_one_stays(
     assert rig.instruments.laboratory.conditions.rig == "llama"
 
 
-def test_a_gpu_says_by_itself_what_is_free(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_free_memory_of_a_gpu_is_not_estimated(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(memory, "free_bytes", lambda device: 1_000_000)
     text: Any = SimpleNamespace(num_hidden_layers=1, num_attention_heads=1, num_key_value_heads=1, head_dim=1,
                                 hidden_size=1, max_position_embeddings=64)
@@ -210,7 +210,7 @@ def test_a_gpu_says_by_itself_what_is_free(monkeypatch: pytest.MonkeyPatch) -> N
                             LoadContext(other_rig="old", other_rig_bytes=10**12))
 
 
-def test_cancelled_nothing_more_is_read_and_no_memory_is_a_sentence(
+def test_a_cancelled_opening_reads_no_weights_and_a_full_memory_is_an_error(
         names: tuple[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
     def cancel(message: str, share: float | None) -> None:
         raise CancellationError("Somebody changed their mind.")

@@ -1,4 +1,4 @@
-"""Sweeps on Ray workers of this machine, some of which end on the way. Needs requirements-ray.txt, as make test has."""
+"""Sweeps on Ray workers of this machine, some of which are killed. Needs requirements-ray.txt, as make test has."""
 
 import os
 import signal
@@ -29,16 +29,16 @@ TASKS = [Task(cell, PLAN.request(cell)) for cell in measuring_order(PLAN)]
 FATAL = TASKS[6].request
 
 
-class Unhurried(ScriptedLaboratory):
-    """Slow enough for a worker to be caught at its work."""
+class SlowLaboratory(ScriptedLaboratory):
+    """Measure slowly, so that a test can kill a worker at its work."""
 
     def measure(self, ask: PromptRequest) -> Reading:
         sleep(0.02)
         return super().measure(ask)
 
 
-class Mortal(ScriptedLaboratory):
-    """One cell ends the process that measures it."""
+class FailingLaboratory(ScriptedLaboratory):
+    """Kill the own process at one cell."""
 
     def measure(self, ask: PromptRequest) -> Reading:
         if ask == FATAL:
@@ -46,8 +46,8 @@ class Mortal(ScriptedLaboratory):
         return super().measure(ask)
 
 
-class Doomed(ScriptedLaboratory):
-    """Every cell ends the process."""
+class AlwaysFailingLaboratory(ScriptedLaboratory):
+    """Kill the own process at every cell."""
 
     def measure(self, ask: PromptRequest) -> Reading:
         os.kill(os.getpid(), signal.SIGKILL)
@@ -55,8 +55,8 @@ class Doomed(ScriptedLaboratory):
 
 
 def here() -> Laboratory:
-    """A laboratory that says in which process it is."""
-    return Unhurried(hardware=f"process {os.getpid()}")
+    """Return a laboratory whose hardware names its process."""
+    return SlowLaboratory(hardware=f"process {os.getpid()}")
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -67,7 +67,7 @@ def cluster() -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def _fewer_losses(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each worker that Ray starts anew is a process that imports everything."""
+    """Allow few losses: a worker that Ray restarts is a process that imports everything."""
     monkeypatch.setattr(ray_workers, "MAX_LOSSES", 3)
     monkeypatch.setattr(ray_workers, "MAX_ATTEMPTS", 2)
 
@@ -93,23 +93,23 @@ def test_a_killed_workers_cells_are_measured_again_and_every_cell_once(tmp_path:
     for result in measured:
         machines[block_of(result.cell)].add(result.hardware)
     assert len(set.union(*machines.values())) >= 2
-    # a block is measured by one worker, but for the one that the killed worker had in hand
+    # one worker measures a block, except the block of the killed worker
     assert sum(len(hardware) > 1 for hardware in machines.values()) <= 1
 
 
-def test_a_cell_that_takes_every_worker_with_it_is_given_up() -> None:
-    results = list(connect_workers(Mortal, "local", 1).work(TASKS, Event()))
+def test_a_cell_that_kills_every_worker_is_given_up() -> None:
+    results = list(connect_workers(FailingLaboratory, "local", 1).work(TASKS, Event()))
     assert sorted(repr(result.cell) for result in results) == sorted(repr(task.cell) for task in TASKS)
     assert [(result.cell, result.failure) for result in results if result.reading is None] == [
         (TASKS[6].cell, "2 Ray workers were lost while measuring this.")]
 
 
-def test_a_cluster_that_loses_everybody_says_so() -> None:
+def test_a_cluster_that_loses_all_workers_is_an_error() -> None:
     with pytest.raises(RigError, match="3 times"):
-        list(connect_workers(Doomed, "local", 1).work(TASKS, Event()))
+        list(connect_workers(AlwaysFailingLaboratory, "local", 1).work(TASKS, Event()))
 
 
-def test_a_stop_lets_the_runs_in_hand_end() -> None:
+def test_a_stop_lets_started_runs_finish() -> None:
     stop, results = Event(), []
     for result in connect_workers(here, "local", 1).work(TASKS, stop):
         results.append(result)
@@ -119,7 +119,7 @@ def test_a_stop_lets_the_runs_in_hand_end() -> None:
 
 
 def cluster_with(held: dict[str, float], options: dict[str, Any]) -> Any:
-    """As much of Ray as RayWorkers uses; ``options`` are filled with those of its workers."""
+    """Return the part of Ray that RayWorkers uses; ``options`` receives its workers' options."""
     about = SimpleNamespace(conditions=Conditions("toy", "one", "float32"), methods=(), drafters=(), process_id=1)
     worker = SimpleNamespace(about=SimpleNamespace(remote=lambda: about))
     actor = SimpleNamespace(options=lambda **given: options.update(given) or SimpleNamespace(remote=lambda _: worker))
@@ -130,7 +130,7 @@ def cluster_with(held: dict[str, float], options: dict[str, Any]) -> Any:
 @pytest.mark.parametrize(("held", "workers", "hired", "gpus", "cores"), [
     ({"CPU": 4.0}, None, 2, 0, 2), ({"CPU": 1.0}, 2, 2, 0, 0.5), ({"CPU": 9.0, "GPU": 4.0}, None, 4, 1, 2),
     ({"CPU": 9.0, "GPU": 4.0}, 3, 3, 1, 3)])
-def test_a_device_or_a_host_has_one_worker_unless_said_otherwise(
+def test_each_device_or_host_gets_one_worker_by_default(
         held: dict[str, float], workers: int | None, hired: int, gpus: int, cores: float) -> None:
     options: dict[str, Any] = {}
     rig_workers = RayWorkers(cluster_with(held, options), ScriptedLaboratory, workers)
@@ -141,7 +141,7 @@ def closed() -> Laboratory:
     raise RigError("The rig is not here.")
 
 
-def test_what_is_wrong_with_a_cluster_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_errors_of_a_cluster_are_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(RigError, match="The rig is not here"):
         connect_workers(closed, "local", 1)
     with pytest.raises(RequestError, match="2 .* 3 "):

@@ -1,4 +1,4 @@
-"""What-if, cost curve and budget=auto on the demo rig: what is forecast is what a real run does."""
+"""What-if, cost curve and budget=auto on the demo rig: forecasts equal real runs."""
 
 from collections.abc import Generator, Sequence
 from dataclasses import replace
@@ -22,7 +22,7 @@ from tests.engine.lab.scripted import CURVE
 from tests.engine.material import GREEDY
 
 PROMPT = read_prompts(Path("assets/prompts/mixed.jsonl"))[1].text
-AT_ONCE = replace(FULL, seconds=0.0)  # as few repeats as there may be
+AT_ONCE = replace(FULL, seconds=0.0)  # the minimum of repeats
 POINTS = (("dflash", "total"), ("ddtree", "total"), ("routed", "total"), ("merged", "total"), ("merged", "each"),
           ("joint", "total"))
 
@@ -37,7 +37,7 @@ def lengths(trace: Trace) -> tuple[int, ...]:
 
 
 @pytest.mark.parametrize(("sampling", "budgets"), [(GREEDY, (8, 128)), (Sampling(0.8, 0, 0.95, 5), (32,))])
-def test_forecast_lengths_are_those_of_real_runs(sampling: Sampling, budgets: tuple[int, ...]) -> None:
+def test_forecast_lengths_equal_those_of_real_runs(sampling: Sampling, budgets: tuple[int, ...]) -> None:
     result = what_if(demo_live(), text_of_run(finished("ddtree", 64, sampling)), budgets)
     assert result.departures == 0 and result.cost is None and result.best is None
     for method, split in POINTS:
@@ -58,13 +58,13 @@ def test_methods_whose_drafters_depend_on_the_budget_are_left_out_unless_named()
         what_if(mixed_kinds, text, (8,), ("routed",))
 
 
-def test_a_recorded_run_gives_the_same_what_if_and_its_own_drafters_are_used() -> None:
+def test_a_recorded_run_is_forecast_with_its_own_drafters() -> None:
     trace = finished("ddtree", 16, drafters=("code",))
     result = what_if(demo_live(), text_of_run(loads(dumps(trace))), (16,), ("ddtree",))
     assert [forecast.lengths for forecast in result.forecasts] == [lengths(trace)]
 
 
-def test_bad_questions_get_one_sentence() -> None:
+def test_invalid_questions_are_refused() -> None:
     rig, text = demo_rig(), text_of_run(finished("ddtree", 8))
     strange = replace(text, token_ids=tuple((token + 7) % 1000 for token in text.token_ids))
     for bad, budgets, methods, named in (
@@ -88,7 +88,7 @@ def test_the_cost_curve_is_measured_and_kept() -> None:
     assert len(tree) == 129 and 15 <= depths(tree.parents).max() <= 20
 
 
-def test_a_mock_round_verifies_as_many_rows_as_it_is_timed_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_mock_round_verifies_the_timed_number_of_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     verified, verify = list[int](), TorchTarget.verify_batch
 
     def noted(target: TorchTarget, forks: Sequence[TorchTarget], packed: Sequence[PackedTree]) -> list[Verification]:
@@ -104,7 +104,7 @@ def test_a_mock_round_verifies_as_many_rows_as_it_is_timed_for(monkeypatch: pyte
 @pytest.mark.usefixtures("quick_curves")
 def test_what_if_of_an_adaptive_run_has_auto_among_its_settings() -> None:
     live = demo_live()
-    book = live.costs  # one measurement serves the whole test
+    book = live.costs  # one measurement for the complete test
     trace = gather(live.run(PromptRequest(PROMPT, method="joint", budget=64, max_tokens=48, pace="auto")))
     assert trace.header.request.pace == "auto" and loads(dumps(trace)).header.request.pace == "auto"
     assert all(1 <= len(entry.round.tree) <= 65 for entry in trace.entries)
@@ -116,7 +116,7 @@ def test_what_if_of_an_adaptive_run_has_auto_among_its_settings() -> None:
     assert result.best is not None or result.withheld, "unless the machine was too busy for a cost curve"
 
 
-def test_a_run_that_waits_goes_by_a_curve_of_about_its_length(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_waiting_run_uses_a_curve_of_a_similar_length(monkeypatch: pytest.MonkeyPatch) -> None:
     asked = []
 
     def measured(_: CostBook, case: CostCase, effort: Effort, **_more: object) -> CostCurve:
@@ -152,6 +152,6 @@ def test_one_delayed_pass_does_not_end_a_curve(monkeypatch: pytest.MonkeyPatch) 
     assert curve.rows == (1, 8, 12, 16)
 
 
-def test_a_quick_curve_ends_where_passes_are_expensive() -> None:
+def test_a_quick_curve_ends_at_expensive_passes() -> None:
     quick = demo_live().costs.measure(CostCase(64, Sampling()), replace(QUICK, seconds=0.0))
     assert quick.rows[0] == 1 and len(quick.rows) > 2 and quick.rows[-1] < 1025 and quick.plain_ms > 0

@@ -159,7 +159,7 @@ def in_float64(model: type[PreTrainedModel], folder: Path) -> Any:
     return getattr(module, model.__name__)
 
 
-class PartlyRightDrafter:
+class FallibleDrafter:
     """Draft the known text with an error at a third of the positions, where the right token has rank 1."""
 
     def __init__(self, prompt_ids: Sequence[int], token_ids: Sequence[int], seed: int = 0) -> None:
@@ -185,5 +185,5 @@ class PartlyRightDrafter:
     def release(self) -> None:
         """See ``protocols.Drafter``."""
 
-    def fork(self) -> "PartlyRightDrafter":
-        return PartlyRightDrafter(self.whole, (), self.seed)
+    def fork(self) -> "FallibleDrafter":
+        return FallibleDrafter(self.whole, (), self.seed)

@@ -54,7 +54,7 @@ def test_inference_mode_is_left_after_an_error_and_an_early_end() -> None:
     assert len(ended) == 2 and not torch.is_inference_mode_enabled()
 
 
-class ScriptedOtherWork(OtherWork):
+class OtherWorkStub(OtherWork):
     """Report the other work that a test sets."""
 
     busy = 0.0
@@ -64,12 +64,12 @@ class ScriptedOtherWork(OtherWork):
 
 
 @pytest.fixture
-def others(monkeypatch: pytest.MonkeyPatch) -> Iterator[ScriptedOtherWork]:
+def others(monkeypatch: pytest.MonkeyPatch) -> Iterator[OtherWorkStub]:
     monkeypatch.setattr("engine.models.device.POLL_SECONDS", 0.0)
     until(lambda: not teams())  # teams that an earlier test of this process left
     threads = torch.get_num_threads()
     torch.set_num_threads(max(2, len(processors())))
-    yield ScriptedOtherWork()
+    yield OtherWorkStub()
     torch.set_num_threads(threads)
 
 
@@ -78,7 +78,7 @@ def teams() -> int:
 
 
 @pytest.mark.long  # needs idle processors
-def test_threads_sleep_only_while_other_work_wants_the_processors(others: ScriptedOtherWork) -> None:
+def test_threads_sleep_only_while_other_work_wants_the_processors(others: OtherWorkStub) -> None:
     waiting = WaitingPolicy(others)
     waiting.adapt()
     assert not waiting.asleep
@@ -98,7 +98,7 @@ def test_threads_sleep_only_while_other_work_wants_the_processors(others: Script
 @pytest.mark.parametrize(("busy", "threads", "look_seconds"), [(0.4, 2, 0.0), (8.0, 1, 0.0), (2.0, 2, 60.0)],
                          ids=["little other work", "a thread that meets nobody", "too early for a look"])
 def test_threads_keep_spinning_if_sleep_would_not_help(
-        others: ScriptedOtherWork, monkeypatch: pytest.MonkeyPatch, busy: float, threads: int, look_seconds: float) -> None:
+        others: OtherWorkStub, monkeypatch: pytest.MonkeyPatch, busy: float, threads: int, look_seconds: float) -> None:
     monkeypatch.setattr("engine.models.device.POLL_SECONDS", look_seconds)
     torch.set_num_threads(threads)
     others.busy, waiting = busy, WaitingPolicy(others)
@@ -106,7 +106,7 @@ def test_threads_keep_spinning_if_sleep_would_not_help(
     assert not waiting.asleep
 
 
-def test_an_idle_process_ends_its_second_team(others: ScriptedOtherWork, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_idle_process_ends_its_second_team(others: OtherWorkStub, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("engine.models.device.IDLE_SECONDS", 0.05)
     others.busy, waiting = 2.0, WaitingPolicy(others)
     waiting.adapt()

@@ -12,7 +12,7 @@ from engine.models.passes import FusedPass
 from engine.models.target import TorchTarget, must_verify_trees
 from engine.records import Request
 from tests.engine.material import LOSSLESS, decode, plain_text, text_of
-from tests.engine.models.shrunk import PartlyRightDrafter, shrunk
+from tests.engine.models.shrunk import FallibleDrafter, shrunk
 
 SWITCH = 24
 LISTS = {"short_factor": [1.0, 1.2, 1.5, 2.0, 3.0, 4.0], "long_factor": [4.0, 8.0, 12.0, 16.0, 20.0, 24.0]}
@@ -35,7 +35,7 @@ def test_every_method_writes_the_text_that_transformers_generates(kind: str, siz
     room = SWITCH - size if size <= SWITCH else 30
     wanted = target.model.generate(torch.tensor([prompt]), max_new_tokens=room, do_sample=False, eos_token_id=None)
     assert plain == wanted[0, size:].tolist()
-    drafters = [PartlyRightDrafter(prompt, plain, seed) for seed in (0, 1)]
+    drafters = [FallibleDrafter(prompt, plain, seed) for seed in (0, 1)]
     for method in set(LOSSLESS) - {"autoregressive"}:
         assert text_of(replace(request, method=method), target, drafters) == plain, method
 
@@ -43,7 +43,7 @@ def test_every_method_writes_the_text_that_transformers_generates(kind: str, siz
 def test_no_tree_crosses_the_switch_and_a_prompt_that_fills_it_is_refused() -> None:
     target, prompt = target_of("phi3"), tuple(range(5, 20))
     plain = plain_text(Request(prompt, budget=0, max_tokens=30), target)
-    rounds = decode(Request(prompt, method="ddtree", budget=8, max_tokens=30), target, [PartlyRightDrafter(prompt, plain)])
+    rounds = decode(Request(prompt, method="ddtree", budget=8, max_tokens=30), target, [FallibleDrafter(prompt, plain)])
     assert max(int(pack(round_.tree, round_.start).positions.max()) for round_ in rounds) == SWITCH - 1
     with pytest.raises(RequestError, match=str(SWITCH)):
         plain_text(Request(tuple(range(5, 5 + SWITCH)), budget=0, max_tokens=4), target)

@@ -16,7 +16,7 @@ from engine.models.target import TorchTarget
 from engine.records import PackedTree, Request, Sampling
 from tests.engine.demo import demo_live
 from tests.engine.material import LOSSLESS, WALKING, ancestors, decode, plain_text, text
-from tests.engine.models.shrunk import PartlyRightDrafter, shrunk
+from tests.engine.models.shrunk import FallibleDrafter, shrunk
 from tests.engine.serving.test_rig import MATH, text_ids
 
 SETTINGS: list[dict[str, Any]] = [
@@ -70,7 +70,7 @@ def test_every_lossless_method_writes_the_text_of_plain_decoding(setting: dict[s
     plain = plain_text(request, target)
     unpenalised = Sampling(sampling.temperature, seed=sampling.seed)
     assert plain != plain_text(replace(request, sampling=unpenalised), target)
-    drafters = [PartlyRightDrafter(request.prompt_ids, plain, seed) for seed in (0, 1)]
+    drafters = [FallibleDrafter(request.prompt_ids, plain, seed) for seed in (0, 1)]
     for method in WALKING if sampling.temperature else LOSSLESS:
         rounds = list(decode(replace(request, method=method), target, drafters))
         assert text(rounds) == plain and (method == "autoregressive" or len(rounds) < len(plain)), method

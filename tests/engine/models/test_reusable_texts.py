@@ -14,7 +14,7 @@ from engine.records import Request, Sampling
 from engine.serving import reusable_texts
 from engine.serving.reusable_texts import ReusableTexts
 from tests.engine.material import text
-from tests.engine.models.shrunk import PartlyRightDrafter, shrunk
+from tests.engine.models.shrunk import FallibleDrafter, shrunk
 from tests.engine.models.test_packed_linear import int4_target
 from tests.engine.small import TAPS, small_target
 
@@ -56,7 +56,7 @@ class KeptRun(DecodeRun):
 def first_turn(target: TorchTarget) -> tuple[list[int], ReusableText]:
     """Answer the prompt with trees; return the text and its reusable part."""
     request = Request(PROMPT, method="ddtree", budget=6, max_tokens=12)
-    run = KeptRun(request, target.fork(), [PartlyRightDrafter(PROMPT, (3, 4, 5))])
+    run = KeptRun(request, target.fork(), [FallibleDrafter(PROMPT, (3, 4, 5))])
     return text(run.rounds()), run.kept or NO_TEXT
 
 

@@ -20,7 +20,7 @@ from engine.errors import RigError
 from engine.models.target import TorchTarget, largest_difference_nats, must_verify_trees
 from engine.records import Request
 from tests.engine.material import LOSSLESS, plain_text, text_of
-from tests.engine.models.shrunk import PartlyRightDrafter, shrunk, small_config_of
+from tests.engine.models.shrunk import FallibleDrafter, shrunk, small_config_of
 
 TABLE = Path("docs/targets.md")
 KINDS = tuple(dict.fromkeys([*MODEL_FOR_CAUSAL_LM_MAPPING_NAMES, *MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES]))
@@ -61,7 +61,7 @@ def answer(kind: str) -> str:
     assert apart < MAX_NATS, f"{kind}: {apart} nats apart"
     request = Request(PROMPT, budget=8, max_tokens=12)
     plain = plain_text(request, target)
-    drafters = [PartlyRightDrafter(PROMPT, plain, seed) for seed in (0, 1)]
+    drafters = [FallibleDrafter(PROMPT, plain, seed) for seed in (0, 1)]
     for method in set(LOSSLESS) - {"autoregressive"}:
         assert text_of(replace(request, method=method), target, drafters) == plain, (kind, method)
     return RUNS

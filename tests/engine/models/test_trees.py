@@ -22,7 +22,7 @@ from engine.models.target import TorchTarget
 from engine.records import DraftTree, Request, Sampling
 from engine.serving.rigs import load_rig
 from tests.engine.material import plain_text, text_of
-from tests.engine.models.shrunk import VOCABULARY, PartlyRightDrafter, cut, shrunk, small_config_of
+from tests.engine.models.shrunk import VOCABULARY, FallibleDrafter, cut, shrunk, small_config_of
 from tests.engine.published import TOKENIZER, write_short_dflash
 from tests.engine.small import small_target
 
@@ -149,7 +149,7 @@ def test_a_target_with_layers_of_different_sizes_writes_plain_text(
     assert target.config.per_layer_attributes
     request = Request(PROMPT, method="ddtree", budget=8, max_tokens=24)
     plain = plain_text(request, target)
-    assert text_of(request, target, [PartlyRightDrafter(PROMPT, plain)]) == plain
+    assert text_of(request, target, [FallibleDrafter(PROMPT, plain)]) == plain
 
 
 def test_a_window_per_layer_is_read(tmp_path: Path) -> None:

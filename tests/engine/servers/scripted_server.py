@@ -1,4 +1,4 @@
-"""Servers that say what a test wrote: over HTTP, or to a client without a network."""
+"""Servers whose replies a test writes, over HTTP or behind a client without a network."""
 
 import json
 import time
@@ -20,7 +20,7 @@ Reply = Callable[[BaseHTTPRequestHandler], None]
 
 
 def says(body: bytes | str, kind: str = "application/json", status: int = 200, **headers: str) -> Reply:
-    """The whole body at once."""
+    """Return a reply that sends the complete body at once."""
     data = body.encode() if isinstance(body, str) else body
 
     def say(handler: BaseHTTPRequestHandler) -> None:
@@ -33,7 +33,7 @@ def says(body: bytes | str, kind: str = "application/json", status: int = 200, *
 
 
 def streams(*parts: bytes | Callable[[], Any], kind: str = "text/event-stream; charset=utf-8") -> Reply:
-    """Parts of a stream, one after the other, a function called between them; then the connection is closed."""
+    """Return a reply that streams these parts, calls functions between them, and closes the connection."""
     def say(handler: BaseHTTPRequestHandler) -> None:
         handler.send_response(200)
         handler.send_header("Content-Type", kind)
@@ -48,7 +48,7 @@ def streams(*parts: bytes | Callable[[], Any], kind: str = "text/event-stream; c
 
 
 def drips(beginning: bytes, piece: bytes, seconds: float = 0.1, gone: Callable[[], object] = bool) -> Reply:
-    """Raw bytes, and then a piece every so often, until nobody listens any more."""
+    """Return a reply that sends raw bytes and then a piece every few milliseconds, until the client is gone."""
     def say(handler: BaseHTTPRequestHandler) -> None:
         handler.wfile.write(beginning)
         with suppress(OSError):
@@ -60,24 +60,24 @@ def drips(beginning: bytes, piece: bytes, seconds: float = 0.1, gone: Callable[[
 
 
 def event(**values: Any) -> bytes:
-    """An event of a stream."""
+    """Return an event of a stream."""
     return b"data: " + json.dumps(values).encode() + b"\n\n"
 
 
 def chunk(text: str, *listed: str, **choice: Any) -> bytes:
-    """An event with text, and the tokens that are listed for it."""
+    """Return an event with a text and its listed tokens."""
     tokens = [{"token": token, "logprob": -0.5, "bytes": list(token.encode())} for token in listed]
     logprobs = {"logprobs": {"content": tokens}} if tokens else {}
     return event(choices=[{"index": 0, "delta": {"content": text}, **logprobs, **choice}])
 
 
 def one(token: str, **choice: Any) -> bytes:
-    """An event with one token."""
+    """Return an event with one token."""
     return chunk(token, token, **choice)
 
 
 def models(owner: str = "somebody", **more: Any) -> str:
-    """A list of one model."""
+    """Return the list of one model."""
     return json.dumps({"data": [{"id": "m", "owned_by": owner, **more}]})
 
 
@@ -86,18 +86,18 @@ MODELS = says(models())
 
 
 def answers(name: str) -> bytes:
-    """What a real server said: vLLM 0.32.0 on the demo target."""
+    """Return a recorded answer of vLLM 0.32.0 on the demo target."""
     return (ANSWERS / f"vllm-0.32.0-{name}").read_bytes()
 
 
 def vllm(chat: str = "trial.txt") -> dict[str, Any]:
-    """VLLM as it was recorded."""
+    """Return the recorded replies of vLLM."""
     return {"models": says(answers("models.json")), "version": says(answers("version.json")),
             "metrics": says(answers("metrics.txt"), "text/plain"), "chat": streams(answers(chat))}
 
 
-def unwired(replies: Mapping[str, bytes]) -> Client:
-    """A client whose server is what ``replies`` holds by path: thousands of answers without a network."""
+def offline_client(replies: Mapping[str, bytes]) -> Client:
+    """Return a client without a network, whose server answers from ``replies`` by path."""
     async def pieces(data: bytes) -> AsyncIterator[bytes]:
         yield data
 
@@ -110,7 +110,7 @@ def unwired(replies: Mapping[str, bytes]) -> Client:
 
 @dataclass
 class Script:
-    """The reply at each path, and what was asked: (path, headers, body)."""
+    """Hold the reply at each path, and the requests so far: (path, headers, body)."""
 
     replies: dict[str, Reply]
     address: str = ""
@@ -119,13 +119,12 @@ class Script:
 
 class Server(ThreadingHTTPServer):
     daemon_threads = True
-    request_queue_size = 64  # of a browser's or a load's connections; one that finds it full tries again after a second
+    request_queue_size = 64  # connections; a client that finds the queue full retries after a second
 
 
 @contextmanager
 def scripted(port: int = 0, **replies: Reply) -> Iterator[Script]:
-    """A server at an address of its own, or at that port; paths are named as words: ``models``, ``chat``, ``metrics``,
-    ``version``."""
+    """Serve these replies; the names ``models``, ``chat``, ``metrics`` and ``version`` stand for paths."""
     paths = {"models": "/v1/models", "chat": CHAT}
     script = Script({paths.get(name, f"/{name}"): reply for name, reply in replies.items()})
 

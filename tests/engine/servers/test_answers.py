@@ -1,5 +1,5 @@
-"""What servers answered, as rounds. vLLM's answers are those of vLLM 0.32.0 on the demo target, recorded; those of
-SGLang and llama.cpp are made from their documents and sources, as the names of their tests say."""
+"""Answers of servers as rounds. vLLM's answers are recorded, by vLLM 0.32.0 on the demo target; those of
+SGLang and llama.cpp are written by hand from their documents and sources."""
 
 import json
 from collections.abc import Sequence
@@ -25,25 +25,25 @@ from tests.engine.servers.scripted_server import (
     chunk,
     event,
     models,
+    offline_client,
     one,
     says,
     scripted,
     streams,
-    unwired,
     vllm,
 )
 
-DFLASH = [12, 12, 16, 9, 11, 2, 16, 1]  # its rounds; vLLM reports the last as 3, one of which is the stop token
+DFLASH = [12, 12, 16, 9, 11, 2, 16, 1]  # tokens by round; vLLM reports the last as 3, with stop tokens
 TEXT = "The hall has 8 * 10 = 80 chairs."
 ASK = PromptRequest("How many?", method=SERVED, budget=64, max_tokens=200, sampling=Sampling(0.5, 20, 0.9, 7),
           turns=(("system", "Be brief."),))
-REAL: dict[str, Any] = {MODELS: answers("models.json"), "/version": answers("version.json")}  # of vLLM
+REAL: dict[str, Any] = {MODELS: answers("models.json"), "/version": answers("version.json")}  # vLLM's replies
 
 
 def attached(trial: bytes, answer: bytes | None = None, owner: str = "somebody", **paths: Any) -> AttachedServer:
-    """A server that gives this answer to its trial request, and then the other one, or the same."""
+    """Return a server whose answer to the trial request is ``trial``, and then ``answer`` if given."""
     replies = {MODELS: models(owner).encode(), CHAT: trial, **paths}
-    source = attach("http://127.0.0.1:9", lambda *_: None, unwired(replies)).source
+    source = attach("http://127.0.0.1:9", lambda *_: None, offline_client(replies)).source
     assert isinstance(source, AttachedServer)
     replies[CHAT] = trial if answer is None else answer
     return source
@@ -66,7 +66,7 @@ def opened_again(trace: Trace) -> bool:
     return dumps(loads(dumps(trace), "run")) == dumps(trace)
 
 
-def test_vllms_steps_are_rounds_with_its_own_tokens() -> None:
+def test_vllms_steps_become_rounds_with_its_own_tokens() -> None:
     with scripted(**vllm()) as script:
         source = attach(script.address, lambda *_: None).source
         script.replies[CHAT] = streams(answers("dflash.txt"))
@@ -93,8 +93,8 @@ def test_vllms_steps_are_rounds_with_its_own_tokens() -> None:
         "temperature": 0.5, "top_k": 20, "top_p": 0.9, "seed": 7, "max_tokens": 200, "model": "demo"}
 
 
-def test_steps_that_vllm_leaves_out_are_joined_with_its_chunks() -> None:
-    """With n-grams nothing is drafted in most steps, and the report has four of them alone."""
+def test_steps_missing_in_vllms_report_are_filled_from_its_chunks() -> None:
+    """N-gram decoding drafts in few steps, and the report lists only those four."""
     lines = lines_of(attached(answers("ngram-trial.txt"), answers("ngram.txt"), **REAL))
     assert sum(isinstance(line, Header) for line in lines) == 2, "which steps drafted is known at the end"
     rounds = (trace := gather(lines)).rounds
@@ -110,7 +110,7 @@ SUMS = {"spec_verify_ct": 4, "spec_num_correct_drafts": 6, "spec_num_proposed_dr
     event(choices=[], sglext={"spec_tokens_details": SUMS}), chunk("", sglext={"spec_tokens_details": SUMS}),
     chunk("", meta_info={"spec_verify_ct": 4, "spec_accept_token_num": 6, "spec_draft_token_num": 15})],
     ids=["at the top", "in the choice", "older names"])
-def test_from_documents_sglang_tells_sums_and_its_chunks_are_rounds(last: bytes) -> None:
+def test_sglang_reports_sums_and_its_chunks_are_rounds(last: bytes) -> None:
     source = attached(one(" a") + chunk(" b c", " b", " c") + last + DONE, owner="sglang",
                       **{"/server_info": b'{"version": "0.9"}'})
     trace = gather(lines_of(source))
@@ -128,7 +128,7 @@ def test_chunks_that_add_up_to_the_sums_are_rounds() -> None:
     assert known_tau(trace.header, trace.rounds) == 1.5 and (trace.end.accepted, trace.end.drafted) == (0, 0)
 
 
-def test_from_sources_llama_cpp_tells_sums_and_sends_every_token_by_itself() -> None:
+def test_llama_cpp_reports_sums_and_sends_single_tokens() -> None:
     answer = b"".join(map(one, "abcdefghi")) + chunk("", finish_reason="length") + event(
         choices=[], usage={}, timings={"predicted_n": 9, "draft_n": 8, "draft_n_accepted": 7}) + DONE
     trace = gather(lines_of(attached(answer, owner="llamacpp", **{"/props": b'{"build_info": "b9"}'})))
@@ -137,7 +137,7 @@ def test_from_sources_llama_cpp_tells_sums_and_sends_every_token_by_itself() -> 
     assert known_tau(trace.header, trace.rounds) is None
 
 
-def test_a_server_that_tells_nothing_is_shown_by_its_chunks() -> None:
+def test_a_server_without_a_report_is_shown_by_its_chunks() -> None:
     trace = gather(lines_of(attached(chunk("One") + chunk(" two three") + chunk(" 🌳") + DONE)))
     assert text_of(trace) == "One two three 🌳" and len(trace.entries) == 3 and trace.end.note == ""
     assert trace.header.chunked
@@ -159,7 +159,7 @@ def test_all_text_of_a_chunk_is_shown_once(answer: bytes, text: str, tokens: int
     assert len(committed_ids(trace.rounds)) == 1 + tokens + trace.header.chunked
 
 
-def test_bytes_that_are_no_whole_character_stay_bytes() -> None:
+def test_bytes_of_incomplete_characters_stay_bytes() -> None:
     tree = "🌳".encode()
     halves = [{"token": "\ufffd", "bytes": list(part)} for part in (tree[:2], tree[2:])]
     answer = one("a") + chunk("🌳", logprobs={"content": halves}, token_ids=[5, 6]) + one("z") + DONE
@@ -168,7 +168,7 @@ def test_bytes_that_are_no_whole_character_stay_bytes() -> None:
     assert named[5] == tuple(tree[:2]) and named[6] == tuple(tree[2:])
 
 
-def test_one_of_several_models_has_to_be_named() -> None:
+def test_one_of_several_models_must_be_named() -> None:
     rows = [{"id": "base", "root": "org/base"}, {"id": "alias", "root": "org/base"}]
     adapted = [*rows, {"id": "org/adapter x", "root": "adapter", "parent": "base"}, {"id": "last"}]
     with scripted(models=says(json.dumps({"data": adapted})), chat=streams(one("a"), one("b"), DONE)) as script:
@@ -196,7 +196,7 @@ LONG = MAX_PIECE_LENGTH + 1
     (DONE, "127.0.0.1", 0), (chunk("b", logprobs={"content": [{"token": "x" * LONG}]}), "1024", 0),
     (chunk("b", logprobs={"content": [{"token": "\ufffd", "bytes": [65] * LONG}]}), "1024", 0),
     (one("a") * (ASK.max_tokens + 1) + DONE, "200", ASK.max_tokens - 1)])
-def test_another_answer_ends_the_run_in_a_sentence_and_keeps_its_rounds(answer: bytes, named: str, kept: int) -> None:
+def test_an_invalid_answer_ends_the_run_and_keeps_its_rounds(answer: bytes, named: str, kept: int) -> None:
     source, lines = attached(chunk("a") + chunk("b") + DONE, answer), list[Any]()
     with pytest.raises(CanopyError, match=named) as refused:
         lines += source.prepare(ASK).lines()
@@ -209,7 +209,7 @@ def test_another_answer_ends_the_run_in_a_sentence_and_keeps_its_rounds(answer: 
     {"per_step_accepted": 7}, {"per_step_accepted": ["x"], "per_step_drafted": [1]}, {"num_spec_steps": -1},
     {"num_spec_steps": True}, {"num_spec_steps": 2**40}, {"num_spec_steps": 1.5},
     {"num_draft_tokens": 3, "num_accepted_draft_tokens": 4}])
-def test_figures_that_are_none_are_refused(figures: dict[str, Any]) -> None:
+def test_invalid_figures_are_refused(figures: dict[str, Any]) -> None:
     with pytest.raises(ServerError):
         attached(one("a") + event(choices=[], metrics={"speculative_decoding": figures}) + DONE, **REAL)
 
@@ -223,7 +223,7 @@ def test_a_server_without_a_model_is_refused(listed: str) -> None:
     assert str(refused.value).isprintable() and len(str(refused.value)) < 300
 
 
-def test_it_runs_as_it_was_started_and_in_no_other_way() -> None:
+def test_a_server_runs_only_its_own_method() -> None:
     source = attached(one("a") + DONE)
     with pytest.raises(RequestError, match=SERVED):
         source.prepare(PromptRequest("x", method="ddtree"))

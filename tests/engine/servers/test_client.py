@@ -1,4 +1,4 @@
-"""What a server does wrong is one sentence; nothing of it is waited for without end, and no other host is asked."""
+"""Each error of a server becomes one sentence, no read waits without end, and no other host is contacted."""
 
 import re
 import ssl
@@ -24,10 +24,10 @@ from tests.engine.servers.scripted_server import (
     chunk,
     drips,
     event,
+    offline_client,
     says,
     scripted,
     streams,
-    unwired,
 )
 from tests.running import free_port
 
@@ -35,14 +35,14 @@ CERTIFICATE = Path(__file__).with_name("self_signed.pem")
 
 
 def sentence(refused: pytest.ExceptionInfo[CanopyError]) -> str:
-    """What it says, which is one sentence."""
+    """Return the error's text, which must be one sentence."""
     text = str(refused.value)
     assert text.isprintable() and text.endswith((".", "?")) and len(text) < 400
     return text
 
 
 def taken(client: Client, seconds: float = 60.0) -> list[str]:
-    """The events of its stream."""
+    """Return the events of the client's stream."""
     with client.stream(CHAT, {}, seconds) as events:
         return [event for event in events if event is not None]
 
@@ -55,29 +55,29 @@ def models(address: str, seconds: float = 20.0) -> str:
     ("http://127.0.0.1:8000", "http://127.0.0.1:8000"), (" HTTPS://host/ ", "https://host"),
     ("http://[::1]:8000/v1/", "http://[::1]:8000"), ("https://host/team/v1", "https://host/team"),
     ("http://host/v1/#org/model", "http://host#org/model"), ("http://host#", "http://host")])
-def test_an_address_is_told_from_a_pair(written: str, address: str) -> None:
+def test_an_address_is_not_taken_for_a_pair(written: str, address: str) -> None:
     assert is_address(written) and server_address(written) == address and from_hub(written) == ()
     with pytest.raises(CanopyError, match="address"):
         pair_of(written)
 
 
 @pytest.mark.parametrize("written", ["demo", "a::b", "/data/target::ngram", "ftp://host", "httpx://host"])
-def test_other_names_are_no_addresses(written: str) -> None:
+def test_other_names_are_not_addresses(written: str) -> None:
     assert not is_address(written)
 
 
 @pytest.mark.parametrize("written", [
     "http://ada:secret@host", "http://secret@host", "http://host?key=secret", "http://",
     "http://host:99999", "http://host name", "http://[::1", "http://host/\r\nX: 1"])
-def test_an_address_that_is_none_or_holds_a_secret_is_refused(written: str) -> None:
+def test_an_invalid_address_or_one_with_a_secret_is_refused(written: str) -> None:
     with pytest.raises(CanopyError, match=f"http://HOST|{SERVER_KEY}") as refused:
         server_address(written)
     assert "secret" not in sentence(refused)
 
 
 @contextmanager
-def speaking_tls(script: Script) -> Iterator[str]:
-    """The address of a server of its own certificate, which passes everything on to the scripted one."""
+def tls_server(script: Script) -> Iterator[str]:
+    """Yield the address of a TLS server with its own certificate that forwards to the scripted one."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(CERTIFICATE)
 
@@ -92,9 +92,9 @@ def speaking_tls(script: Script) -> Iterator[str]:
         server.shutdown()
 
 
-def test_what_is_wrong_with_tls_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_errors_of_tls_are_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.delenv("SSL_CERT_FILE", raising=False)
-    with scripted(models=says("{}")) as script, speaking_tls(script) as address:
+    with scripted(models=says("{}")) as script, tls_server(script) as address:
         with pytest.raises(ServerError, match=f"{address}.*certificate.*SSL_CERT_FILE") as refused:
             models(address)
         sentence(refused)
@@ -120,14 +120,14 @@ def test_what_is_wrong_with_tls_is_named(monkeypatch: pytest.MonkeyPatch, tmp_pa
     (says(b" " * (MAX_EVENT_BYTES + 1)), "4 MiB"), (says("{}", Content_Length="900"), "127.0.0.1"),
     (lambda handler: handler.wfile.write(b"SSH-2.0-x\r\n"), "HTTP"),
     (lambda handler: handler.connection.close(), "127.0.0.1")])
-def test_what_a_server_does_wrong_is_one_sentence(reply: Reply, named: str) -> None:
+def test_an_error_of_a_server_becomes_one_sentence(reply: Reply, named: str) -> None:
     with scripted(models=reply) as script:
         with pytest.raises(ServerError, match=named) as refused:
             models(script.address)
         assert "pw" not in sentence(refused) and len(script.asked) == 1, "and nothing was asked a second time"
 
 
-def test_a_server_that_is_down() -> None:
+def test_a_server_that_is_down_is_named() -> None:
     address = f"http://127.0.0.1:{free_port()}"
     with pytest.raises(ServerError, match=address) as refused:
         models(address)
@@ -143,14 +143,14 @@ def test_events_arrive_in_any_pieces_and_in_order() -> None:
 
 
 @pytest.mark.parametrize("parts", [(), (event(a=1),), (b"x\n" * 9,), (b'data: {"choices',)])
-def test_a_stream_that_breaks_off_says_so(parts: tuple[bytes, ...]) -> None:
+def test_an_interrupted_stream_is_an_error(parts: tuple[bytes, ...]) -> None:
     with pytest.raises(ServerError) as refused:
-        taken(unwired({CHAT: b"".join(parts)}))
+        taken(offline_client({CHAT: b"".join(parts)}))
     sentence(refused)
 
 
 @pytest.mark.parametrize("piece", [b"x", b"data: x\n", b":\n"])
-def test_what_no_event_ends_is_held_up_to_a_limit(piece: bytes) -> None:
+def test_an_event_without_an_end_is_buffered_up_to_a_limit(piece: bytes) -> None:
     tracemalloc.start()
     with scripted(chat=streams(piece * (MAX_EVENT_BYTES // len(piece) + 2**17))) as script, \
             pytest.raises(ServerError, match="MiB") as refused:
@@ -171,7 +171,7 @@ CHUNKED = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encod
     drips(CHUNKED + b"0\r\n", b"X-Y: z\r\n")], ids=[
         "silent", "silent after its headers", "a header at a time", "100 Continue", "a flood of 100 Continue",
         "a byte at a time", "comments", "empty events", "a chunk extension", "chunk extensions", "trailers"])
-def test_a_server_that_drips_is_not_waited_for_without_end(reply: Reply, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_dripping_server_runs_into_the_timeout(reply: Reply, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "READ_TIMEOUT_SECONDS", 0.4)
     with scripted(chat=reply, models=reply) as script:
         began = time.monotonic()
@@ -182,7 +182,7 @@ def test_a_server_that_drips_is_not_waited_for_without_end(reply: Reply, monkeyp
         assert time.monotonic() - began < 60
 
 
-def test_leaving_a_stream_ends_it_at_once_whatever_the_server_does() -> None:
+def test_closing_a_stream_ends_it_at_once() -> None:
     gone = Event()
     with scripted(chat=drips(PLAIN, b"x", 0.05, gone.set)) as script:
         with Client(script.address).stream(CHAT, {}) as events:
@@ -190,8 +190,8 @@ def test_leaving_a_stream_ends_it_at_once_whatever_the_server_does() -> None:
         assert gone.wait(5), "and the server's work on it"
 
 
-def test_the_key_goes_to_the_server_alone_and_stands_nowhere_else(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:9")  # would be asked instead
+def test_the_key_is_sent_to_the_server_alone_and_shown_nowhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:9")  # a client that obeys it would fail
     wrong = says('{"error": "the key sk-1234 is wrong"}', status=400)
     with scripted(models=wrong, chat=streams(chunk("a"), DONE)) as script:
         monkeypatch.delenv(SERVER_KEY, raising=False)

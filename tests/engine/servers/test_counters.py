@@ -1,4 +1,4 @@
-"""What a server counts between two looks, and the curve against requests at once."""
+"""A server's counters between two samples, and the curve over concurrency."""
 
 import json
 import threading
@@ -23,7 +23,7 @@ VLLM, SGLANG, LLAMA = (KINDS[name] for name in ("vllm", "sglang", "llama_cpp"))
 
 
 def counted(drafts: float, accepted: float, generated: float, *places: float) -> str:
-    """The counters as vLLM writes them, of two engines."""
+    """Return counters in vLLM's format, of two engines."""
     lines = [f'vllm:spec_decode_num_drafts_total{{engine="0"}} {drafts - 1}',
              'vllm:spec_decode_num_drafts_total{engine="1"} 1.0', "vllm:spec_decode_num_drafts_created 1.7e9",
              f"vllm:spec_decode_num_accepted_tokens_total {accepted}", f"vllm:generation_tokens_total {generated} 1700",
@@ -32,7 +32,7 @@ def counted(drafts: float, accepted: float, generated: float, *places: float) ->
     return "\n".join(lines)
 
 
-def test_counters_are_read_by_each_kinds_names() -> None:
+def test_counters_are_read_by_the_names_of_each_server() -> None:
     counts = read_counters(counted(10, 25, 40, 9, 7), VLLM.counters)
     assert counts == Counts(10, 25, 40, by_depth=(9, 7)), "summed over engines"
     real = read_counters(answers("metrics.txt").decode(), VLLM.counters)
@@ -52,12 +52,12 @@ def test_counters_are_read_by_each_kinds_names() -> None:
       for place in ("99999", "-1", "", "٣", "1e3", "x")),
     "a{" + "b" * 10**6, 'a{b="' + "\\" * 10**6, "a{" + "} " * 10**6 + "x", 'a{' + 'b="' * 10**6 + "} 1",
     "a" + " " * 10**6 + "x y", "a{" + 'position="' * 10**6 + "} 1"])
-def test_what_is_no_counter_is_passed_over_in_time_proportional_to_its_length(hostile: str) -> None:
+def test_text_that_is_not_a_counter_is_skipped_in_linear_time(hostile: str) -> None:
     began = time.monotonic()
     assert read_counters(hostile, VLLM.counters) == Counts() and time.monotonic() - began < 10
 
 
-def test_traffic_is_what_happened_between_looks() -> None:
+def test_traffic_is_the_difference_between_samples() -> None:
     texts = (counted(10, 20, 30, 8, 6), counted(14, 30, 50, 12, 7), counted(14, 30, 50, 12, 7), counted(2, 1, 3, 1, 0))
     looks = [replace(read_counters(text, VLLM.counters), seconds=2.0 * number)
              for number, text in enumerate(texts)]
@@ -68,7 +68,7 @@ def test_traffic_is_what_happened_between_looks() -> None:
     assert [(span.generated, span.tau) for span in traffic(own)] == [(5.0, 2.75)] and by_depth(own) == []
 
 
-def test_a_server_that_writes_without_drafting_says_so() -> None:
+def test_a_server_that_writes_without_drafting_gets_a_warning() -> None:
     looks = [Counts(drafts=drafts, generated=generated, seconds=seconds) for drafts, generated, seconds in (
         (10, 100, 0.0), (20, 160, 5.0), (20, 200, 12.0), (20, 230, 25.0), (21, 400, 30.0))]
     assert all(figure in no_drafts_warning(looks[:4]) for figure in ("70 tokens", "20 s"))
@@ -77,7 +77,7 @@ def test_a_server_that_writes_without_drafting_says_so() -> None:
     assert no_drafts_warning([Counts(drafts=1), Counts(drafts=1, seconds=9.0)]) == ""
 
 
-def test_however_many_look_the_server_is_asked_once_a_second(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_viewers_share_one_request_per_interval(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "MIN_SECONDS", 0.2)
     with scripted(metrics=says(counted(1, 1, 1), "text/plain")) as script:
         watched = CounterHistory(Server(Client(script.address), LLAMA, "m"))
@@ -95,7 +95,7 @@ def test_however_many_look_the_server_is_asked_once_a_second(monkeypatch: pytest
 
 
 class Busy:
-    """Answers whole, and notes how many it answers at once; sets ``stop`` at the fourth request."""
+    """Answer completely and record the largest concurrency; set ``stop`` at the fourth request."""
 
     def __init__(self, tokens: Any = 7, stop: threading.Event | None = None) -> None:
         self.now = self.most = self.count = 0
@@ -113,7 +113,7 @@ class Busy:
         says(json.dumps({"usage": {"completion_tokens": self._tokens}}))(handler)
 
 
-def test_the_curve_sends_what_it_says_and_no_more() -> None:
+def test_the_curve_sends_only_the_announced_requests() -> None:
     with scripted(chat=(busy := Busy())) as script:
         server = Server(Client(script.address), VLLM, "m")
         levels = list(measure(server, ["one", "two", "three"], threading.Event()))
@@ -125,7 +125,7 @@ def test_the_curve_sends_what_it_says_and_no_more() -> None:
     assert {body["messages"][0]["content"] for body in bodies} == {"one", "two", "three"}
 
 
-def test_it_stops_when_it_is_told_to_and_if_nothing_answers() -> None:
+def test_the_curve_stops_on_request_and_on_an_error() -> None:
     with scripted() as script:
         server, stop = Server(Client(script.address), VLLM, "m"), threading.Event()
         script.replies[CHAT] = busy = Busy(stop=stop)

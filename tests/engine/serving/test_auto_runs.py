@@ -1,5 +1,5 @@
-"""Concurrent runs of the demo rig at their own pace: each text is the run's own, rows are shared out, and nobody waits
-for a measurement that he did not ask for."""
+"""Concurrent adaptive runs of the demo rig: each text is the run's own, rows are shared, and no run waits for a cost
+measurement that it did not ask for."""
 
 import threading
 from collections.abc import Sequence
@@ -32,7 +32,7 @@ ASKS = (
 
 @pytest.fixture
 def measured(monkeypatch: pytest.MonkeyPatch) -> list[CostCase]:
-    """The cases of the measured curves; none is measured in truth."""
+    """Provide the list of measured cost cases; a fixed curve replaces each measurement."""
     cases: list[CostCase] = []
 
     def measure(_: CostBook, case: CostCase, __: Effort, **_more: object) -> object:
@@ -43,7 +43,7 @@ def measured(monkeypatch: pytest.MonkeyPatch) -> list[CostCase]:
 
 
 def answers(live: Rig, *asks: PromptRequest) -> list[list[Entry]]:
-    """The entries of concurrent runs; nobody goes on before all have begun."""
+    """Return the entries of concurrent runs, each of which waits until all have begun."""
     ready = threading.Barrier(len(asks))
 
     def act(ask: PromptRequest) -> list[Entry]:
@@ -59,7 +59,7 @@ def text(entries: Sequence[Entry]) -> list[int]:
     return committed_ids(entry.round for entry in entries)
 
 
-def test_texts_are_those_of_lone_runs_and_rows_are_shared_out(measured: list[CostCase]) -> None:
+def test_texts_equal_those_of_lone_runs_and_rows_are_shared(measured: list[CostCase]) -> None:
     alone = [text(answers(demo_live(), ask)[0]) for ask in ASKS]
     live = demo_live(concurrent=True)
     answers(live, ASKS[0])
@@ -75,14 +75,14 @@ def test_texts_are_those_of_lone_runs_and_rows_are_shared_out(measured: list[Cos
     assert {len(entry.round.tree) for entry in runs[3] if entry.round.drafts} == {25}, "a fixed budget stays whole"
 
 
-def test_runs_that_begin_together_begin_without_a_measurement(measured: list[CostCase]) -> None:
+def test_runs_that_begin_together_do_not_measure_costs(measured: list[CostCase]) -> None:
     live = demo_live(concurrent=True)
     assert all(map(text, answers(live, *ASKS[:2]))) and measured == []
     answers(live, ASKS[0])
     assert len(measured) == 1, "the next one alone measures"
 
 
-def test_what_is_kept_of_costs_does_not_grow_with_what_people_ask_for(measured: list[CostCase]) -> None:
+def test_the_number_of_cost_curves_is_bounded(measured: list[CostCase]) -> None:
     book = demo_live().costs
     for number in range(40):
         book.curve(100 + number % 9, Sampling(0.02 * number, top_p=1 - 0.02 * (number % 3), seed=number))

@@ -28,7 +28,7 @@ Text = tuple[int, ...]
 
 @torch.inference_mode()
 def exact_law(request: Request, target: TorchTarget) -> dict[Text, float]:
-    """Every text of three tokens (or fewer, if it stops) with its probability."""
+    """Return every text of three tokens (or fewer, if it stops) with its probability."""
     open_texts: dict[Text, float] = {(): 1.0}
     ended: dict[Text, float] = {}
     for _ in range(LENGTH):
@@ -44,21 +44,21 @@ def exact_law(request: Request, target: TorchTarget) -> dict[Text, float]:
     return {**open_texts, **ended}
 
 
-def chance_of_draws(request: Request, target: TorchTarget, drafters: Sequence[Drafter], texts: int) -> float:
-    """The chance that texts of the target's law, one a seed, deviate from it as much as these do."""
+def p_value_of_draws(request: Request, target: TorchTarget, drafters: Sequence[Drafter], texts: int) -> float:
+    """Return the p-value of the texts that are written with seeds 0, 1, … under the target's law."""
     law = exact_law(request, target)
     assert len(law) > 4 and abs(sum(law.values()) - 1) < 1e-4
     cells = {text: number for number, text in enumerate(law)}
     counts = np.zeros(len(law))
     for seed in range(texts):
         seeded = replace(request, sampling=replace(request.sampling, seed=seed))
-        counts[cells[tuple(committed_ids(decode(seeded, target, drafters)))]] += 1  # KeyError: it cannot write that
+        counts[cells[tuple(committed_ids(decode(seeded, target, drafters)))]] += 1  # KeyError: an impossible text
     chances = np.asarray(list(law.values()))
     return chance_of_more(counts, chances / chances.sum())
 
 
-class WellInformed(ToyDrafter):
-    """Proposes two of the tokens that a torch target allows next."""
+class TopTwoDrafter(ToyDrafter):
+    """Propose two of the tokens that a torch target allows next."""
 
     def __init__(self, model: torch.nn.Module) -> None:
         self.model, self.text, self.released, self.known = model, [], 0, dict[Text, Lattice]()
@@ -75,7 +75,7 @@ class WellInformed(ToyDrafter):
         return self.known[text]
 
 
-def test_a_rule_with_draws_of_its_own_keeps_the_law_of_a_torch_target() -> None:
+def test_a_rule_with_its_own_draws_keeps_the_targets_law() -> None:
     target = small_target()
     request = Request((5, 6, 7, 8), method="nanogpt", budget=2, max_tokens=LENGTH, sampling=Sampling(1.0, top_k=3))
-    assert chance_of_draws(request, target, [WellInformed(small_target().model)], 250) > ERROR_RATE
+    assert p_value_of_draws(request, target, [TopTwoDrafter(small_target().model)], 250) > ERROR_RATE

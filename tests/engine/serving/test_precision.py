@@ -1,4 +1,4 @@
-"""The dtype that nobody named: measured once, remembered, the same for plain decoding and trees."""
+"""The dtype that is chosen by measurement: measured once, remembered, and the same for plain decoding and trees."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -22,7 +22,7 @@ from tests.engine.published import write_short
 
 
 @pytest.mark.parametrize("sampling", [Sampling(), Sampling(1.0, 0, 0.95, 3)])
-def test_other_weights_are_rounded_to_four_bits_on_request_and_a_tree_writes_their_text(
+def test_other_weights_are_rounded_to_four_bits_on_request(
         sampling: Sampling, tmp_path: Path) -> None:
     rig = load_rig(f"{write_short(tmp_path / 'target', 'Qwen3-8B')}::ngram", "int4", "cpu")
     assert rig.target.dtype == "int4" and any("4 bits" in note for note in rig.notes)
@@ -39,16 +39,16 @@ def test_a_large_target_is_not_rounded(tmp_path: Path, monkeypatch: pytest.Monke
 
 
 def passes(*milliseconds: float) -> PassTimes:
-    """Passes of 1, 4 and 17 rows, and others between them along a line."""
+    """Return the times of passes of 1, 4 and 17 rows, with other sizes interpolated."""
     rows = (1, 2, 4, 8, 17)
     return dict(zip(rows, map(float, np.interp(rows, (1, 4, 17), milliseconds)), strict=True))
 
 
 DEMO_TARGET = Path("assets/demo/target")
 DEMO = {1: 1.95, 3: 3.71, 7: 6.25, 16: 8.81}
-SLOW_BFLOAT16 = {"float32": passes(12, 13, 15), "bfloat16": passes(8, 14, 40)}  # AVX2 alone, about
+SLOW_BFLOAT16 = {"float32": passes(12, 13, 15), "bfloat16": passes(8, 14, 40)}  # about a processor with AVX2 alone
 TILES = {"float32": passes(12, 13, 15), "bfloat16": passes(5, 6, 8)}
-PROCESSORS: dict[str, tuple[dict[str, PassTimes], dict[int, float], str]] = {  # SmolLM2 but for the last two
+PROCESSORS: dict[str, tuple[dict[str, PassTimes], dict[int, float], str]] = {  # of SmolLM2, except the last two
     "AVX-512 with bfloat16": ({"float32": passes(42.4, 66.5, 85.4), "bfloat16": passes(20.6, 20.2, 30.6),
                                "int4": passes(11.0, 15.1, 41.6)}, dict(TYPICAL_LENGTHS), "int4"),
     "AMX, whose rows are nearly free": ({"float32": passes(42, 66, 85), "bfloat16": passes(13, 13.5, 14),
@@ -62,13 +62,13 @@ PROCESSORS: dict[str, tuple[dict[str, PassTimes], dict[int, float], str]] = {  #
 
 @pytest.fixture
 def kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty folder for what is remembered."""
+    """Provide the file of remembered choices in an empty folder."""
     monkeypatch.setenv("CANOPY_CACHE", str(tmp_path))
     return tmp_path / "precision.json"
 
 
 def stand_in(monkeypatch: pytest.MonkeyPatch, times: dict[str, PassTimes]) -> Mock:
-    """Stands in for measuring."""
+    """Replace the measurement with these times; return the mock."""
     measure = Mock(return_value=times)
     monkeypatch.setattr(precision, "pass_times", measure)
     return measure
@@ -83,13 +83,13 @@ def test_the_dtype_with_the_most_expected_tokens_per_second_is_chosen(processor:
     assert rates[best] >= 0.9 * max(rates.values()), "nothing clearly faster is passed over"
 
 
-def test_a_dtype_with_exact_rows_wins_near_ties_but_not_where_it_is_clearly_slower() -> None:
+def test_a_dtype_with_exact_rows_wins_near_ties() -> None:
     times = {"bfloat16": passes(10, 20, 40), "int4": passes(10.8, 21.6, 43)}
     assert chosen(times, TYPICAL_LENGTHS).dtype == "int4"
     assert chosen({**times, "int4": passes(11.5, 23, 46)}, TYPICAL_LENGTHS).dtype == "bfloat16"
 
 
-def test_where_plain_decoding_alone_would_be_faster_in_another_dtype_it_is_named() -> None:
+def test_a_dtype_that_is_faster_for_plain_decoding_alone_is_named() -> None:
     choice = chosen(SLOW_BFLOAT16, DEMO)
     assert (choice.dtype, choice.plain_dtype, choice.plain_gain) == ("float32", "bfloat16", 1.5)
     same = chosen(TILES, DEMO)
@@ -111,25 +111,25 @@ def test_plain_decoding_and_trees_run_in_one_dtype(kept: Path, monkeypatch: pyte
 
 
 def dtype_chosen(wanted: str = AUTO_DTYPE) -> str:
-    """For the demo rig's target on a CPU."""
+    """Return the dtype that is chosen for the demo rig's target on a CPU."""
     return precision.precision(wanted, DEMO_TARGET, torch.device("cpu"), DEFAULT_CONTEXT, DEMO).dtype
 
 
-def test_it_is_measured_once_and_again_where_nothing_can_be_read_or_written(
+def test_the_choice_is_remembered_and_measured_again_if_unreadable(
         kept: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     measured = stand_in(monkeypatch, TILES)
     assert [dtype_chosen(), dtype_chosen()] == ["bfloat16"] * 2
     measured.assert_called_once_with(DEMO_TARGET, tuple(TILES))
     kept.write_text('{"half', "utf8")
     assert dtype_chosen() == "bfloat16" and measured.call_count == 2
-    kept.write_text(kept.read_text("utf8").replace('"4": ', '"3": '), "utf8")  # a size is not among them
+    kept.write_text(kept.read_text("utf8").replace('"4": ', '"3": '), "utf8")  # one of the sizes is missing
     assert dtype_chosen() == "bfloat16" and measured.call_count == 3
     kept.unlink()
-    kept.mkdir()  # where the file should be
+    kept.mkdir()  # a folder in place of the file
     assert [dtype_chosen(), dtype_chosen()] == ["bfloat16"] * 2 and measured.call_count == 5
 
 
-def test_something_is_told_before_products_are_compiled(kept: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_progress_is_reported_before_products_are_compiled(kept: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     stand_in(monkeypatch, PROCESSORS["AVX-512 with bfloat16"][0])
     steps = Mock()
     monkeypatch.setattr(precision, "in_four_bits", Mock(return_value=True))
@@ -138,7 +138,7 @@ def test_something_is_told_before_products_are_compiled(kept: Path, monkeypatch:
     assert [step[0] for step in steps.method_calls][:2] == ["report", "compile"]
 
 
-def test_it_is_measured_again_if_a_pass_is_computed_in_another_way(
+def test_a_change_of_the_passes_measures_again(
         kept: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     measured = stand_in(monkeypatch, PROCESSORS["AVX-512 with bfloat16"][0])
     monkeypatch.setattr(precision, "in_four_bits", Mock(return_value=True))
@@ -157,7 +157,7 @@ def test_nothing_is_measured_for_a_named_dtype_or_a_large_target(kept: Path, mon
     assert dtype_chosen() == "bfloat16" and measured.call_count == 0
 
 
-def test_what_is_measured_is_the_targets_own_passes(kept: Path) -> None:
+def test_the_targets_own_passes_are_measured(kept: Path) -> None:
     times = precision.pass_times(DEMO_TARGET, ["float32", "bfloat16"])
     assert times.keys() == {"float32", "bfloat16"}
     assert all(list(rows) == [1, 2, 4, 8, 17] and all(0 < ms < 60_000 for ms in rows.values())

@@ -1,4 +1,4 @@
-"""Published block-diffusion checkpoints, loaded as a person would, against a reference written from the equations."""
+"""Published block-diffusion checkpoints, opened by name and compared with a reference written from the equations."""
 
 import math
 from pathlib import Path
@@ -19,12 +19,12 @@ from tests.engine.drafters.dflash_reference import plain_speeds, reference
 from tests.engine.material import LOSSLESS, rig_text
 from tests.engine.published import DFLASH, TARGETS, write_dflash, write_short, write_short_dflash, write_target
 
-STEPS = (5, 1, 3)  # committed positions a round, so that the cache holds what several rounds left
+STEPS = (5, 1, 3)  # committed positions by round; the cache holds several rounds
 
 
 @pytest.fixture(scope="module", params=list(DFLASH))
 def opened(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Path, Rig]:
-    """The name of a drafter, its folder, and the rig of it and its target."""
+    """Provide a drafter's name, its folder, and the rig of it and its target."""
     name, folder = request.param, tmp_path_factory.mktemp("published")
     target = write_target(folder / DFLASH[name].target, TARGETS[DFLASH[name].target])
     drafter = write_dflash(folder / name, DFLASH[name])
@@ -32,7 +32,7 @@ def opened(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 
 
 def frequencies(target: dict[str, Any], size: int) -> Tensor:
-    """The speeds of the rotary embedding: plain, or slowed down as Llama 3.1 describes it."""
+    """Return the rotary embedding's speeds, plain or scaled as in Llama 3.1."""
     plain = plain_speeds(target["rope_theta"], size)
     if not (scaling := target["rope_scaling"]):
         return plain
@@ -44,7 +44,7 @@ def frequencies(target: dict[str, Any], size: int) -> Tensor:
 
 
 def states_of(folder: Path, name: str, features: Tensor, block: Tensor, size: int) -> Tensor:
-    """Hidden states of an embedded block behind the features, from the tensors on disk."""
+    """Return the hidden states of an embedded block after the features, from the tensors on disk."""
     weights = {key: value.float() for key, value in load_file(folder / "model.safetensors").items()}
     target = TARGETS[DFLASH[name].target]
     return reference(weights, features, block, frequencies(target, size), target["rms_norm_eps"],
@@ -65,7 +65,7 @@ def test_the_drafter_equals_the_reference_at_every_position_cached_or_not(opened
         done = 0
         for step in steps:
             drafter.observe(np.arange(step, dtype=np.int32), features[done:done + step])
-            drafter.draft(3, 4)  # what a round leaves behind must not reach the next
+            drafter.draft(3, 4)  # an earlier draft must not affect the next
             done += step
         lattice = drafter.draft(7, 50)
         assert lattice.depth == published.block - 1
@@ -78,7 +78,7 @@ def test_the_drafter_equals_the_reference_at_every_position_cached_or_not(opened
         np.testing.assert_allclose(lattice.logprobs[:, 0], law.topk(50).values.numpy(), atol=1e-5, rtol=1e-5)
 
 
-def test_the_features_are_what_the_tapped_layers_put_out(opened: tuple[str, Path, Rig]) -> None:
+def test_the_features_are_the_outputs_of_the_tapped_layers(opened: tuple[str, Path, Rig]) -> None:
     name, _, rig = opened
     prompt = list(range(40, 52))
     _, features = rig.target.prefill(prompt, 8, Sampling())
@@ -90,7 +90,7 @@ def test_the_features_are_what_the_tapped_layers_put_out(opened: tuple[str, Path
 
 
 @pytest.mark.parametrize("target", ["Qwen3-8B", "Llama-3.1-8B-Instruct", "Qwen3-Coder-30B-A3B-Instruct"])
-def test_a_rig_says_what_it_is_and_every_method_writes_the_autoregressive_text(target: str, tmp_path: Path) -> None:
+def test_a_rig_names_its_parts_and_every_method_writes_the_plain_text(target: str, tmp_path: Path) -> None:
     rig = load_rig(f"{write_short(tmp_path / 'target', target)}::{write_short_dflash(tmp_path / 'head', target)}",
                    "float32")
     assert list(rig.drafters_for("joint")) == ["drafter", "ngram"], "the second drafter is the n-gram one"

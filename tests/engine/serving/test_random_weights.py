@@ -1,4 +1,4 @@
-"""Rigs of random weights: published sizes, the same each time, and every verb runs on them."""
+"""Rigs of random weights have the published sizes and the same weights each time, and every verb runs on them."""
 
 import json
 from dataclasses import replace
@@ -58,7 +58,7 @@ def test_a_shape_with_smaller_layers_decodes_with_finite_logits(name: str) -> No
         assert len(round_.drafts[0].tokens) == drafter.model.depth
 
 
-def test_the_weights_are_the_same_each_time_and_leave_the_generator_alone() -> None:
+def test_the_weights_are_fixed_and_the_generator_stays_unchanged() -> None:
     torch.manual_seed(7)
     before = torch.get_rng_state()
     again = load_rig(TINY, "float32", "cpu")
@@ -67,7 +67,7 @@ def test_the_weights_are_the_same_each_time_and_leave_the_generator_alone() -> N
         assert torch.equal(one, other)
 
 
-def test_every_id_has_a_text_and_every_run_says_that_the_weights_are_random(caplog: pytest.LogCaptureFixture) -> None:
+def test_every_id_has_a_text_and_every_run_has_a_note_on_random_weights(caplog: pytest.LogCaptureFixture) -> None:
     live = tiny()
     trace = gather(live.run(PromptRequest(PROMPT, method="merged", budget=16, max_tokens=40)))
     assert trace.header.note == MEANINGLESS and trace.end.reason == "length"
@@ -85,13 +85,13 @@ def test_every_id_has_a_text_and_every_run_says_that_the_weights_are_random(capl
     "bench --methods autoregressive ddtree plain --budgets 8 --prompts bench --limit 1 --repeats 1 --max-tokens 8",
     "check --prompts check --limit 1 --budgets 7 --max-tokens 8", "doctor --limit 1 --without-dtype",
     "whatif --prompt hello --budgets 4 --without-cost --max-tokens 8"])
-def test_every_verb_runs_on_it(words: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_every_verb_runs_on_random_weights(words: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([*words.split(), "--rig", TINY, "--dtype", "float32", "--json"]) == 0, capsys.readouterr().err
     result = json.loads(capsys.readouterr().out.splitlines()[-1])
-    assert result.get("equal") == result.get("texts")  # where texts were compared
+    assert result.get("equal") == result.get("texts")  # if texts were compared
 
 
-def test_what_does_not_fit_is_refused_before_it_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_shape_that_does_not_fit_is_refused_before_it_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(memory, "free_bytes", lambda _: 18_000_000_000)
     monkeypatch.setattr(random_weights, "move_model", lambda *_: pytest.fail("weights were made"))
     with pytest.raises(RigError, match=r"19\.\d GB.*18\.5 .*bfloat16"):
@@ -102,7 +102,7 @@ def test_what_does_not_fit_is_refused_before_it_is_made(monkeypatch: pytest.Monk
     (lambda: load_rig("random:huge"), "'huge'.*random:tiny, random:qwen3-0.6b, "),
     (lambda: load_rig(TINY, "int4"), "auto, float32, bfloat16"),
     (lambda: rig_parts(TINY), f"{TINY}.*fetch")])
-def test_what_cannot_be_had_is_a_sentence(call: object, sentence: str) -> None:
+def test_invalid_random_rigs_are_refused(call: object, sentence: str) -> None:
     assert callable(call)
     with pytest.raises(RigError, match=sentence):
         call()

@@ -1,5 +1,5 @@
-"""Rigs answering prompts, in a script as for the page: lossless on a sample, honest headers, one sentence for every bad
-ask."""
+"""Rigs that answer prompts, from a script and for the page: lossless texts, correct headers, and one sentence for every
+request that cannot be served."""
 
 import gc
 import json
@@ -60,7 +60,7 @@ def test_every_lossless_method_equals_autoregressive(number: int, budgets: tuple
             assert text_ids(live, prompt, method, budget, split=split, max_tokens=tokens) == plain, (method, budget)
 
 
-def test_an_answer_goes_on_from_forced_tokens(tmp_path: Path) -> None:
+def test_an_answer_continues_after_forced_tokens(tmp_path: Path) -> None:
     live, prompt = demo_live(), PROMPTS[0].text
     plain = text_ids(live, prompt, max_tokens=FEW)
     for method, split in lossless_points(live.methods):
@@ -84,7 +84,7 @@ def test_penalties_count_forced_tokens_as_written() -> None:
 
 
 @pytest.mark.parametrize("concurrent", [False, True])
-def test_the_next_turn_reads_only_what_is_new_and_nobody_elses_text(
+def test_the_next_turn_reuses_only_its_own_conversations_cache(
         concurrent: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("engine.models.target.PREFILL_ROWS", 8)
     live = demo_live(concurrent=concurrent)
@@ -104,7 +104,7 @@ def test_the_next_turn_reads_only_what_is_new_and_nobody_elses_text(
 
 @pytest.mark.parametrize("error", [RuntimeError("can't allocate memory"), torch.OutOfMemoryError()], ids=["cpu", "gpu"])
 @pytest.mark.parametrize("concurrent", [False, True])
-def test_a_text_that_there_is_no_memory_to_keep_ends_like_any_other(
+def test_a_run_ends_normally_if_its_text_cannot_be_kept(
         concurrent: bool, error: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(text: ReusableText) -> ReusableText:
         raise error
@@ -118,7 +118,7 @@ def test_a_text_that_there_is_no_memory_to_keep_ends_like_any_other(
         run.target.commit(np.zeros(1, np.int64))
 
 
-def test_a_kept_text_is_not_used_by_a_run_that_has_no_memory_beside_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_kept_text_is_not_used_if_memory_is_short(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("engine.models.target.PREFILL_ROWS", 8)
     live, ask = demo_live(), PromptRequest(MATH, budget=8, max_tokens=FEW)
 
@@ -149,7 +149,7 @@ def test_nothing_is_kept_of_a_run_that_fails(concurrent: bool, monkeypatch: pyte
         assert gather(live.prepare(ask, cache_key="unlucky").lines()).end.cached == 0
 
 
-def test_runs_that_are_measured_or_recorded_read_their_whole_prompt(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_measured_and_recorded_runs_read_their_complete_prompt(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("engine.models.target.PREFILL_ROWS", 8)
     live, ask = demo_live(), PromptRequest(MATH, budget=8, max_tokens=FEW)
     assert [gather(live.run(ask)).end.cached for _ in range(2)] == [0, 0]
@@ -157,7 +157,7 @@ def test_runs_that_are_measured_or_recorded_read_their_whole_prompt(monkeypatch:
     assert list(answers[0]) and list(answers[1]) and answers[1].trace.end.cached
 
 
-def test_a_recorded_round_has_the_targets_alternatives_and_the_text_of_each(tmp_path: Path) -> None:
+def test_a_recorded_round_has_the_targets_alternatives_with_their_texts(tmp_path: Path) -> None:
     live = demo_live()
     dump(gather(live.run(PromptRequest(MATH, method="ddtree", budget=8, max_tokens=FEW))), tmp_path / "run.jsonl")
     trace = load(tmp_path / "run.jsonl")
@@ -172,7 +172,7 @@ def test_a_recorded_round_has_the_targets_alternatives_and_the_text_of_each(tmp_
         assert set(found.tokens.ravel().tolist()) <= named
 
 
-def test_a_forced_token_that_is_none_or_ends_the_text_is_refused() -> None:
+def test_an_invalid_or_ending_forced_token_is_refused() -> None:
     live = demo_live()
     for token in (10**6, -1, "x", min(live.stop_ids)):
         with pytest.raises(RequestError):
@@ -180,10 +180,10 @@ def test_a_forced_token_that_is_none_or_ends_the_text_is_refused() -> None:
 
 
 @pytest.mark.long
-def test_the_default_rig_is_lossless_on_prompts_that_people_wrote(
+def test_the_default_rig_is_lossless_on_prompts_by_people(
         tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     lines = (SHIPPED / "people.jsonl").read_text(encoding="utf8").splitlines()
-    (tmp_path / "few.jsonl").write_text("\n".join(lines[::len(lines) // 4][:4]), encoding="utf8")  # of four kinds
+    (tmp_path / "few.jsonl").write_text("\n".join(lines[::len(lines) // 4][:4]), encoding="utf8")  # of different kinds
     try:
         load_rig(DEFAULT_RIG, "float32")
     except RigError as error:
@@ -199,7 +199,7 @@ def test_the_default_rig_is_lossless_on_prompts_that_people_wrote(
 
 @pytest.fixture
 def reading(monkeypatch: pytest.MonkeyPatch) -> Callable[[], tuple[list[str], int]]:
-    """The prompts that were tokenised so far, and how many at once at most."""
+    """Provide a function that returns the tokenised prompts and the largest number tokenised at once."""
     prompts: list[str] = []
     inside: list[int] = []
     most: list[int] = []
@@ -217,15 +217,15 @@ def reading(monkeypatch: pytest.MonkeyPatch) -> Callable[[], tuple[list[str], in
     return lambda: (prompts, max(most))
 
 
-def test_one_prompt_is_read_at_a_time(reading: Callable[[], tuple[list[str], int]]) -> None:
-    """What text a tokenizer takes for special tokens is a switch of the tokenizer itself: two readers would mix."""
+def test_one_prompt_is_tokenised_at_a_time(reading: Callable[[], tuple[list[str], int]]) -> None:
+    """Two threads at once would mix up special tokens, which are a switch of the tokenizer."""
     live = demo_live()
     with ThreadPoolExecutor(4) as readers:
         runs = list(readers.map(lambda number: live.prepare(PromptRequest(f"{MATH} {number}")), range(6)))
     assert reading()[1] == 1 and len({run.request.prompt_ids for run in runs}) == 6
 
 
-def test_a_prompt_outside_the_training_is_told_so_and_is_tokenised_once(
+def test_a_prompt_outside_the_training_data_gets_a_note(
         reading: Callable[[], tuple[list[str], int]]) -> None:
     live = demo_live(concurrent=True)
     strange = PromptRequest("Wie spät ist es gerade in Kyoto?", budget=4, max_tokens=4)
@@ -235,7 +235,7 @@ def test_a_prompt_outside_the_training_is_told_so_and_is_tokenised_once(
     assert isinstance(usual, Header) and usual.note == "" and not usual.outside
 
 
-def test_a_script_reads_rounds_as_they_are_made_and_the_text_is_the_targets(tmp_path: Path) -> None:
+def test_a_script_reads_rounds_as_they_are_made(tmp_path: Path) -> None:
     rig = open_rig("demo", "float32")
     plain = rig.generate(MATH, method="autoregressive", budget=0)
     assert all(len(round_.acceptance.keep) == 1 for round_ in plain) and plain.text.endswith("Answer: 67")
@@ -245,14 +245,14 @@ def test_a_script_reads_rounds_as_they_are_made_and_the_text_is_the_targets(tmp_
     first = next(answer)
     assert answer.token_ids == first.committed.tolist() and plain.text.startswith(answer.text)
     with pytest.raises(TraceError):
-        answer.trace  # noqa: B018  # it has not ended
+        answer.trace  # noqa: B018  # the run has not ended
     rounds = [first, *answer]
     assert answer.text == plain.text and len(answer.token_ids) > 3 * len(rounds), "drafting pays"
     dump(answer.trace, tmp_path / "run.jsonl")
     assert len(load(tmp_path / "run.jsonl").entries) == len(rounds)
 
 
-def test_an_answer_that_is_closed_frees_its_caches_and_the_rig_for_the_next() -> None:
+def test_closing_an_answer_frees_its_caches_and_the_rig() -> None:
     def caches() -> list[TreeCache]:
         return [one for one in gc.get_objects() if issubclass(type(one), TreeCache)]
 
@@ -270,7 +270,7 @@ def test_an_answer_that_is_closed_frees_its_caches_and_the_rig_for_the_next() ->
     assert list(rig.generate("Hi", method="dflash", budget=4, max_tokens=5))
 
 
-def test_header_names_every_token_that_is_shown_and_the_file_is_the_run() -> None:
+def test_a_trace_names_every_shown_token_once() -> None:
     trace = gather(demo_live().run(PromptRequest(MATH, method="joint", budget=16)))
     assert trace.header.drafters == ("math", "code") and trace.header.dtype == "float32"
     named = set(trace.header.pieces)
@@ -281,7 +281,7 @@ def test_header_names_every_token_that_is_shown_and_the_file_is_the_run() -> Non
     assert dumps(loads(dumps(trace))) == dumps(trace)
 
 
-def test_options_are_taken_as_people_write_them() -> None:
+def test_options_are_read_in_every_notation() -> None:
     live, few = demo_live(), {"method": "ddtree", "max_tokens": FEW}
     sampled = live.generate(MATH, **few, sampling=Sampling(0.8, 5, 0.9, 3), budget=8)
     list(sampled)
@@ -303,7 +303,7 @@ def test_options_are_taken_as_people_write_them() -> None:
     (MATH, {"sampling": Sampling(None)}, "temperature"),  # type: ignore[arg-type]
     ("word " * 20_000, {}, "1023"), (MATH, {"method": "magic"}, "'magic'"),
     (MATH, {"drafters": ["math", "math2"], "method": "routed"}, "math, math2")])
-def test_what_cannot_be_meant_is_named_and_the_next_ask_is_served(
+def test_an_invalid_request_is_refused_and_the_next_is_served(
         prompt: Any, options: dict[str, Any], named: str) -> None:
     live = demo_live()
     with pytest.raises(RequestError) as caught:
@@ -312,7 +312,7 @@ def test_what_cannot_be_meant_is_named_and_the_next_ask_is_served(
     assert text_ids(live, MATH, "ddtree", 8, max_tokens=4)
 
 
-def test_out_of_memory_is_said_and_the_next_run_is_served(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_out_of_memory_is_reported_and_the_next_run_is_served(monkeypatch: pytest.MonkeyPatch) -> None:
     def full(*_: object) -> None:
         raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.50 GiB. GPU 0 has …\nand more")
 
@@ -330,7 +330,7 @@ def test_out_of_memory_is_said_and_the_next_run_is_served(monkeypatch: pytest.Mo
     assert gather(live.run(ask)).entries
 
 
-def test_the_context_ends_the_text_cleanly() -> None:
+def test_a_text_ends_at_the_context_limit() -> None:
     live, prompt = demo_live(), "word " * 200
     left = live.target.context_limit - len(live.prompt_ids(prompt))
     trace = gather(live.run(PromptRequest(prompt, method="ddtree", budget=16, max_tokens=5000)))
@@ -338,7 +338,7 @@ def test_the_context_ends_the_text_cleanly() -> None:
     assert len(committed_ids(entry.round for entry in trace.entries)) <= left
 
 
-def test_runs_are_taken_in_turns_and_write_what_they_write_alone() -> None:
+def test_interleaved_runs_write_the_same_text_as_alone() -> None:
     live, plain = demo_live(), PromptRequest(MATH, method="autoregressive", budget=0, max_tokens=FEW)
     text = text_ids(live, MATH, max_tokens=FEW)
     for pace in ("fixed", "auto"):
@@ -353,7 +353,7 @@ def test_runs_are_taken_in_turns_and_write_what_they_write_alone() -> None:
     assert text_ids(live, MATH, max_tokens=FEW) == text, "the rig is free again"
 
 
-def test_one_thread_that_reads_two_answers_in_turns_is_told_what_to_do() -> None:
+def test_one_thread_cannot_read_two_answers_at_once() -> None:
     live = demo_live()
     first, second = (live.generate(MATH, max_tokens=6) for _ in range(2))
     next(first)
@@ -363,7 +363,7 @@ def test_one_thread_that_reads_two_answers_in_turns_is_told_what_to_do() -> None
     assert len(list(live.generate(MATH, max_tokens=6))) == rounds, "the rig is free again"
 
 
-def test_a_run_with_penalties_has_room_for_its_own_logits() -> None:
+def test_a_run_with_penalties_reserves_memory_for_its_logits() -> None:
     live = demo_live(concurrent=True)
     request = live.prepare(PromptRequest(MATH, budget=512)).request
     penalised = replace(request, sampling=Sampling(presence_penalty=1))
@@ -371,7 +371,7 @@ def test_a_run_with_penalties_has_room_for_its_own_logits() -> None:
     assert run_bytes(live.target, penalised, 1) - run_bytes(live.target, request, 1) >= 4 * logits
 
 
-def test_a_run_has_room_for_the_features_of_its_positions() -> None:
+def test_a_run_reserves_memory_for_the_features_of_its_positions() -> None:
     target, request = demo_rig().target, Request(tuple(range(100)), max_tokens=50)
     untapped = copy(target)
     untapped.taps = ()
@@ -380,7 +380,7 @@ def test_a_run_has_room_for_the_features_of_its_positions() -> None:
 
 
 @pytest.mark.parametrize("concurrent", [False, True])
-def test_who_has_the_rig_alone_may_run_and_measure_on_it_while_others_wait(concurrent: bool) -> None:
+def test_the_exclusive_user_may_run_and_measure_while_others_wait(concurrent: bool) -> None:
     live, ask = demo_live(concurrent=concurrent), PromptRequest(MATH, method="ddtree", budget=8, max_tokens=6)
     with ThreadPoolExecutor(1) as other:
         with live.exclusive("for a test"):
@@ -394,7 +394,7 @@ def test_who_has_the_rig_alone_may_run_and_measure_on_it_while_others_wait(concu
     assert live.admission.count_places() == 0
 
 
-def test_who_wants_the_rig_alone_waits_until_a_run_has_freed_its_caches() -> None:
+def test_exclusive_use_waits_until_a_run_has_freed_its_caches() -> None:
     live = demo_live(concurrent=True)
     run = live.prepare(PromptRequest(MATH, method="ddtree", budget=8, max_tokens=100))
     with ThreadPoolExecutor(1) as other:

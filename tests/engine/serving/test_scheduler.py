@@ -1,5 +1,5 @@
-"""Concurrent runs: each text is the run's own, whoever comes, is slow, leaves or fails disturbs nobody, and nobody gets
-less than a part of the rig for himself, counted on a rig of which it is known what its rounds take."""
+"""Concurrent runs: each text is the run's own, no run is disturbed by others that arrive, are slow, leave or fail, and
+each gets its share of the rig, which is counted with known round times."""
 
 import random
 import threading
@@ -25,8 +25,8 @@ from tests.running import until
 PROMPTS = ((1, 2, 3, 1, 2), (4,), (0, 0, 7, 5, 1, 1, 2, 6, 3), (2, 6))
 
 
-class Counting(ToyTarget):
-    """Takes its time for every pass, and notes who was in it; ``failures`` are raised first, one a pass."""
+class CountingTarget(ToyTarget):
+    """Sleep in every pass and record how many runs are in it; raise ``failures`` first, one per pass."""
 
     def __init__(self, pass_seconds: float = 0.0, passes: list[int] | None = None,
                  failures: list[Exception] | None = None) -> None:
@@ -35,8 +35,8 @@ class Counting(ToyTarget):
         self.passes = [] if passes is None else passes
         self.failures = [] if failures is None else failures
 
-    def fork(self) -> "Counting":
-        return Counting(self.pass_seconds, self.passes, self.failures)
+    def fork(self) -> "CountingTarget":
+        return CountingTarget(self.pass_seconds, self.passes, self.failures)
 
     def verify_batch(self, forks: Sequence[Any], packed: Sequence[PackedTree]) -> list[Verification]:
         self.passes.append(len(forks))
@@ -62,7 +62,7 @@ def read(reader: RunReader) -> list[RunRound]:
 
 
 def concurrent_runs(schedule: Scheduler, runs: Sequence[DecodeRun]) -> list[list[RunRound]]:
-    """The rounds of all runs, each read in a thread of its own, which begin together."""
+    """Return the rounds of all runs, which begin together, each read in its own thread."""
     ready = threading.Barrier(len(runs))
 
     def rounds_of(run: DecodeRun) -> list[RunRound]:
@@ -73,7 +73,7 @@ def concurrent_runs(schedule: Scheduler, runs: Sequence[DecodeRun]) -> list[list
         return list(readers.map(rounds_of, runs))
 
 
-def test_every_text_is_that_of_the_run_alone_whatever_shares_its_rounds() -> None:
+def test_every_text_equals_that_of_the_run_alone() -> None:
     target = ToyTarget(seed=2)
     requests = [Request(PROMPTS[number % 4], method=method, budget=(0, 7, 31, 64)[number % 4],
                         max_tokens=20 + 9 * (number % 5),
@@ -85,8 +85,8 @@ def test_every_text_is_that_of_the_run_alone_whatever_shares_its_rounds() -> Non
     assert len(set(map(tuple, alone))) > 4
 
 
-def test_all_get_a_round_each_and_are_told_who_shared_it() -> None:
-    target = Counting(0.004)
+def test_runs_share_rounds_and_each_round_names_the_others() -> None:
+    target = CountingTarget(0.004)
     runs = concurrent_runs(Scheduler(), [plain(target, 60) for _ in range(6)])
     assert [len(rounds) for rounds in runs] == [60] * 6
     assert Counter(target.passes)[6] > 40, Counter(target.passes)
@@ -98,8 +98,8 @@ def test_all_get_a_round_each_and_are_told_who_shared_it() -> None:
     assert round_.seconds[WAIT] >= 0 and numbers == set(range(6))
 
 
-def test_who_comes_joins_and_who_leaves_frees_its_place() -> None:
-    target = Counting(0.002)
+def test_a_new_run_joins_and_a_closed_one_frees_its_seat() -> None:
+    target = CountingTarget(0.002)
     schedule = Scheduler()
     with schedule.add_run(plain(target, 4000)) as first:
         first.round()
@@ -113,8 +113,8 @@ def test_who_comes_joins_and_who_leaves_frees_its_place() -> None:
     assert first.run.closed and second.run.closed
 
 
-def test_a_slow_reader_sits_rounds_out_and_nothing_piles_up() -> None:
-    target = Counting(0.001)
+def test_a_slow_reader_skips_rounds_and_does_not_delay_others() -> None:
+    target = CountingTarget(0.001)
     schedule = Scheduler()
     with schedule.add_run(plain(target, 4000)) as slow, schedule.add_run(plain(target, 100)) as quick:
         assert slow.round() is not None
@@ -125,7 +125,7 @@ def test_a_slow_reader_sits_rounds_out_and_nothing_piles_up() -> None:
         assert round_ is not None and round_[0].index == 1
 
 
-def test_a_reader_who_is_gone_is_given_up_once_others_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_stalled_reader_is_dropped_once_others_wait(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(scheduler, "STALLED_SECONDS", 0.2)
     target = ToyTarget(seed=2)
     schedule = Scheduler()
@@ -139,7 +139,7 @@ def test_a_reader_who_is_gone_is_given_up_once_others_wait(monkeypatch: pytest.M
             gone.round()
 
 
-def test_a_prompt_that_cannot_be_read_is_told_and_the_others_go_on() -> None:
+def test_a_refused_prompt_does_not_disturb_other_runs() -> None:
     class Refusing(ToyTarget):
         def prefill(self, prompt_ids: Sequence[int], rows: int, sampling: Sampling) -> tuple[int, Any]:
             raise RequestError("It does not fit into memory.")
@@ -154,7 +154,7 @@ def test_a_prompt_that_cannot_be_read_is_told_and_the_others_go_on() -> None:
         assert len(read(good)) == 19
 
 
-def test_a_run_that_cannot_be_closed_disturbs_nobody_and_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_failure_to_close_a_run_is_logged_and_disturbs_no_other(caplog: pytest.LogCaptureFixture) -> None:
     class Stuck(DecodeRun):
         def close(self, failed: bool = False) -> None:
             raise ZeroDivisionError("stuck")
@@ -170,8 +170,8 @@ def test_a_run_that_cannot_be_closed_disturbs_nobody_and_is_logged(caplog: pytes
     assert "ZeroDivisionError: stuck" in caplog.text
 
 
-def test_runs_of_a_round_that_fails_are_told_and_the_next_is_answered() -> None:
-    target = Counting(failures=[ZeroDivisionError("broken")])
+def test_a_failed_round_raises_in_its_runs_and_the_next_run_is_served() -> None:
+    target = CountingTarget(failures=[ZeroDivisionError("broken")])
     schedule = Scheduler()
     with schedule.add_run(plain(target, 5)) as reader, pytest.raises(ZeroDivisionError):
         reader.round()
@@ -179,12 +179,12 @@ def test_runs_of_a_round_that_fails_are_told_and_the_next_is_answered() -> None:
         assert len(read(reader)) == 5
 
 
-FREE, DEAR, BOTH = (0.02, 0.0), (0.001, 0.001), (0.02, 0.0004)  # seconds of a pass, and of each of its rows
+FREE_ROWS, EXPENSIVE_ROWS, MIXED_COSTS = (0.02, 0.0), (0.001, 0.001), (0.02, 0.0004)  # seconds per pass, and per row
 MIXTURES = ((1, 31, 31), (1, 1025), (65,) * 8, (1, 1, 9, 17, 33, 65, 129, 257), (1,) * 7 + (513,))
 
 
 def rates(rows: Sequence[int], costs: tuple[float, float], noise: random.Random | None = None) -> list[float]:
-    """The rates of runs whose rounds have so many rows, each over a lone run's rate divided by their number."""
+    """Return each run's rate, relative to the rate of a lone run divided by the number of runs."""
     runs = [FairShare(rows=size) for size in rows]
     rounds, cost, clock = Counter[int](), RoundCost(), 0.0
     while clock < 400:
@@ -199,12 +199,12 @@ def rates(rows: Sequence[int], costs: tuple[float, float], noise: random.Random 
 
 
 @pytest.mark.parametrize("rows", MIXTURES, ids=str)
-def test_nobody_falls_below_a_part_of_a_lone_run(rows: Sequence[int]) -> None:
-    assert min(rates(rows, DEAR)) > 0.8 and min(rates(rows, BOTH)) > 0.8
-    assert min(rates(rows, FREE)) > 0.85 * len(rows), "where rows are free, all are nearly as fast as alone"
+def test_every_run_gets_its_share_of_a_lone_runs_rate(rows: Sequence[int]) -> None:
+    assert min(rates(rows, EXPENSIVE_ROWS)) > 0.8 and min(rates(rows, MIXED_COSTS)) > 0.8
+    assert min(rates(rows, FREE_ROWS)) > 0.85 * len(rows), "if rows are free, each run is nearly as fast as alone"
 
 
-def test_what_else_holds_rounds_up_parts_no_runs() -> None:
-    parts = rates((65,) * 8, BOTH, random.Random(1))
+def test_delayed_rounds_keep_the_shares_equal() -> None:
+    parts = rates((65,) * 8, MIXED_COSTS, random.Random(1))
     assert max(parts) < 1.02 * min(parts)
-    assert min(rates((1, 31, 31), FREE, random.Random(1))) > 0.4 * min(rates((1, 31, 31), FREE))
+    assert min(rates((1, 31, 31), FREE_ROWS, random.Random(1))) > 0.4 * min(rates((1, 31, 31), FREE_ROWS))

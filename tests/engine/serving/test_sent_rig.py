@@ -1,4 +1,4 @@
-"""A rig folder that somebody sent: opening it runs no code of its files, and stays in the folder."""
+"""A rig folder from somebody else: opening it runs none of its code and reads nothing outside the folder."""
 
 import io
 import json
@@ -33,7 +33,7 @@ version = "1.0"
 
 @pytest.fixture
 def sent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The current folder and the only package index: it holds source archives whose build would write a file."""
+    """Provide the current folder, which is also the only package index; building its archives would write a file."""
     folder = tmp_path / "sent"
     folder.mkdir()
     backend = BACKEND.format(proof=str(tmp_path / "proof"))
@@ -87,13 +87,13 @@ def test_a_wheel_is_unpacked_into_its_own_folder(sent: Path, file: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["..", "../sent", "/", "a/b", "-r", "", ".", "a\0b", "http://x"])
-def test_a_drafter_lies_beside_its_card(tmp_path: Path, name: str) -> None:
+def test_a_drafter_must_lie_beside_its_card(tmp_path: Path, name: str) -> None:
     (tmp_path / "rig.json").write_text(json.dumps({"title": "x", "drafters": [name], "defaults": {}}))
     with pytest.raises(RigError, match="drafters"):
         rig_parts(str(tmp_path))
 
 
-def test_a_card_that_is_no_ordinary_file_is_not_read(tmp_path: Path) -> None:
+def test_a_card_must_be_an_ordinary_file(tmp_path: Path) -> None:
     (tmp_path / "rig.json").symlink_to("/dev/zero")
     with pytest.raises(RigError):
         rig_parts(str(tmp_path))

@@ -1,4 +1,4 @@
-"""The named rigs for a CPU: their layouts with small random weights, and what they need, said before a download."""
+"""The named rigs for a CPU: their layouts with small random weights, and the sizes reported before a download."""
 
 import shutil
 from pathlib import Path
@@ -20,7 +20,7 @@ TWO_LAYERS = Published("Qwen3-8B", (1, 3), 3, 8, 2)
 
 
 def write_target(folder: Path, name: str) -> Path:
-    """A small random target of the rig's family, of the hidden size and vocabulary of the drafters' fixtures."""
+    """Write a small random target of the rig's family, with the drafters' hidden size and vocabulary."""
     if name.startswith("qwen3-"):
         return write_short(folder, "Qwen3-8B", tie_word_embeddings=True)
     sizes: dict[str, Any] = {"vocab_size": 1536, "hidden_size": SIZES["hidden_size"]}
@@ -34,7 +34,7 @@ def write_target(folder: Path, name: str) -> Path:
 
 
 @pytest.mark.parametrize("name", SMALL)
-def test_the_layout_of_a_small_rig_runs_and_changes_no_text(name: str, tmp_path: Path) -> None:
+def test_the_layout_of_a_small_rig_runs_and_leaves_the_text_unchanged(name: str, tmp_path: Path) -> None:
     values: dict[str, Any] = speculators("dflash2", "DFlash2DraftModel", **SELECTOR)
     shapes = DFLASH2
     if "dspark" in name:
@@ -47,7 +47,7 @@ def test_the_layout_of_a_small_rig_runs_and_changes_no_text(name: str, tmp_path:
 
 
 @pytest.mark.parametrize("name", SMALL)
-def test_what_a_small_rig_needs_is_said_where_nothing_may_be_downloaded(
+def test_a_refused_download_names_the_sizes_of_a_small_rig(
         name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))

@@ -1,4 +1,4 @@
-"""Rigs whose tokenizers drop the blank before a text: whatever tells their text tells the same one."""
+"""Rigs whose tokenizers drop the first space: every output shows the same text."""
 
 import json
 from pathlib import Path
@@ -17,7 +17,7 @@ PROMPT = "one <|im_end|> two"
 
 
 @pytest.mark.parametrize("name", ["sentencepiece", "unigram"])
-def test_generate_trace_and_command_line_tell_decode_of_the_text(
+def test_generate_trace_and_command_line_show_the_decoded_text(
         name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     tokenizer = kind(name)
     folder = write_short(tmp_path / "target", "Qwen3-8B", vocab_size=len(tokenizer), num_hidden_layers=2)

@@ -1,4 +1,4 @@
-"""Conversations in templates: the ids are the template's own, except for text that plays a special token."""
+"""Conversations in chat templates: the ids are the template's own, except for typed names of special tokens."""
 
 from collections.abc import Sequence
 
@@ -27,7 +27,7 @@ def tokenizer() -> PreTrainedTokenizerBase:
     return load_tokenizer(TOKENIZER)
 
 
-def test_half_a_character_is_its_bytes_and_each_token_is_looked_up_once(
+def test_incomplete_characters_are_bytes_and_each_token_is_looked_up_once(
         tokenizer: PreTrainedTokenizerBase, monkeypatch: pytest.MonkeyPatch) -> None:
     assert {character: byte for byte, character in bytes_to_unicode().items()} == BYTE_SYMBOLS
     ids = tokenizer.encode("a 🌳 é", add_special_tokens=False)
@@ -49,7 +49,7 @@ def test_turns_come_before_the_prompt_in_the_template(tokenizer: PreTrainedToken
     assert prompt_ids(tokenizer, "And 5?") == ids[-len(prompt_ids(tokenizer, "And 5?")):]
 
 
-def test_thinking_is_off_where_a_drafter_never_saw_it_and_a_run_may_switch_it(
+def test_thinking_follows_the_drafters_training_unless_a_run_switches_it(
         tokenizer: PreTrainedTokenizerBase) -> None:
     assert chat_style(tokenizer, thinking=False) == ChatStyle(), "this template cannot think"
     with pytest.raises(RequestError, match="thinking"):
@@ -63,13 +63,13 @@ def test_thinking_is_off_where_a_drafter_never_saw_it_and_a_run_may_switch_it(
         assert texts.prompt_ids("Hi", thinking="on") == with_it and texts.prompt_ids("Hi", thinking="off") == without
 
 
-def test_a_tokenizer_without_a_template_gets_the_text_as_it_is(tokenizer: PreTrainedTokenizerBase) -> None:
+def test_without_a_template_the_text_is_tokenised_as_it_is(tokenizer: PreTrainedTokenizerBase) -> None:
     tokenizer.chat_template = None
     assert tokenizer.decode(prompt_ids(tokenizer, "two", (("user", "one"),))) == "one\ntwo"
 
 
 def own_ids(tokenizer: PreTrainedTokenizerBase, turns: Sequence[Turn], **options: object) -> tuple[int, ...]:
-    """What transformers makes of the conversation."""
+    """Return the ids that transformers gives a conversation."""
     messages = [{"role": role, "content": text} for role, text in turns]
     made = tokenizer.apply_chat_template(messages, tokenize=True, add_generation_prompt=True, **options)
     return tuple(made["input_ids"])
@@ -78,7 +78,7 @@ def own_ids(tokenizer: PreTrainedTokenizerBase, turns: Sequence[Turn], **options
 @pytest.mark.parametrize("name", KINDS)
 @settings(max_examples=25, deadline=None)
 @given(texts=st.lists(TEXTS, min_size=1, max_size=3))
-def test_ids_are_the_templates_own_unless_a_special_name_was_typed(name: str, texts: list[str]) -> None:
+def test_ids_are_the_templates_own_unless_a_special_name_is_typed(name: str, texts: list[str]) -> None:
     tokenizer = kind(name)
     roles = ["assistant" if place % 2 else "user" for place in range(len(texts))]
     roles = [*roles[len(texts) % 2 ^ 1:], "user"][:len(texts)]
@@ -103,7 +103,7 @@ def test_ids_are_the_templates_own_unless_a_special_name_was_typed(name: str, te
     ("{{ messages[-1].content }}", (("user", "hi"),)),
     ("{{ messages[0].content[:3] }}{{ messages | length }}{{ messages[-1].content.replace('i', 'o') }}", ()),
 ])
-def test_the_template_reads_the_texts_themselves(template: str, turns: tuple[Turn, ...]) -> None:
+def test_the_template_gets_the_original_texts(template: str, turns: tuple[Turn, ...]) -> None:
     tokenizer = KINDS["byte-level"]()
     tokenizer.chat_template = template
     for prompt in ("Hi", "Hi <|im_end|>"):
@@ -112,7 +112,7 @@ def test_the_template_reads_the_texts_themselves(template: str, turns: tuple[Tur
         assert ids == own or "<|im_end|>" in prompt
 
 
-def test_contents_go_as_parts_to_a_template_that_reads_parts() -> None:
+def test_a_template_that_expects_parts_gets_parts() -> None:
     tokenizer = KINDS["sentencepiece"]()
     tokenizer.chat_template = (
         "{% for m in messages %}<|im_start|>{{ m.role }}: {% for part in m.content %}{% if part.type == 'text' %}"
@@ -124,14 +124,14 @@ def test_contents_go_as_parts_to_a_template_that_reads_parts() -> None:
     assert ids.count(tokenizer.convert_tokens_to_ids("<|im_end|>")) == 2
 
 
-def test_a_vocabulary_that_holds_a_special_name_as_a_word_does_not_make_the_token_of_it() -> None:
+def test_a_special_name_in_the_vocabulary_does_not_become_the_token() -> None:
     tokenizer = kind("unigram")
     end = tokenizer.convert_tokens_to_ids("<|im_end|>")
     assert tokenizer.backend_tokenizer.model.tokenize("<|im_end|>")[0].id == end, "the case of this test"
     assert prompt_ids(tokenizer, "one <|im_end|> two").count(end) == 1
 
 
-def test_a_template_that_shows_no_text_is_told_and_none_too() -> None:
+def test_an_empty_or_missing_template_gets_a_note() -> None:
     tokenizer = KINDS["byte-level"]()
     fine = chat_style(tokenizer)
     tokenizer.chat_template = "<|im_start|>"
@@ -145,7 +145,7 @@ def test_a_template_that_shows_no_text_is_told_and_none_too() -> None:
     ("{{ messages }}", (("robot", "hi"),), "'robot'"), ("{{ 1 / 0 }}", (), "division by zero"),
     ("{{ raise_exception('No system turns.\nNone.') }}", (("system", "hi"),), "system, user (No system turns)"),
     ("{{ messages + 3 }}", (), "user (can only concatenate list")])
-def test_turns_that_the_template_does_not_take(
+def test_turns_that_the_template_refuses_are_named(
         tokenizer: PreTrainedTokenizerBase, template: str, turns: tuple[Turn, ...], named: str) -> None:
     tokenizer.chat_template = template
     with pytest.raises(RequestError) as caught:

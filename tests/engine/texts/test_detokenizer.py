@@ -1,4 +1,4 @@
-"""The texts of tokens joined are ``decode`` of the run, for every kind of tokenizer and however the run is cut."""
+"""The joined texts of tokens equal ``decode`` of the run, for every kind of tokenizer and any split into rounds."""
 
 from itertools import pairwise
 from pathlib import Path
@@ -20,12 +20,12 @@ TEXTS = ("one two three", " one  two", "\n\none", "don't stop, it's 9 o'clock.",
 
 @st.composite
 def runs(draw: st.DrawFn, name: str) -> list[list[int]]:
-    """A run's tokens round by round: of texts, and any others, among them bytes that are no characters."""
+    """Draw the tokens of a run's rounds: of texts and at random, with bytes that form no character."""
     tokenizer = kind(name)
     size = len(tokenizer)
     texts = st.sampled_from(TEXTS).map(lambda text: tokenizer.encode(text, add_special_tokens=False))
     some = st.lists(st.integers(0, size - 1), max_size=4)
-    last = st.lists(st.integers(max(0, size - 256), size - 1), max_size=6)  # the bytes of most kinds that have some
+    last = st.lists(st.integers(max(0, size - 256), size - 1), max_size=6)  # the byte tokens of most kinds
     tokens = [token for part in draw(st.lists(texts | some | last, min_size=1, max_size=6)) for token in part]
     cuts = sorted(draw(st.lists(st.integers(0, len(tokens)), max_size=5)))
     return [tokens[begin:end] for begin, end in pairwise([0, *cuts, len(tokens)])]
@@ -34,21 +34,21 @@ def runs(draw: st.DrawFn, name: str) -> list[list[int]]:
 @pytest.mark.parametrize("name", KINDS)
 @settings(max_examples=40, deadline=None)
 @given(data=st.data())
-def test_the_texts_of_a_run_joined_are_its_text(name: str, data: st.DataObject) -> None:
+def test_the_joined_texts_of_a_run_are_its_text(name: str, data: st.DataObject) -> None:
     tokenizer, texts = kind(name), TokenPieceCache(LocalTokenizer(kind(name)))
-    rounds, told = data.draw(runs(name)), dict[int, Any]()
+    rounds, overrides = data.draw(runs(name)), dict[int, Any]()
     run = TokenTextOverrides(Detokenizer(tokenizer), texts.__getitem__, 100)
     for tokens in rounds:
-        told |= run.add(tokens)
-    told |= run.finish()
+        overrides |= run.add(tokens)
+    overrides |= run.finish()
     ids = [token for tokens in rounds for token in tokens]
-    shown = [told.get(100 + place, texts[token]) for place, token in enumerate(ids)]
+    shown = [overrides.get(100 + place, texts[token]) for place, token in enumerate(ids)]
     for pieces in (shown, texts.text_pieces(ids)):
         assert b"".join(map(as_bytes, pieces)).decode("utf8", "replace") == tokenizer.decode(ids)
 
 
 def recorded(path: Path, tokenizer: PreTrainedTokenizerBase, rounds: list[list[int]], **options: Any) -> Trace:
-    """The trace of these rounds, each a chain of accepted tokens."""
+    """Record these rounds as chains of accepted tokens; return the trace."""
     start = 3
     with Recorder(path, token_text=tokenizer, prompt_ids=[1, 1, 1], strict=True, **options) as recorder:
         for tokens in rounds:
@@ -59,7 +59,7 @@ def recorded(path: Path, tokenizer: PreTrainedTokenizerBase, rounds: list[list[i
 
 
 @pytest.mark.parametrize("name", KINDS)
-def test_what_is_recorded_and_written_again_reads_as_the_text(name: str, tmp_path: Path) -> None:
+def test_a_recorded_trace_gives_the_decoded_text(name: str, tmp_path: Path) -> None:
     tokenizer = kind(name)
     half = tokenizer.encode("one 🌳", add_special_tokens=False)[:-1]
     for number, ids in enumerate([*(tokenizer.encode(text, add_special_tokens=False) for text in TEXTS), half]):
@@ -69,7 +69,7 @@ def test_what_is_recorded_and_written_again_reads_as_the_text(name: str, tmp_pat
         assert loads(dumps(trace)) is not None and str(RunText(loads(dumps(trace)).lines)) == tokenizer.decode(written)
 
 
-def test_words_after_a_gap_keep_the_blank_before_them(tmp_path: Path) -> None:
+def test_words_after_a_gap_keep_the_space_before_them(tmp_path: Path) -> None:
     tokenizer = kind("sentencepiece")
     rounds = [tokenizer.encode(word, add_special_tokens=False) for word in ("one", "two", "three", "four")]
     assert str(RunText(recorded(tmp_path / "run.jsonl", tokenizer, rounds, every=2).lines)) == "one three"

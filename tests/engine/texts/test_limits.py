@@ -1,5 +1,5 @@
-"""Tokenizers, templates and expressions that loop, fill memory or panic: each is a sentence, and what stands beside it
-goes on."""
+"""Tokenizers, templates and expressions that loop, fill memory or panic become one sentence, and other texts are still
+served."""
 
 import json
 import shutil
@@ -39,14 +39,14 @@ BACKTRACKS = normalized(replaced("(x+x+)+y", "z"))
 
 @pytest.fixture(scope="module")
 def process() -> Iterator[TextProcess]:
-    """A process that is given a second for a text."""
+    """Provide a text process with a limit of one second per text."""
     one = TextProcess(seconds=1)
     yield one
     one.close()
 
 
 def checkpoint(folder: Path, change: Change | None = None, template: str = "") -> Path:
-    """The demo's tokenizer with a change, or with another template."""
+    """Copy the demo rig's tokenizer with a change or another template."""
     shutil.copytree(TOKENIZER, folder, ignore=shutil.ignore_patterns("*.safetensors"))
     if change:
         values = json.loads((folder / "tokenizer.json").read_text("utf8"))
@@ -61,7 +61,7 @@ def checkpoint(folder: Path, change: Change | None = None, template: str = "") -
     (None, LOOPS, "1 s"), (None, "{{ 'x' * 3000000000 }}", "2 GiB"),
     (normalized(*[replaced(".", "y" * 1000)] * 3), "", "2 GiB"),
     (decoded(replaced(".", "y" * 300)), "", "1,024")])
-def test_what_passes_a_limit_on_a_short_text_is_not_opened(
+def test_a_tokenizer_that_exceeds_a_limit_on_a_short_text_is_refused(
         change: Change | None, template: str, limit: str, tmp_path: Path, process: TextProcess) -> None:
     folder = checkpoint(tmp_path / "odd", change, template)
     with pytest.raises(RigError) as caught:
@@ -73,7 +73,7 @@ def test_what_passes_a_limit_on_a_short_text_is_not_opened(
 @pytest.mark.parametrize("change", [BACKTRACKS, decoded({"type": "Fuse"}, replaced("(x+x+)+y", "z")), lambda values: (
     values.update(pre_tokenizer={"type": "Split", "pattern": {"Regex": "(x+x+)+y"}, "behavior": "Isolated",
                                  "invert": False}))])
-def test_a_panic_on_one_text_is_a_sentence_and_the_next_is_read(
+def test_a_panic_becomes_a_sentence_and_the_next_text_is_read(
         change: Change, tmp_path: Path, process: TextProcess) -> None:
     texts = BoundedTokenizer(checkpoint(tmp_path / "odd", change), process=process)
     with pytest.raises(RequestError, match="PanicException") as caught:
@@ -90,7 +90,7 @@ def test_texts_survive_the_end_of_their_process(process: TextProcess) -> None:
     assert texts.decode(texts.prompt_ids("Hello.")).count("Hello.") == 1
 
 
-def test_texts_are_those_of_the_tokenizer_itself(process: TextProcess) -> None:
+def test_texts_equal_those_of_the_tokenizer_itself(process: TextProcess) -> None:
     bounded, own = BoundedTokenizer(TOKENIZER, process=process), LocalTokenizer(load_tokenizer(TOKENIZER))
     turns = (("user", "3 + 4?"), ("assistant", "7 🌳"))
     ids = bounded.prompt_ids("And\ud7ff 5?", turns)
@@ -110,7 +110,7 @@ def test_a_rig_refuses_one_prompt_and_answers_the_next(tmp_path: Path) -> None:
     next(first)
     with pytest.raises(RequestError, match="PanicException"):
         live.generate("x" * 60, method="autoregressive", max_tokens=8)
-    shared_process().close()  # as a limit would
+    shared_process().close()  # as after a limit
     list(first)
     again = live.run(PromptRequest("What is 3 + 4?", method="autoregressive", max_tokens=8))
     assert len(list(again)) > 2 and first.text
