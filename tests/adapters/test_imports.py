@@ -68,7 +68,7 @@ def test_another_file_is_refused_by_its_name(convert: object, lines: list[object
         convert(source, tmp_path)  # type: ignore[operator]
 
 
-def test_the_command_lines_print_what_they_wrote(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_lines_print_the_number_of_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     source = written(tmp_path / "profile_export.jsonl", {"spec_decode_acceptance": DETAILED})
     assert command([str(source), str(tmp_path)], "adapters.aiperf", aiperf.convert) == 0
     assert "1 runs in" in capsys.readouterr().out

@@ -52,13 +52,13 @@ def text_of(path: Path) -> list[int]:
 
 
 @pytest.mark.parametrize("stop", range(VOCABULARY))
-@pytest.mark.parametrize("most", [1, 5, 7, 20, 99])
+@pytest.mark.parametrize("limit", [1, 5, 7, 20, 99])
 def test_the_recorded_text_is_cut_as_in_the_loop(
-        stop: int, most: int, rounds: list[Round], tmp_path: Path) -> None:
+        stop: int, limit: int, rounds: list[Round], tmp_path: Path) -> None:
     with Recorder(tmp_path / "run.jsonl", strict=True, every=1) as recorder:
-        ddtree_generate(rounds, recorder, most, [stop])
+        ddtree_generate(rounds, recorder, limit, [stop])
     whole = committed_ids(rounds)
-    expected = whole[:min(most, whole.index(stop) if stop in whole else len(whole))]
+    expected = whole[:min(limit, whole.index(stop) if stop in whole else len(whole))]
     trace = load(tmp_path / "run.jsonl")
     if not expected:
         assert (trace.entries, trace.end.reason, trace.end.rounds) == ((), "stop", 0)
@@ -66,7 +66,7 @@ def test_the_recorded_text_is_cut_as_in_the_loop(
     assert text_of(tmp_path / "run.jsonl") == expected
     bonus = trace.entries[-1].round.acceptance.bonus
     assert bonus == [*whole, rounds[-1].acceptance.bonus][len(expected)]
-    reason = "stop" if bonus == stop else "length" if len(expected) == most else "unknown"
+    reason = "stop" if bonus == stop else "length" if len(expected) == limit else "unknown"
     assert (trace.end.reason, trace.end.rounds) == (reason, len(trace.entries))
 
 

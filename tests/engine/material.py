@@ -22,9 +22,9 @@ FINE = st.floats(-6, 0, width=32)
 
 
 @st.composite
-def lattices(draw: st.DrawFn, most_rows: int = 3, vocabulary: int = 6) -> Lattice:
-    """Draw a lattice of up to 4 depths, ``most_rows`` rows and 4 ranks, with distinct tokens in each row."""
-    depth, rows, width = draw(st.integers(1, 4)), draw(st.integers(1, most_rows)), draw(st.integers(1, 4))
+def lattices(draw: st.DrawFn, max_rows: int = 3, vocabulary: int = 6) -> Lattice:
+    """Draw a lattice of up to 4 depths, ``max_rows`` rows and 4 ranks, with distinct tokens in each row."""
+    depth, rows, width = draw(st.integers(1, 4)), draw(st.integers(1, max_rows)), draw(st.integers(1, 4))
     values = draw(st.sampled_from([COARSE, FINE]))
     cells = depth * rows * width
     logprobs = np.asarray(draw(st.lists(values, min_size=cells, max_size=cells)), np.float32)
@@ -46,9 +46,9 @@ def sharp_lattice(depth: int, width: int, seed: int, vocabulary: int = 64) -> La
 
 
 @st.composite
-def trees(draw: st.DrawFn, most: int = 14, vocabulary: int = 3) -> DraftTree:
+def trees(draw: st.DrawFn, max_nodes: int = 14, vocabulary: int = 3) -> DraftTree:
     """Draw any tree, with equal siblings too; log probabilities fall, or stay equal, along each path."""
-    size = 1 + draw(st.integers(0, most))
+    size = 1 + draw(st.integers(0, max_nodes))
     parents = [0] + [draw(st.integers(0, node - 1)) for node in range(1, size)]
     logprobs = np.zeros(size, np.float32)
     for node in range(1, size):
@@ -62,15 +62,15 @@ def trees(draw: st.DrawFn, most: int = 14, vocabulary: int = 3) -> DraftTree:
 Prefix = tuple[float, tuple[int, ...]]  # log probability, tokens behind the root
 
 
-def all_prefixes(lattice: Lattice, least: float = -np.inf) -> list[Prefix]:
-    """List every prefix of non-zero probability in the order of ``best_first``, down to ``least``."""
+def all_prefixes(lattice: Lattice, min_logprob: float = -np.inf) -> list[Prefix]:
+    """List every prefix of non-zero probability in the order of ``best_first``, down to ``min_logprob``."""
     listed: list[tuple[np.float32, tuple[int, ...]]] = []
     level: list[tuple[np.float32, tuple[int, ...], int]] = [(np.float32(0), (), 0)]
     for depth in range(lattice.depth):
         grown = []
         for order, (score, tokens, row) in enumerate(level):
             for rank, total in enumerate(score + lattice.logprobs[depth, row]):
-                if total >= least and np.isfinite(total):
+                if total >= min_logprob and np.isfinite(total):
                     below = (*tokens, int(lattice.tokens[depth, row, rank]))
                     grown.append(((-total, order, rank), (total, below, int(lattice.follow[depth, row, rank]))))
         level = [node for _, node in sorted(grown, key=lambda pair: pair[0])]

@@ -29,8 +29,8 @@ def test_every_round_equals_that_of_the_reference(method: str, split: str, budge
     toy = ToyTarget(seed=3, context_limit=60)
     drafters = [ToyDrafter(toy, noise=0.3, seed=1), ToyDrafter(toy, noise=0.5, seed=2)]
     drafters = drafters[:METHODS[method].drafter_count]
-    for number, (stop, most) in enumerate((((), 40), ((5,), 90), ((2, 6), 23))):
-        request = Request((1, 2, number), method=method, split=split, budget=budget, max_tokens=most,
+    for number, (stop, limit) in enumerate((((), 40), ((5,), 90), ((2, 6), 23))):
+        request = Request((1, 2, number), method=method, split=split, budget=budget, max_tokens=limit,
                           stop_ids=frozenset(stop), sampling=Sampling(temperature, seed=number))
         rounds = list(decode(request, toy, drafters))
         steps = list(reference.generate(

@@ -106,7 +106,7 @@ def refusal_of(data: bytes) -> str:
     return sentence
 
 
-def test_a_file_cut_off_anywhere_opens_up_to_its_last_whole_round() -> None:
+def test_a_truncated_file_opens_up_to_its_last_complete_round() -> None:
     whole = loads(WHOLE)
     header, first, *_ = ends = [place + 1 for place, byte in enumerate(WHOLE) if byte == 10][:-1]
     packed = gzip.compress(WHOLE, mtime=0)

@@ -236,7 +236,7 @@ def test_a_block_size_may_be_given_in_the_rigs_name(written: Written) -> None:
 @pytest.mark.parametrize(("fields", "rule"), [
     ({"rope_is_neox_style": False}, neighbours_turned), ({"rope_interleave": True}, neighbours_turned),
     ({"rope_is_neox_style": True, "rope_interleave": False}, dflash_reference.turned)])
-def test_neighbours_turn_together_if_the_config_says_so(
+def test_neighbouring_pairs_rotate_if_the_config_asks_for_it(
         fields: dict[str, Any], rule: Any, written: Written, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(dflash_reference, "turned", rule)
     rig = load_rig(written(config(**fields), {}), "float32")

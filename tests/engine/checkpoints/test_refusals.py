@@ -214,7 +214,7 @@ def test_a_pickle_in_place_of_safetensors_is_refused(pair: Path, part: str) -> N
     assert part in sentence and "pytorch_model.bin" in sentence
 
 
-def test_too_little_memory_says_how_much_is_needed(pair: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_too_little_memory_names_the_needed_size(pair: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(memory, "free_bytes", lambda device: 200_000)
     assert "0.0 GB" in refused(name_of(pair))
     monkeypatch.undo()

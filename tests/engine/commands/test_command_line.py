@@ -112,7 +112,7 @@ def test_an_unsupported_method_is_refused_with_the_supported_ones(
     assert "joint" in sentence and "ddtree, expand, nanogpt" in sentence
 
 
-def test_a_check_says_why_a_text_differs(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_check_gives_the_cause_of_a_difference(monkeypatch: pytest.MonkeyPatch) -> None:
     rig, parser = open_rig("demo", "float32"), verb_parser("check")
     plain, other = WrittenText((5, 6, 7), (0.1, 0.0004, 0.1), 8), WrittenText((5, 6, 9), (0.1, 0.0005, 0.1), 8)
     monkeypatch.setattr(check, "texts", lambda _rig, asks, *_: [

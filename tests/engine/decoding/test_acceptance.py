@@ -51,7 +51,7 @@ def accept(rule: AcceptanceRule, tree: DraftTree, target: FixedLaw = UNSURE, cho
 
 
 @given(trees(vocabulary=VOCABULARY), st.data())
-def test_the_walk_is_the_deepest_node_whose_every_step_was_chosen(tree: DraftTree, data: st.DataObject) -> None:
+def test_the_walk_ends_at_the_deepest_node_on_the_chosen_path(tree: DraftTree, data: st.DataObject) -> None:
     choice = data.draw(st.lists(st.integers(0, VOCABULARY - 1), min_size=len(tree), max_size=len(tree)))
     acceptance = accept(walk, tree, CERTAIN, choice)
     lengths = [0] * len(tree)  # the length of each node's path, −1 if a step was not chosen

@@ -84,29 +84,29 @@ def test_builders_stay_within_the_budget_and_leave_the_lattice_alone(
     assert all(np.array_equal(before[name], values) for name, values in vars(lattice).items())
 
 
-def published(lattice: Lattice, widest: int) -> list[Prefix]:
+def published(lattice: Lattice, width: int) -> list[Prefix]:
     """List the prefixes of EAGLE-2's expansion and re-ranking, by lists."""
     proposed: list[tuple[np.float32, tuple[int, ...]]] = []
     beam: list[tuple[np.float32, tuple[int, ...], int]] = [(np.float32(0), (), 0)]
     for depth in range(lattice.depth):
         level = []
         for score, tokens, row in beam:
-            for rank in range(min(widest, lattice.tokens.shape[2])):
+            for rank in range(min(width, lattice.tokens.shape[2])):
                 total = score + lattice.logprobs[depth, row, rank]
                 if np.isfinite(total):
                     level.append((total, (*tokens, int(lattice.tokens[depth, row, rank])),
                                   int(lattice.follow[depth, row, rank])))
         proposed += [(score, tokens) for score, tokens, _ in level]
-        beam = sorted(level, key=lambda node: -node[0])[:widest]
+        beam = sorted(level, key=lambda node: -node[0])[:width]
     return [(float(score), tokens) for score, tokens in sorted(proposed, key=lambda node: -node[0])]
 
 
 @pytest.mark.slow
 @given(lattices(), st.integers(0, 40), st.integers(1, 3))
-def test_expand_equals_the_published_expansion_and_re_ranking(lattice: Lattice, nodes: int, widest: int) -> None:
+def test_expand_equals_the_published_expansion_and_re_ranking(lattice: Lattice, nodes: int, width: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(builders, "EXPAND_WIDTH", widest)
-        assert prefixes(expand(lattice, 7, nodes)) == published(lattice, widest)[:nodes]
+        patch.setattr(builders, "EXPAND_WIDTH", width)
+        assert prefixes(expand(lattice, 7, nodes)) == published(lattice, width)[:nodes]
 
 
 def climb(tree: DraftTree, node: int) -> list[int]:

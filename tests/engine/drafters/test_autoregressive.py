@@ -56,10 +56,10 @@ def read(drafter: Drafter, text: Sequence[int], steps: Sequence[int], features: 
     return drafter.draft(7, width)
 
 
-def assert_rows_follow(lattice: Lattice, after: Callable[[tuple[int, ...]], torch.Tensor], longest: int = 3) -> None:
+def assert_rows_follow(lattice: Lattice, after: Callable[[tuple[int, ...]], torch.Tensor], max_length: int = 3) -> None:
     """Assert that each row holds the likeliest tokens by ``after(path)``, a path's log probabilities."""
-    compared = [(path, row) for path, row in paths(lattice) if len(path) <= longest]
-    assert {len(path) for path, _ in compared} == set(range(longest + 1))
+    compared = [(path, row) for path, row in paths(lattice) if len(path) <= max_length]
+    assert {len(path) for path, _ in compared} == set(range(max_length + 1))
     for path, row in compared:
         with torch.no_grad():
             wanted = after(path)

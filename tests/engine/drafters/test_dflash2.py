@@ -113,7 +113,7 @@ def test_states_logits_scores_and_walks_equal_those_of_the_published_code(name: 
 
 
 @pytest.mark.parametrize("name", CONFIGS)
-def test_anchors_of_a_text_and_joint_drafts_propose_what_single_drafts_do(name: str, tmp_path: Path) -> None:
+def test_batched_drafts_equal_single_drafts(name: str, tmp_path: Path) -> None:
     drafter, draws = opened(name, tmp_path), torch.Generator().manual_seed(0)
     text = ReadText(np.arange(3, 43, dtype=np.int32), torch.randn(40, 64, generator=draws), 21, 6)
     roots, forks = text.token_ids[text.anchors].tolist(), []

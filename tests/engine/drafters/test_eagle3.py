@@ -101,7 +101,7 @@ def reference(folder: Path, rig: Rig, features: Tensor, tokens: list[int], path:
     return whole
 
 
-def test_neighbours_turn_together_if_the_config_says_so(
+def test_neighbouring_pairs_rotate_if_the_config_asks_for_it(
         folders: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(dflash_reference, "turned", dflash_reference.neighbours_turned)
     head = write_eagle3(tmp_path / "head", rope_is_neox_style=False)

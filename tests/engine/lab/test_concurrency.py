@@ -102,6 +102,6 @@ def test_every_concurrency_is_described_even_if_speeds_are_withheld() -> None:
     plain = replace(row(0, 8, 500, 1), setting=Setting("autoregressive", 0, concurrency=8))
     rows = (row(8, 1, 300, 3), row(64, 1, 500, 5), row(8, 2, 400, 2, busy), row(16, 2, 500, 2, busy),
             row(8, 4, 900, 2), row(16, 4, 800, 2, busy), row(8, 8, 450, 0.9), plain)
-    said = concurrency_words(Summary(rows), Setting("ddtree", 0))
-    assert [set(re.findall(r"\d+", line)) for line in said] == [{"1", "8", "64"}, {"2"}, {"4", "8", "16"}, {"8"}]
-    assert [busy in line for line in said] == [False, True, False, False], "of four requests, one was compared"
+    lines = concurrency_words(Summary(rows), Setting("ddtree", 0))
+    assert [set(re.findall(r"\d+", line)) for line in lines] == [{"1", "8", "64"}, {"2"}, {"4", "8", "16"}, {"8"}]
+    assert [busy in line for line in lines] == [False, True, False, False], "of four requests, one was compared"

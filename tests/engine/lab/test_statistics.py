@@ -27,7 +27,7 @@ from tests.engine.lab.scripted import rounds_of, scripted_reading
 from tests.engine.material import trees
 
 
-def test_a_reading_holds_what_the_rounds_held() -> None:
+def test_a_reading_holds_the_values_of_the_rounds() -> None:
     rounds = rounds_of("a prompt", "merged", budget=12, max_tokens=40)
     reading, last = scripted_reading(rounds), rounds[-1]
     assert list(reading.token_ids) == committed_ids(rounds) and len(reading.gaps) == 40

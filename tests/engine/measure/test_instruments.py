@@ -178,9 +178,9 @@ def test_a_switch_in_the_app_frees_the_former_rig(names: tuple[str, str], monkey
 
 def test_a_rig_that_does_not_fit_is_refused_and_the_current_one_stays(
         names: tuple[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
-    told: list[str] = []
-    rig = CurrentRig(opened(names[0], lambda message, share: told.append(message)))
-    assert told == ["Reading the weights of qwen …", "Reading the drafters …"]
+    reported: list[str] = []
+    rig = CurrentRig(opened(names[0], lambda message, share: reported.append(message)))
+    assert reported == ["Reading the weights of qwen …", "Reading the drafters …"]
     assert isinstance(rig.source, Rig)
     models = [rig.source.target.model, rig.source.drafters["drafter"].model]  # type: ignore[attr-defined]
     held = weight_bytes(rig.source)

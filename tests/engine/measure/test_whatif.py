@@ -49,7 +49,7 @@ def test_forecast_lengths_equal_those_of_real_runs(sampling: Sampling, budgets: 
             assert forecast.rows == tuple(len(entry.round.tree) for entry in real.entries)
 
 
-def test_methods_whose_drafters_depend_on_the_budget_are_left_out_unless_named() -> None:
+def test_methods_with_budget_dependent_drafters_are_left_out() -> None:
     text, rig = text_of_run(finished("ddtree", 8)), demo_rig()
     mixed_kinds = replace(rig, card=rig.card.model_copy(update={"defaults": {1: ("all",), 2: ("math", "ngram")}}))
     result = what_if(mixed_kinds, text, (8,))

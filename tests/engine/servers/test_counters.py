@@ -98,13 +98,13 @@ class Busy:
     """Answer completely and record the largest concurrency; set ``stop`` at the fourth request."""
 
     def __init__(self, tokens: Any = 7, stop: threading.Event | None = None) -> None:
-        self.now = self.most = self.count = 0
+        self.now = self.peak = self.count = 0
         self._lock, self._tokens, self._stop = threading.Lock(), tokens, stop
 
     def __call__(self, handler: BaseHTTPRequestHandler) -> None:
         with self._lock:
             self.now, self.count = self.now + 1, self.count + 1
-            self.most = max(self.most, self.now)
+            self.peak = max(self.peak, self.now)
             if self._stop and self.count == 4:
                 self._stop.set()
         time.sleep(0.02)
@@ -118,7 +118,7 @@ def test_the_curve_sends_only_the_announced_requests() -> None:
         server = Server(Client(script.address), VLLM, "m")
         levels = list(measure(server, ["one", "two", "three"], threading.Event()))
         bodies = [body for _, _, body in script.asked]
-    assert [level.concurrency for level in levels] == list(TRIED_CONCURRENCY) and 4 < busy.most <= TRIED_CONCURRENCY[-1]
+    assert [level.concurrency for level in levels] == list(TRIED_CONCURRENCY) and 4 < busy.peak <= TRIED_CONCURRENCY[-1]
     assert len(bodies) == 1 + ROUNDS_OF_REQUESTS * sum(TRIED_CONCURRENCY)
     assert {body["max_tokens"] for body in bodies} == {64} and not any("stream" in body for body in bodies)
     assert all(level.latency and 0.02 <= level.latency < 5 and level.tokens_per_second > 0 for level in levels)

@@ -202,19 +202,19 @@ def reading(monkeypatch: pytest.MonkeyPatch) -> Callable[[], tuple[list[str], in
     """Provide a function that returns the tokenised prompts and the largest number tokenised at once."""
     prompts: list[str] = []
     inside: list[int] = []
-    most: list[int] = []
+    counts: list[int] = []
 
     def slow(*given: Any, **named: Any) -> tuple[int, ...]:
         prompts.append(given[1])
         inside.append(1)
-        most.append(len(inside))
+        counts.append(len(inside))
         time.sleep(0.02)
         inside.pop()
         return prompt_ids(*given, **named)
 
     prompt_ids = BoundedTokenizer.prompt_ids
     monkeypatch.setattr(BoundedTokenizer, "prompt_ids", slow)
-    return lambda: (prompts, max(most))
+    return lambda: (prompts, max(counts))
 
 
 def test_one_prompt_is_tokenised_at_a_time(reading: Callable[[], tuple[list[str], int]]) -> None:
