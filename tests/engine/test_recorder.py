@@ -68,7 +68,7 @@ def recorded(path: Path, *rounds: dict[str, Any], **about: Any) -> Trace:
 
 @pytest.mark.parametrize("method", ["ddtree", "merged", "nanogpt", "autoregressive"])
 @pytest.mark.parametrize("name", ["run.jsonl", "run.jsonl.gz"])
-def test_all_of_a_round_comes_back_bit_for_bit(method: str, name: str, tmp_path: Path) -> None:
+def test_every_bit_of_a_round_is_read_back(method: str, name: str, tmp_path: Path) -> None:
     rounds = rounds_of(method)
     trace = recorded(tmp_path / name, *map(parts_of, rounds), method=method, prompt_ids=[1, 2, 3])
     assert [entry.round.start for entry in trace.entries] == [round_.start for round_ in rounds]
@@ -76,7 +76,7 @@ def test_all_of_a_round_comes_back_bit_for_bit(method: str, name: str, tmp_path:
     assert (trace.end.reason, trace.end.rounds) == ("unknown", len(rounds))
 
 
-def test_four_parts_are_a_round(tmp_path: Path) -> None:
+def test_tokens_parents_keep_and_bonus_make_a_round(tmp_path: Path) -> None:
     trace = recorded(
         tmp_path / "run.jsonl.gz", {**SMALL, "keep": [0, 1, 2], "bonus": 9}, {**SMALL, "keep": [0], "bonus": 1},
         prompt="Hi", method="a new one", engine="my loop 0.3")
@@ -123,7 +123,7 @@ def test_each_token_text_is_written_once_and_missing_ones_are_left_out(text: Any
 
 
 @pytest.mark.slow  # imports torch
-def test_torch_tensors_are_taken_as_they_are(tmp_path: Path) -> None:
+def test_torch_tensors_are_recorded(tmp_path: Path) -> None:
     torch = pytest.importorskip("torch")
     tensors = {name: torch.tensor(value) for name, value in SMALL.items()}
     logprobs = torch.tensor([0, -1, -2, -3], dtype=torch.bfloat16)
@@ -178,7 +178,7 @@ def test_a_wrong_round_is_refused_and_recording_continues(
 
 
 @pytest.mark.parametrize("wrong", [{"bonus": -1}, {"start": 2**40}, {"start": -1}, {"start": 1.5}, {"entropy": [7]}])
-def test_rounds_after_a_refused_one_stand_where_the_loop_had_them(wrong: dict[str, Any], tmp_path: Path) -> None:
+def test_rounds_after_a_refused_one_keep_their_index_and_start(wrong: dict[str, Any], tmp_path: Path) -> None:
     right = {**SMALL, "keep": [0, 1], "bonus": 9}
     trace = recorded(tmp_path / "run.jsonl", right, {**right, **wrong}, right, prompt_ids=[1, 2, 3])
     assert [(entry.round.index, entry.round.start) for entry in trace.entries] == [(0, 3), (2, 7)]
@@ -230,7 +230,7 @@ def test_a_full_file_takes_no_more_rounds(
     assert len(trace.entries) + trace.end.refused == 60
 
 
-def test_every_tenth_round_is_recorded_at_its_place(tmp_path: Path) -> None:
+def test_every_tenth_round_is_recorded_with_its_index(tmp_path: Path) -> None:
     trace = recorded(tmp_path / "run.jsonl.gz", *25 * [{**SMALL, "keep": [0, 1], "bonus": 9}], every=10)
     assert [(entry.round.index, entry.round.start) for entry in trace.entries] == [(0, 0), (10, 20), (20, 40)]
     assert (trace.header.every, trace.end.rounds) == (10, 25)

@@ -130,7 +130,7 @@ def test_another_version_is_refused_with_both_numbers() -> None:
 
 
 @pytest.mark.parametrize("version", [1, 2, 3, 4])
-def test_files_of_former_versions_are_read(version: int) -> None:
+def test_files_of_older_versions_are_read(version: int) -> None:
     """Version 4 had other names for drafters and notes, 2 had no turns, and 1 had no pace: it was always fixed."""
     former = WHOLE.replace(b'"drafters":', b'"heads":').replace(b'"note":""', b'"said":""')
     header, rest = former.split(b"\n", 1)

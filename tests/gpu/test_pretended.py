@@ -53,7 +53,7 @@ WAYS = {"greedy": GREEDY, "sampled": WARM}
 Result = TypeVar("Result")
 
 
-def unwatched(compute: Callable[[], Result]) -> Result:
+def uncounted(compute: Callable[[], Result]) -> Result:
     """Compute in another thread, which the pretended GPU does not count, in half the time."""
     with ThreadPoolExecutor(1) as thread:
         return thread.submit(compute).result()
@@ -96,17 +96,17 @@ def answer(rig: Rig, ask: PromptRequest) -> list[int]:
 @pytest.mark.parametrize("method", METHODS)
 def test_every_method_writes_the_cpus_text(method: str, sampling: Sampling, on_cpu: Rig, on_gpu: Rig) -> None:
     ask = asked(method, sampling, [SEES_ITS_PATH] if method == "expand" else [])
-    assert answer(on_gpu, ask) == unwatched(lambda: answer(on_cpu, ask))
+    assert answer(on_gpu, ask) == uncounted(lambda: answer(on_cpu, ask))
 
 
 @pytest.mark.skipif(not (kept_files() / "rigs" / "smollm2" / "target").is_dir(), reason="smollm2 was never fetched")
 def test_smollm2_writes_the_cpus_text(gpu: Counts) -> None:
     """Run in float32: products with 4-bit weights have kernels for CPUs alone."""
-    rig = unwatched(lambda: load_rig("smollm2", "float32", "cpu"))
+    rig = uncounted(lambda: load_rig("smollm2", "float32", "cpu"))
     prompt, drafters = rig.prompt_ids(PROMPT), [*rig.drafters.values()]
     asks = [Request(prompt, method=method, budget=budget, max_tokens=8, sampling=sampling)
             for method, budget, sampling in (("ddtree", 3, GREEDY), ("merged", 6, WARM))]
-    texts = unwatched(lambda: [text_of(ask, rig.target, drafters) for ask in asks])
+    texts = uncounted(lambda: [text_of(ask, rig.target, drafters) for ask in asks])
     there = TorchTarget(rig.target.model.to("cuda"), rig.target.taps)
     assert [text_of(ask, there, drafters) for ask in asks] == texts
 
@@ -163,7 +163,7 @@ def test_every_kind_of_drafter_drafts_the_cpus_trees_with_one_copy(kind: str, sa
             trees[1 + number].append(round_.tree.tokens.tolist())
         return trees, calls
 
-    expected, _ = unwatched(lambda: draft("cpu"))
+    expected, _ = uncounted(lambda: draft("cpu"))
     trees, calls = draft("cuda")
     assert trees == expected
     rows = 1 + (kind == "UNO")  # UNO drafts with the target's own pass: its rows, and those it keeps
@@ -196,11 +196,11 @@ def test_targets_of_each_cache_and_layer_write_the_cpus_text_at_any_concurrency(
     prompt = tuple(range(5, 17))
     request = Request(prompt, method="merged", budget=8, max_tokens=8, sampling=sampling)
     target = TorchTarget(shrunk(kind, **TARGETS[kind]), ())
-    plain = unwatched(lambda: plain_text(request, target))
+    plain = uncounted(lambda: plain_text(request, target))
     there = TorchTarget(shrunk(kind, **TARGETS[kind]).to("cuda"), ())
     drafters: list[Drafter] = [FallibleDrafter(prompt, plain, seed) for seed in (0, 1)]
     deep = Request((*prompt, *plain), method="merged", budget=8, max_tokens=6, sampling=sampling)
-    wanted = {0: plain, 1: unwatched(lambda: plain_text(deep, target)), 2: plain}
+    wanted = {0: plain, 1: uncounted(lambda: plain_text(deep, target)), 2: plain}
     for numbers in ((0,), (0, 1, 2)):
         runs = [DecodeRun(deep if number == 1 else request, there.fork(), [drafter.fork() for drafter in drafters])
                 for number in numbers]

@@ -91,7 +91,7 @@ def test_features_equal_the_targets_own(model: Any, conversations: list[Conversa
         assert np.mean(likeliest == np.array(conversation.response)) == 1  # greedy answers are the likeliest tokens
 
 
-def test_scores_of_a_phrase_table_equal_the_engines_rounds(
+def test_scores_of_a_phrase_table_equal_those_of_the_engine(
         folder: Path, features: Path, conversations: list[Conversation], tmp_path: Path) -> None:
     shard = open_shard(features / "one")
     assert answer_tokens([shard]) == sum(len(conversation.response) for conversation in conversations)

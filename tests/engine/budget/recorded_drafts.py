@@ -73,7 +73,7 @@ def milliseconds(text: DraftedText, policy: BudgetPolicy, curve: CostCurve,
     return spent
 
 
-class Looking(BudgetPolicy):
+class RecordingPolicy(BudgetPolicy):
     """Record the draft of every round and verify none of it, so the text is that of plain decoding."""
 
     def __init__(self) -> None:
@@ -97,7 +97,7 @@ def write_file(rig: str, prompts: str, limit: int, tokens: int = 99) -> None:
     asked = prompt_set(prompts, None)
     for prompt in asked[::max(1, len(asked) // limit)][:limit]:
         ask = PromptRequest(prompt.text, method="ddtree", budget=NODES, max_tokens=tokens, pace=AUTO)
-        drafters, looking = live.drafters_for("ddtree"), Looking()
+        drafters, looking = live.drafters_for("ddtree"), RecordingPolicy()
         rounds = decode(live.prepare(ask).request, live.target, list(drafters.values()), looking)
         written = [int(round_.tree.tokens[0]) for round_ in rounds_in_inference_mode(rounds)]
         columns += _columns(looking.trees, written)

@@ -114,7 +114,7 @@ SINGLE_RUN_CURVE = replace(
 EASY, MIDDLE, HARD, HOPELESS = 0.95, 0.8, 0.5, 0.1  # probability of each node, given its parent
 
 
-class Simulated(FairShare):
+class SimulatedRun(FairShare):
     """Simulate a run whose drafter is right with the same probability everywhere."""
 
     def __init__(self, chance: float, policy: BudgetPolicy) -> None:
@@ -140,7 +140,7 @@ class Simulated(FairShare):
 class Simulation:
     """Simulate rounds whose pass and draft times grow with the number of requests by these powers."""
 
-    def __init__(self, runs: Sequence[Simulated], powers: tuple[float, float]) -> None:
+    def __init__(self, runs: Sequence[SimulatedRun], powers: tuple[float, float]) -> None:
         self.runs, self.powers = list(runs), powers
         self.cost, self.milliseconds, self.draws = RoundCost(), 0.0, random.Random(3)
 
@@ -169,8 +169,8 @@ class Simulation:
         return [run.tokens / self.milliseconds for run in self.runs]
 
 
-def runs_of(chances: Sequence[float], pools_rows: bool = True) -> list[Simulated]:
-    return [Simulated(chance, AutoBudget(SINGLE_RUN_CURVE, pools_rows=pools_rows)) for chance in chances]
+def runs_of(chances: Sequence[float], pools_rows: bool = True) -> list[SimulatedRun]:
+    return [SimulatedRun(chance, AutoBudget(SINGLE_RUN_CURVE, pools_rows=pools_rows)) for chance in chances]
 
 
 MIXTURES = ((EASY, HARD), (EASY, EASY, EASY, HARD), (HOPELESS,) * 7 + (EASY,), (EASY,) * 7 + (HARD,),
@@ -197,7 +197,7 @@ def test_rows_go_to_easy_texts_and_raise_the_total_speed() -> None:
 
 
 def test_before_any_measurement_rows_are_shared_by_proportion() -> None:
-    runs = [Simulated(chance, AutoBudget(UNMEASURED)) for chance in (EASY, HOPELESS)]
+    runs = [SimulatedRun(chance, AutoBudget(UNMEASURED)) for chance in (EASY, HOPELESS)]
     Simulation(runs, (0.1, 0.5)).rates(120)
     assert np.mean(runs[0].sizes) > 5 and np.mean(runs[1].sizes) < 1
     assert UNMEASURED.rows == RANK_STEPS and UNMEASURED.verify_ms[-1] > UNMEASURED.verify_ms[-2]
@@ -240,7 +240,7 @@ def test_the_best_nodes_of_all_trees_are_kept_at_the_best_size(
     assert gain(nodes) >= max(map(gain, everything)) - 1e-9
 
 
-def mixture(sampling: Sampling) -> list[Request]:
+def mixed_requests(sampling: Sampling) -> list[Request]:
     """Return requests of every method, fixed and adaptive, with different lengths and seeds."""
     return [Request((1, 2, number % 5), method=method, budget=(31, 64)[number % 2], max_tokens=25 + 9 * (number % 4),
                     sampling=replace(sampling, seed=number), pace="fixed" if number % 4 == 3 else "auto")
@@ -252,7 +252,7 @@ def mixture(sampling: Sampling) -> list[Request]:
 @pytest.mark.parametrize("draft_ms", [0.5, 90.0])
 def test_every_text_equals_that_of_the_request_alone(sampling: Sampling, concurrency: int, draft_ms: float) -> None:
     target, curve = ToyTarget(seed=2), replace(SINGLE_RUN_CURVE, draft_ms=(draft_ms,) * len(ROWS))
-    requests = [request for request in mixture(sampling) if METHODS[request.method].follows_text]
+    requests = [request for request in mixed_requests(sampling) if METHODS[request.method].follows_text]
     alone = [text(run_of(replace(request, pace="fixed"), target, drafters_of(request.method, target)))
              for request in requests]
     runs = [DecodeRun(request, target.fork(), drafters_of(request.method, target),

@@ -15,7 +15,7 @@ from engine.records import Request
 from engine.serving.rig import Rig
 from engine.serving.rigs import load_rig
 from tests.engine.drafters import dflash_reference
-from tests.engine.drafters.dflash_reference import neighbours_turned
+from tests.engine.drafters.dflash_reference import rotated_neighbours
 from tests.engine.drafters.test_autoregressive import read
 from tests.engine.material import run, text
 from tests.engine.published import (
@@ -234,11 +234,11 @@ def test_a_block_size_may_be_given_in_the_rigs_name(written: Written) -> None:
 
 
 @pytest.mark.parametrize(("fields", "rule"), [
-    ({"rope_is_neox_style": False}, neighbours_turned), ({"rope_interleave": True}, neighbours_turned),
-    ({"rope_is_neox_style": True, "rope_interleave": False}, dflash_reference.turned)])
+    ({"rope_is_neox_style": False}, rotated_neighbours), ({"rope_interleave": True}, rotated_neighbours),
+    ({"rope_is_neox_style": True, "rope_interleave": False}, dflash_reference.rotated_halves)])
 def test_neighbouring_pairs_rotate_if_the_config_asks_for_it(
         fields: dict[str, Any], rule: Any, written: Written, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(dflash_reference, "turned", rule)
+    monkeypatch.setattr(dflash_reference, "rotated_halves", rule)
     rig = load_rig(written(config(**fields), {}), "float32")
     features = torch.randn(9, 2 * HIDDEN, generator=torch.Generator().manual_seed(2))
     lattice = read(rig.drafters["drafter"], range(9), [4, 5], features, 20)

@@ -43,7 +43,7 @@ def fetch(name: str, report: ReportProgress = ignore_progress) -> LocalModel:
     return model
 
 
-def test_names_of_rigs(tmp_path: Path) -> None:
+def test_names_of_rigs_are_split_at_double_colons(tmp_path: Path) -> None:
     assert pair_of("a/b@v1 :: ./here") == RigPair("a/b@v1", ("./here",))
     assert pair_of("x::y::ngram").drafters == ("y", "ngram")
     for wrong in ("x", "x::", "::y", "a::b::c::d", ""):
@@ -68,7 +68,7 @@ class Hub(ThreadingHTTPServer):
         self.revisions: list[str] = []
         Thread(target=self.serve_forever, args=(0.01,), daemon=True).start()
 
-    def offer(self, model: str, folder: Path) -> None:
+    def add_model(self, model: str, folder: Path) -> None:
         """Add a folder's files as a model."""
         self.models[model] = {path.name: path.read_bytes() for path in folder.iterdir()}
 
@@ -143,12 +143,12 @@ def test_a_download_counts_all_bytes_of_all_files(hub: Hub, monkeypatch: pytest.
 
 
 def test_an_interrupted_download_keeps_complete_files(hub: Hub) -> None:
-    def until_the_second_shard(message: str, share: float | None) -> None:
+    def cancel_in_the_second_shard(message: str, share: float | None) -> None:
         if share and share > 0.7:
             raise CancellationError("Somebody changed their mind.")
 
     with pytest.raises(CancellationError):
-        fetch(MODEL, until_the_second_shard)
+        fetch(MODEL, cancel_in_the_second_shard)
     hub.fetched.clear()
     shares: list[float] = []
     folder = fetch(MODEL, lambda message, share: shares.append(share or 0.0)).folder
@@ -197,7 +197,7 @@ def test_an_unsupported_model_is_refused_before_its_weights_are_fetched(
     folders = {"target": write_short(tmp_path / "target", "Qwen3-8B"),
                "drafter": write_short_dflash(tmp_path / "drafter", "Qwen3-8B")}
     for name, folder in folders.items():
-        hub.offer(f"own/{name}", folder)
+        hub.add_model(f"own/{name}", folder)
     config = json.loads(hub.models[f"own/{part}"]["config.json"])
     hub.models[f"own/{part}"]["config.json"] = json.dumps({**config, **changes}).encode()
     with pytest.raises(RigError, match=words):
@@ -232,7 +232,7 @@ def test_a_cancellation_swallowed_by_the_client_ends_the_fetch(monkeypatch: pyte
 
 
 @pytest.mark.parametrize("disable", [True, False])
-def test_bytes_are_reported_once_with_either_progress_bar(disable: bool) -> None:
+def test_transferred_bytes_are_counted_once(disable: bool) -> None:
     reported: list[tuple[str, float | None]] = []
     bar = DownloadProgress(MODEL, "main", lambda *step: reported.append(step)).bar()
     here = bar(total=0, initial=0, unit="B", unit_scale=True, disable=disable, name="huggingface_hub.snapshot_download")
@@ -267,8 +267,8 @@ def test_the_hubs_xet_client_stops_at_once() -> None:
 
 
 def test_a_named_rig_reports_its_commits_and_damaged_cache_files(hub: Hub, tmp_path: Path) -> None:
-    hub.offer("Qwen/Qwen3-8B", write_short(tmp_path / "target", "Qwen3-8B"))
-    hub.offer(DRAFTER, write_short_dflash(tmp_path / "drafter", "Qwen3-8B"))
+    hub.add_model("Qwen/Qwen3-8B", write_short(tmp_path / "target", "Qwen3-8B"))
+    hub.add_model(DRAFTER, write_short_dflash(tmp_path / "drafter", "Qwen3-8B"))
     reported: list[str] = []
     rig = load_rig("qwen3-8b", "float32", context=LoadContext(lambda message, share: reported.append(message)))
     assert any("Qwen/Qwen3-8B" in message for message in reported) and rig.name == rig.opened_as == "qwen3-8b"
@@ -286,7 +286,7 @@ def test_a_named_rig_reports_its_commits_and_damaged_cache_files(hub: Hub, tmp_p
 
 def test_a_revision_is_pinned_and_a_folder_is_not_looked_up(hub: Hub, tmp_path: Path) -> None:
     local = write_short(tmp_path / "local", "Qwen3-8B")
-    hub.offer(MODEL, write_short_dflash(tmp_path / "drafter", "Qwen3-8B"))
+    hub.add_model(MODEL, write_short_dflash(tmp_path / "drafter", "Qwen3-8B"))
     parts = rig_parts(f"{local}::{MODEL}@v1.2::ngram")
     assert hub.revisions == [f"{MODEL}@v1.2"]
     assert parts.card.title == "local" and parts.card.defaults == {1: ("drafter 1",), 2: ("drafter 1", "ngram")}

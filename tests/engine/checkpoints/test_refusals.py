@@ -154,7 +154,7 @@ def test_special_tokens_beyond_the_embedding_are_accepted(pair: Path) -> None:
 
 @pytest.mark.parametrize("error", [CancellationError("No."), RequestError("No."), MemoryError(), KeyboardInterrupt()])
 def test_errors_that_are_not_the_configs_are_passed_on(pair: Path, monkeypatch: pytest.MonkeyPatch,
-                                                        error: BaseException) -> None:
+                                                       error: BaseException) -> None:
     def fails(*_: Any) -> None:
         raise error
 
@@ -167,7 +167,7 @@ def test_errors_that_are_not_the_configs_are_passed_on(pair: Path, monkeypatch: 
     ({}, {}, (True, False)), ({"is_causal": False}, {}, (False, False)), ({}, {"causal": False}, (False, False)),
     ({}, {"causal": True}, (True, True))])
 def test_sliding_layers_follow_the_checkpoint(pair: Path, outer: Values, inner: Values,
-                                                causal: tuple[bool, bool]) -> None:
+                                              causal: tuple[bool, bool]) -> None:
     change_file(pair / "head" / CONFIG, {"layer_types": ["sliding_attention", "full_attention"],
                                      "use_sliding_window": True, "sliding_window": 12, **outer})
     change_file(pair / "head" / CONFIG, options(**inner))
@@ -278,7 +278,7 @@ def test_other_architectures_draft_for_themselves_without_changing_the_text(tmp_
     assert len(rig.drafters) == 2 and rig.target.context_limit == 600
 
 
-def test_a_model_that_ignores_positions_is_refused(sound: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_model_that_takes_row_numbers_for_positions_is_refused(sound: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(target_module, "FUSED_ARCHITECTURES", frozenset())
     rig = load_rig(f"{sound / 'target'}::ngram", "float32")
     assert target_module.largest_difference_nats(rig.target) < 1e-3

@@ -49,7 +49,7 @@ def typed(capsys: pytest.CaptureFixture[str]) -> Typed:
     return run
 
 
-def test_generate_reads_standard_input_prints_one_json_object_last_and_writes_the_trace(tmp_path: Path) -> None:
+def test_generate_reads_stdin_prints_json_last_and_writes_the_trace(tmp_path: Path) -> None:
     file = tmp_path / "run.jsonl.gz"
     words = (*DEMO, "--method", "joint", "--budget", "32", "--prompt", "-", "--json", "--trace", str(file))
     done = subprocess.run([sys.executable, "-m", "engine", "generate", *words], input=MATH, capture_output=True,
@@ -63,7 +63,7 @@ def test_generate_reads_standard_input_prints_one_json_object_last_and_writes_th
     assert len(load(file).entries) == result["rounds"]
 
 
-def test_bench_has_auto_and_the_published_loop_beside_numbers_and_plain_decoding(typed: Typed) -> None:
+def test_bench_compares_budgets_auto_plain_and_the_published_loop(typed: Typed) -> None:
     text, result = typed("bench", *DEMO, "--methods", "autoregressive", "ddtree", "published", "--budgets", "16",
                          "auto", "--prompts", "assets/prompts/bench.jsonl", "--limit", "1", "--max-tokens", "24",
                          "--repeats", "1")
@@ -124,7 +124,7 @@ def test_a_check_gives_the_cause_of_a_difference(monkeypatch: pytest.MonkeyPatch
     assert "1.0005" in why and NEAR_TIE in why and "float32" in why
 
 
-def test_an_adaptive_run_and_the_what_if_of_its_trace(typed: Typed, tmp_path: Path) -> None:
+def test_an_adaptive_run_can_be_forecast_from_its_trace(typed: Typed, tmp_path: Path) -> None:
     file = tmp_path / "run.jsonl.gz"
     answer = typed("generate", *DEMO, "--budget", "auto", "--prompt", MATH, "--max-tokens", "40", "--dtype", "float32",
                    "--trace", str(file))[1]

@@ -42,7 +42,7 @@ def last_line(capsys: pytest.CaptureFixture[str]) -> Any:
 
 
 @pytest.mark.usefixtures("quick_curves")
-def test_a_sweep_on_the_demo_rig(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_sweep_runs_on_the_demo_rig(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     page = tmp_path / "report.json"
     assert main(["sweep", "--rig", "demo", "--methods", "ddtree", "--budgets", "8", "--prompts", "bench", "--limit",
                  "1", "--repeats", "1", "--max-tokens", "12", "--dtype", "float32", "--out",
@@ -67,7 +67,7 @@ def test_a_sweep_with_a_refused_prompt_still_has_its_table(
     assert any(row["runs"] and row["failed"] for row in json.loads(last)["rows"])
 
 
-def test_a_table_for_people_and_a_line_for_machines(
+def test_a_sweep_prints_a_table_and_a_json_line(
         typed: Callable[..., int], capsys: pytest.CaptureFixture[str]) -> None:
     assert typed(*SMALL, "--csv", "table.csv", "--runs-csv", "runs.csv") == 0
     result = last_line(capsys)

@@ -57,7 +57,7 @@ def count_texts(target: ToyTarget, method: str, sampling: Sampling, texts: int =
     return counts.ravel()
 
 
-def chance_of_more(counts: np.ndarray, law: np.ndarray) -> float:
+def p_value(counts: np.ndarray, law: np.ndarray) -> float:
     """Return the p-value: the probability that chance departs from the law as far as these counts do.
 
     Texts with fewer than 5 expected counts share a cell; impossible ones must not occur. The chi-square tail is the
@@ -85,12 +85,12 @@ def test_a_lossless_method_writes_the_targets_law(method: str, sampling: Samplin
     target = small_target()
     law = exact_law(target, sampling)
     assert (law == 0).any() == (sampling is CUT)
-    assert chance_of_more(count_texts(target, method, sampling, texts), law) > ERROR_RATE
+    assert p_value(count_texts(target, method, sampling, texts), law) > ERROR_RATE
 
 
 def test_the_chi_square_test_has_its_error_rate() -> None:
     law, random = exact_law(small_target(), WHOLE), np.random.default_rng(0)
-    values = np.asarray([chance_of_more(random.multinomial(TEXTS, law).astype(float), law) for _ in range(2000)])
+    values = np.asarray([p_value(random.multinomial(TEXTS, law).astype(float), law) for _ in range(2000)])
     for rate in (0.5, 0.1, 0.01):
         assert abs((values < rate).mean() - rate) < 4 * np.sqrt(rate * (1 - rate) / 2000)
 
@@ -107,12 +107,12 @@ class IndependentTarget(ToyTarget):
 @pytest.mark.slow
 def test_the_ratio_rule_is_rejected() -> None:
     target = small_target()
-    assert chance_of_more(count_texts(target, "nanogpt_ratio", WHOLE), exact_law(target, WHOLE)) < 1e-6
+    assert p_value(count_texts(target, "nanogpt_ratio", WHOLE), exact_law(target, WHOLE)) < 1e-6
 
 
 @pytest.mark.slow
 def test_with_independent_draws_duplicates_bias_the_deepest_match() -> None:
     target = small_target(IndependentTarget)
     law, twins = exact_law(target, WHOLE), [ToyDrafter(target, 2, seed=0), ToyDrafter(target, 2, seed=0)]
-    assert chance_of_more(count_texts(target, "merged", WHOLE, budget=12, drafters=twins), law) < 1e-6
-    assert chance_of_more(count_texts(target, "ddtree", WHOLE), law) > ERROR_RATE
+    assert p_value(count_texts(target, "merged", WHOLE, budget=12, drafters=twins), law) < 1e-6
+    assert p_value(count_texts(target, "ddtree", WHOLE), law) > ERROR_RATE

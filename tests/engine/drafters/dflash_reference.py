@@ -13,14 +13,14 @@ def normed(states: Tensor, weight: Tensor, epsilon: float) -> Tensor:
     return weight * states / torch.sqrt(states.pow(2).mean(-1, keepdim=True) + epsilon)
 
 
-def turned(states: Tensor, positions: Tensor, speeds: Tensor) -> Tensor:
+def rotated_halves(states: Tensor, positions: Tensor, speeds: Tensor) -> Tensor:
     """Rotate states (rows, heads, size): the pair (i, i + size / 2) turns by position × speed."""
     angles = (positions[:, None].double() * speeds).float()[:, None]
     first, second = states.chunk(2, -1)
     return torch.cat([first * angles.cos() - second * angles.sin(), second * angles.cos() + first * angles.sin()], -1)
 
 
-def neighbours_turned(states: Tensor, positions: Tensor, speeds: Tensor) -> Tensor:
+def rotated_neighbours(states: Tensor, positions: Tensor, speeds: Tensor) -> Tensor:
     """Rotate states in the pairs (2 i, 2 i + 1)."""
     angles = (positions[:, None].double() * speeds).float()[:, None]
     first, second = states[..., 0::2], states[..., 1::2]
@@ -55,8 +55,8 @@ def reference(weights: Mapping[str, Tensor], features: Tensor, block: Tensor, sp
         queries, keys, values = (
             (states @ part[f"self_attn.{name}_proj"].T).unflatten(-1, (-1, size))
             for states, name in ((rows, "q"), (sources, "k"), (sources, "v")))
-        queries = turned(normed(queries, part["self_attn.q_norm"], epsilon), here, speeds)
-        keys = turned(normed(keys, part["self_attn.k_norm"], epsilon), positions, speeds)
+        queries = rotated_halves(normed(queries, part["self_attn.q_norm"], epsilon), here, speeds)
+        keys = rotated_halves(normed(keys, part["self_attn.k_norm"], epsilon), positions, speeds)
         unseen = torch.tensor([[not visible(query, key, sight) for key in positions.tolist()]
                                for query in here.tolist()])
         hidden = after_attention(part, hidden, attended(queries, keys, values, unseen), epsilon)

@@ -81,7 +81,7 @@ def layer(weights: dict[str, Tensor], hidden: Tensor, embedded: Tensor) -> Tenso
     queries, keys, values = ((both @ part[f"self_attn.{name}_proj"].T).unflatten(-1, (-1, SIZES["head_dim"]))
                              for name in "qkv")
     positions = torch.arange(len(hidden))
-    queries, keys = (dflash_reference.turned(states, positions, SPEEDS) for states in (queries, keys))
+    queries, keys = (dflash_reference.rotated_halves(states, positions, SPEEDS) for states in (queries, keys))
     later = torch.ones(len(hidden), len(hidden), dtype=torch.bool).triu(1)
     return dflash_reference.after_attention(
         part, hidden, dflash_reference.attended(queries, keys, values, later), CONFIG["rms_norm_eps"])
@@ -103,7 +103,7 @@ def reference(folder: Path, rig: Rig, features: Tensor, tokens: list[int], path:
 
 def test_neighbouring_pairs_rotate_if_the_config_asks_for_it(
         folders: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(dflash_reference, "turned", dflash_reference.neighbours_turned)
+    monkeypatch.setattr(dflash_reference, "rotated_halves", dflash_reference.rotated_neighbours)
     head = write_eagle3(tmp_path / "head", rope_is_neox_style=False)
     test_every_row_equals_the_equations_after_that_path(
         folders, load_rig(f"{folders / 'target'}::{head}", "float32"), (4, 5))

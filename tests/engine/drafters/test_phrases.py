@@ -77,7 +77,7 @@ def test_the_observed_text_changes_the_draft(folder: Path) -> None:
     assert next_token(drafter) == 3
 
 
-def test_counts_of_the_text_by_hand() -> None:
+def test_a_draft_follows_the_counts_of_the_text() -> None:
     drafter = PhraseDrafter(VOCABULARY)
     drafter.observe(np.array([1, 2, 1, 3, 1], np.int32), None)
     row = drafter.draft(1, 1)  # after 3 1 1: nothing followed "1 1" yet, and "1" was followed by 2, 3 and 1

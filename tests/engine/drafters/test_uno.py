@@ -174,7 +174,7 @@ def test_every_method_writes_plain_decodings_text_to_the_end_of_the_context(
 
 
 @pytest.mark.parametrize("dtype", ["float32", "int4"])
-def test_the_text_stays_plain_decodings_if_the_adapter_computes_no_numbers(
+def test_the_text_stays_correct_if_the_adapter_computes_nan(
         dtype: str, target: Path, tmp_path: Path) -> None:
     rig = opened(target, write_adapter(tmp_path / "uno", lora_alpha=1e39), dtype=dtype)
     request = Request(PROMPT, method="ddtree", budget=4, max_tokens=12)

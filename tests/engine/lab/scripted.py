@@ -131,7 +131,7 @@ def slower(reading: Reading, times: float) -> Reading:
 
 
 def advance_sweep(store: Store, number: int, laboratory: ScriptedLaboratory | None = None,
-          cells: int = 0) -> list[SweepProgress]:
+                  cells: int = 0) -> list[SweepProgress]:
     """Run a sweep to its end, or until ``cells`` cells are done, and return its steps."""
     stop, steps = Event(), []
     for step in run_sweep(store, number, LocalWorkers(laboratory or ScriptedLaboratory()), stop):

@@ -130,7 +130,7 @@ except CanopyError as error:
 """
 
 
-def sound(path: Path) -> bool:
+def is_sound(path: Path) -> bool:
     """Return whether SQLite's integrity check passes."""
     with closing(sqlite3.connect(path)) as connection:
         return bool(connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)])
@@ -175,7 +175,7 @@ def test_a_full_disk_is_named_in_one_sentence_and_loses_nothing(path: Path, monk
             advance_sweep(store, number)
     with Store(path) as store:
         done = len(store.measured(number))
-        assert sound(path) and 0 < done < len(PLAN) and len(advance_sweep(store, number)) == len(PLAN) - done
+        assert is_sound(path) and 0 < done < len(PLAN) and len(advance_sweep(store, number)) == len(PLAN) - done
 
 
 @pytest.mark.slow
@@ -184,7 +184,7 @@ def test_an_interrupted_write_leaves_a_sound_file(path: Path, limit: int) -> Non
     ended = subprocess.run([sys.executable, "-c", SWEEPING, str(path), str(limit)], capture_output=True, text=True,
                            check=False, timeout=60)
     assert (ended.returncode, ended.stderr.count("\n")) == (1, 1) and path.name in ended.stderr
-    assert sound(path)
+    assert is_sound(path)
     with Store(path) as store:  # without the limit, the sweep continues
         number = store.sweeps()[0].number if store.sweeps() else begin(store)
         printed = ended.stdout.split()

@@ -34,7 +34,7 @@ WORD = 700  # an ordinary token of the demo's vocabulary
 
 
 @pytest.fixture(autouse=True)
-def _fewer_tries(monkeypatch: pytest.MonkeyPatch) -> None:
+def _reduce_tries(monkeypatch: pytest.MonkeyPatch) -> None:
     """Try fewer positions and alternatives, which are enough for these defects."""
     for name, value in (("TARGET_ANCHORS", 28), ("MAX_MASKS", 2), ("BASES", (1e4, 1e6))):
         monkeypatch.setattr(doctor, name, value)
@@ -83,7 +83,7 @@ def reverse_taps(model: DFlashModel) -> None:
     model.fc.weight.data = torch.cat(list(reversed(parts)), -1)
 
 
-def take_a_word_for_the_mask(model: DFlashModel) -> None:
+def use_a_word_as_mask(model: DFlashModel) -> None:
     model.config.dflash_config = {**model.config.dflash_config, "mask_token_id": WORD}
 
 
@@ -92,7 +92,7 @@ def rotate_by_another_base(model: DFlashModel) -> None:
     model.rotary_emb = Qwen3RotaryEmbedding(model.config)
 
 
-def turn_the_wrong_pairs(model: DFlashModel) -> None:
+def rotate_the_wrong_pairs(model: DFlashModel) -> None:
     """Rotate the wrong pairs, as if the config did not say that neighbours turn together."""
     model.load_state_dict(halves_to_neighbours(model.state_dict(), model.config.head_dim))
 
@@ -113,9 +113,9 @@ class ShiftedContext(DFlashDrafter):
 
 @pytest.mark.parametrize(("change", "kind", "name", "advice"), [
     (reverse_taps, DFlashDrafter, "taps", "layers "),
-    (take_a_word_for_the_mask, DFlashDrafter, "mask token", "token 3"),
+    (use_a_word_as_mask, DFlashDrafter, "mask token", "token 3"),
     (rotate_by_another_base, DFlashDrafter, "rope", "10000"),
-    (turn_the_wrong_pairs, DFlashDrafter, "rope", "neighbours"),
+    (rotate_the_wrong_pairs, DFlashDrafter, "rope", "neighbours"),
     (None, MaskedRoot, "slot 0", "mask token"), (None, ShiftedContext, "draft", "model")])
 def test_only_the_defect_is_named(
         change: Callable[[DFlashModel], None] | None, kind: type[DFlashDrafter], name: str, advice: str) -> None:

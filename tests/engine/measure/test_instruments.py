@@ -146,7 +146,7 @@ def opened(name: str, report: Callable[[str, float | None], None] = lambda messa
     return open_beside(None, name, "bfloat16", report, Admission())
 
 
-def test_a_switch_in_the_app_frees_the_former_rig(names: tuple[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_switch_in_the_app_frees_the_old_rig(names: tuple[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
     loaded: list[weakref.ref[Any]] = []
 
     def load(*given: Any, **named: Any) -> Rig:
@@ -199,7 +199,7 @@ def test_a_rig_that_does_not_fit_is_refused_and_the_current_one_stays(
     assert rig.instruments.laboratory.conditions.rig == "llama"
 
 
-def test_free_memory_of_a_gpu_is_not_estimated(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_old_rigs_memory_counts_on_a_cpu_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(memory, "free_bytes", lambda device: 1_000_000)
     text: Any = SimpleNamespace(num_hidden_layers=1, num_attention_heads=1, num_key_value_heads=1, head_dim=1,
                                 hidden_size=1, max_position_embeddings=64)

@@ -54,7 +54,7 @@ class AlwaysFailingLaboratory(ScriptedLaboratory):
         return super().measure(ask)
 
 
-def here() -> Laboratory:
+def laboratory_of_process() -> Laboratory:
     """Return a laboratory whose hardware names its process."""
     return SlowLaboratory(hardware=f"process {os.getpid()}")
 
@@ -66,14 +66,14 @@ def cluster() -> Iterator[None]:
 
 
 @pytest.fixture(autouse=True)
-def _fewer_losses(monkeypatch: pytest.MonkeyPatch) -> None:
+def _allow_few_losses(monkeypatch: pytest.MonkeyPatch) -> None:
     """Allow few losses: a worker that Ray restarts is a process that imports everything."""
     monkeypatch.setattr(ray_workers, "MAX_LOSSES", 3)
     monkeypatch.setattr(ray_workers, "MAX_ATTEMPTS", 2)
 
 
 def test_a_killed_workers_cells_are_measured_again_and_every_cell_once(tmp_path: Path) -> None:
-    workers = connect_workers(here, "local", 2)
+    workers = connect_workers(laboratory_of_process, "local", 2)
     with Store(tmp_path / "results.sqlite") as store:
         number = store.begin(PLAN, workers.conditions)
         done = []
@@ -111,7 +111,7 @@ def test_a_cluster_that_loses_all_workers_is_an_error() -> None:
 
 def test_a_stop_lets_started_runs_finish() -> None:
     stop, results = Event(), []
-    for result in connect_workers(here, "local", 1).work(TASKS, stop):
+    for result in connect_workers(laboratory_of_process, "local", 1).work(TASKS, stop):
         results.append(result)
         if len(results) == 4:
             stop.set()
@@ -137,13 +137,13 @@ def test_each_device_or_host_gets_one_worker_by_default(
     assert (len(rig_workers.actors), options["num_gpus"], options["num_cpus"]) == (hired, gpus, cores)
 
 
-def closed() -> Laboratory:
+def refusing_laboratory() -> Laboratory:
     raise RigError("The rig is not here.")
 
 
 def test_errors_of_a_cluster_are_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(RigError, match="The rig is not here"):
-        connect_workers(closed, "local", 1)
+        connect_workers(refusing_laboratory, "local", 1)
     with pytest.raises(RequestError, match="2 .* 3 "):
         RayWorkers(cluster_with({"CPU": 8.0, "GPU": 2.0}, {}), ScriptedLaboratory, 3)
     conditions = Conditions("toy", "one", "float32", {"toy": "1"})

@@ -49,7 +49,7 @@ def test_a_node_counts_the_text_and_its_own_path() -> None:
             assert found[node, token] == pytest.approx(wanted, abs=1e-5), (node, token)
 
 
-def test_penalties_of_a_large_tree_take_no_longer_than_of_a_chain() -> None:
+def test_counting_paths_takes_little_longer_than_the_penalties() -> None:
     nodes, vocabulary = 512, 5000
     parents = np.maximum(np.arange(-1, nodes - 1, dtype=np.int32), 0)
     tree = PackedTree(parents, parents, parents, ancestors(parents))

@@ -26,7 +26,7 @@ RECURRENT = ("qwen3_5_text", "bamba")
 
 
 @pytest.fixture(autouse=True)
-def _passes_are_short(monkeypatch: pytest.MonkeyPatch) -> None:
+def _shorten_passes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(target_module, "PREFILL_ROWS", ROWS)
     monkeypatch.setattr(target_module, "INT4_PREFILL_ROWS", ROWS)
 

@@ -52,8 +52,8 @@ def test_a_longer_text_begins_with_the_same_draws() -> None:
 
 @pytest.mark.parametrize("logits_per_batch", [2**17, 100, 1])
 @pytest.mark.parametrize("sampling", [Sampling(), Sampling(0.9, 6, 0.95)], ids=["on the host", "on the device"])
-def test_the_statistics_of_each_node_are_those_of_its_logits(sampling: Sampling, logits_per_batch: int,
-                                                             monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_statistics_of_each_node_follow_its_logits(sampling: Sampling, logits_per_batch: int,
+                                                       monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "LOGITS_PER_BATCH", logits_per_batch)  # all rows at once, two at a time, one at a time
     generator = torch.Generator().manual_seed(5)
     logits = 4 * torch.randn(9, 50, generator=generator)

@@ -30,12 +30,12 @@ class AdmissionMachine(RuleBasedStateMachine):
     def places(self) -> list[Place]:
         return [place for place, _ in self.here]
 
-    def taken(self, address: str | None = None) -> float:
+    def used_share(self, address: str | None = None) -> float:
         return sum(place.share for place in self.places if place.begun and address in (None, place.address))
 
     def at_its_limit(self, place: Place) -> bool:
-        taken = self.taken(place.address)
-        return bool(place.address) and taken > 0 and taken + place.share > MAX_SHARE_PER_ADDRESS + SHARE_TOLERANCE
+        used = self.used_share(place.address)
+        return bool(place.address) and used > 0 and used + place.share > MAX_SHARE_PER_ADDRESS + SHARE_TOLERANCE
 
     @rule(address=st.sampled_from(["", "a", "b", "c"]), share=SHARES)
     def arrive(self, address: str, share: float) -> None:
@@ -56,10 +56,10 @@ class AdmissionMachine(RuleBasedStateMachine):
 
     @invariant()
     def the_room_is_not_overdrawn(self) -> None:
-        assert self.taken() <= WHOLE_RIG + SHARE_TOLERANCE
+        assert self.used_share() <= WHOLE_RIG + SHARE_TOLERANCE
         for address in {place.address for place in self.places} - {""}:
             running = [place for place in self.places if place.begun and place.address == address]
-            assert len(running) < 2 or self.taken(address) <= MAX_SHARE_PER_ADDRESS + SHARE_TOLERANCE
+            assert len(running) < 2 or self.used_share(address) <= MAX_SHARE_PER_ADDRESS + SHARE_TOLERANCE
 
     @invariant()
     def exclusive_use_is_exclusive(self) -> None:
@@ -77,7 +77,7 @@ class AdmissionMachine(RuleBasedStateMachine):
     @invariant()
     def the_next_request_does_not_fit(self) -> None:
         waiting = [place for place in self.places if not place.begun and not self.at_its_limit(place)]
-        assert not waiting or self.taken() + waiting[0].share > WHOLE_RIG + SHARE_TOLERANCE
+        assert not waiting or self.used_share() + waiting[0].share > WHOLE_RIG + SHARE_TOLERANCE
 
     @invariant()
     def everyone_is_counted_and_told_their_position(self) -> None:

@@ -62,7 +62,7 @@ def text_of(trace: Trace) -> str:
     return "".join(str(named[token]) for token in committed_ids(trace.rounds))
 
 
-def opened_again(trace: Trace) -> bool:
+def is_read_back(trace: Trace) -> bool:
     return dumps(loads(dumps(trace), "run")) == dumps(trace)
 
 
@@ -87,7 +87,7 @@ def test_vllms_steps_become_rounds_with_its_own_tokens() -> None:
     assert np.isnan(rounds[0].verification.logprobs[12:]).all() and set(rounds[0].tree.tokens[12:]) == {UNKNOWN_TOKEN}
     assert all(figure in trace.end.note for figure in ("73", "120", "8", "10.1"))
     assert (header.engine, header.budget, header.context_limit, header.rig) == (
-        "vLLM 0.32.0", 15, 512, f"demo at {script.address}") and opened_again(trace)
+        "vLLM 0.32.0", 15, 512, f"demo at {script.address}") and is_read_back(trace)
     assert asked["messages"] == [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "How many?"}]
     assert {name: asked[name] for name in ("temperature", "top_k", "top_p", "seed", "max_tokens", "model")} == {
         "temperature": 0.5, "top_k": 20, "top_p": 0.9, "seed": 7, "max_tokens": 200, "model": "demo"}
@@ -133,7 +133,7 @@ def test_llama_cpp_reports_sums_and_sends_single_tokens() -> None:
         choices=[], usage={}, timings={"predicted_n": 9, "draft_n": 8, "draft_n_accepted": 7}) + DONE
     trace = gather(lines_of(attached(answer, owner="llamacpp", **{"/props": b'{"build_info": "b9"}'})))
     assert (trace.end.accepted, trace.end.drafted, trace.end.reason) == (7, 8, "length")
-    assert trace.header.engine == "llama.cpp b9" and trace.header.chunked and opened_again(trace)
+    assert trace.header.engine == "llama.cpp b9" and trace.header.chunked and is_read_back(trace)
     assert known_tau(trace.header, trace.rounds) is None
 
 
@@ -155,7 +155,7 @@ def test_a_server_without_a_report_is_shown_by_its_chunks() -> None:
 @pytest.mark.parametrize("end", [DONE, b"", event(usage={"total_tokens": 3}) + DONE, b'data: {"usa'])
 def test_all_text_of_a_chunk_is_shown_once(answer: bytes, text: str, tokens: int, end: bytes) -> None:
     trace = gather(lines_of(attached(chunk("a") + DONE, one("a") + answer + one(".", finish_reason="stop") + end)))
-    assert text_of(trace) == f"a{text}" + ("" if not trace.header.chunked else ".") and opened_again(trace)
+    assert text_of(trace) == f"a{text}" + ("" if not trace.header.chunked else ".") and is_read_back(trace)
     assert len(committed_ids(trace.rounds)) == 1 + tokens + trace.header.chunked
 
 

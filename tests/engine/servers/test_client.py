@@ -41,7 +41,7 @@ def sentence(refused: pytest.ExceptionInfo[CanopyError]) -> str:
     return text
 
 
-def taken(client: Client, seconds: float = 60.0) -> list[str]:
+def received_events(client: Client, seconds: float = 60.0) -> list[str]:
     """Return the events of the client's stream."""
     with client.stream(CHAT, {}, seconds) as events:
         return [event for event in events if event is not None]
@@ -139,13 +139,13 @@ def test_events_arrive_in_any_pieces_and_in_order() -> None:
     for size in (1, 3, len(whole)):
         parts = [whole[start:start + size] for start in range(0, len(whole), size)]
         with scripted(chat=streams(*parts, kind="text/event-stream; charset=zlib")) as script:
-            assert taken(Client(script.address)) == ['{"a": 1}', '{"b": 2}']
+            assert received_events(Client(script.address)) == ['{"a": 1}', '{"b": 2}']
 
 
 @pytest.mark.parametrize("parts", [(), (event(a=1),), (b"x\n" * 9,), (b'data: {"choices',)])
 def test_an_interrupted_stream_is_an_error(parts: tuple[bytes, ...]) -> None:
     with pytest.raises(ServerError) as refused:
-        taken(offline_client({CHAT: b"".join(parts)}))
+        received_events(offline_client({CHAT: b"".join(parts)}))
     sentence(refused)
 
 
@@ -154,7 +154,7 @@ def test_an_event_without_an_end_is_buffered_up_to_a_limit(piece: bytes) -> None
     tracemalloc.start()
     with scripted(chat=streams(piece * (MAX_EVENT_BYTES // len(piece) + 2**17))) as script, \
             pytest.raises(ServerError, match="MiB") as refused:
-        taken(Client(script.address))
+        received_events(Client(script.address))
     assert sentence(refused) and tracemalloc.get_traced_memory()[1] < 2**28
     tracemalloc.stop()
 
@@ -175,7 +175,7 @@ def test_a_dripping_server_runs_into_the_timeout(reply: Reply, monkeypatch: pyte
     monkeypatch.setattr(limits, "READ_TIMEOUT_SECONDS", 0.4)
     with scripted(chat=reply, models=reply) as script:
         began = time.monotonic()
-        for ask in (lambda: taken(Client(script.address), 1.0), lambda: models(script.address, 1.0)):
+        for ask in (lambda: received_events(Client(script.address), 1.0), lambda: models(script.address, 1.0)):
             with pytest.raises(ServerError) as refused:
                 ask()
             assert script.address in sentence(refused)
@@ -195,7 +195,7 @@ def test_the_key_is_sent_to_the_server_alone_and_shown_nowhere(monkeypatch: pyte
     wrong = says('{"error": "the key sk-1234 is wrong"}', status=400)
     with scripted(models=wrong, chat=streams(chunk("a"), DONE)) as script:
         monkeypatch.delenv(SERVER_KEY, raising=False)
-        taken(Client(script.address))
+        received_events(Client(script.address))
         monkeypatch.setenv(SERVER_KEY, "sk-1234")
         with pytest.raises(ServerError) as refused:
             models(script.address)

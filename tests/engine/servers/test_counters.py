@@ -77,7 +77,7 @@ def test_a_server_that_writes_without_drafting_gets_a_warning() -> None:
     assert no_drafts_warning([Counts(drafts=1), Counts(drafts=1, seconds=9.0)]) == ""
 
 
-def test_many_viewers_share_one_request_per_interval(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_repeated_samples_share_one_request_per_interval(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "MIN_SECONDS", 0.2)
     with scripted(metrics=says(counted(1, 1, 1), "text/plain")) as script:
         watched = CounterHistory(Server(Client(script.address), LLAMA, "m"))

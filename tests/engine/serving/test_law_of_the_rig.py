@@ -16,7 +16,7 @@ from engine.models.sampling import processed_logprobs
 from engine.models.target import TorchTarget
 from engine.records import Integers, Lattice, Request, Sampling
 from engine.trace import committed_ids
-from tests.engine.decoding.test_law import ERROR_RATE, chance_of_more
+from tests.engine.decoding.test_law import ERROR_RATE, p_value
 from tests.engine.material import decode
 from tests.engine.small import small_target
 from tests.engine.toy import ToyDrafter
@@ -54,7 +54,7 @@ def p_value_of_draws(request: Request, target: TorchTarget, drafters: Sequence[D
         seeded = replace(request, sampling=replace(request.sampling, seed=seed))
         counts[cells[tuple(committed_ids(decode(seeded, target, drafters)))]] += 1  # KeyError: an impossible text
     chances = np.asarray(list(law.values()))
-    return chance_of_more(counts, chances / chances.sum())
+    return p_value(counts, chances / chances.sum())
 
 
 class TopTwoDrafter(ToyDrafter):

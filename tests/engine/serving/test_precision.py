@@ -67,7 +67,7 @@ def kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "precision.json"
 
 
-def stand_in(monkeypatch: pytest.MonkeyPatch, times: dict[str, PassTimes]) -> Mock:
+def replace_measurement(monkeypatch: pytest.MonkeyPatch, times: dict[str, PassTimes]) -> Mock:
     """Replace the measurement with these times; return the mock."""
     measure = Mock(return_value=times)
     monkeypatch.setattr(precision, "pass_times", measure)
@@ -99,7 +99,7 @@ def test_a_dtype_that_is_faster_for_plain_decoding_alone_is_named() -> None:
 @pytest.mark.parametrize("times", [SLOW_BFLOAT16, TILES])
 def test_plain_decoding_and_trees_run_in_one_dtype(kept: Path, monkeypatch: pytest.MonkeyPatch,
                                                    times: dict[str, PassTimes]) -> None:
-    stand_in(monkeypatch, times)
+    replace_measurement(monkeypatch, times)
     rig = load_rig("demo", AUTO_DTYPE, "cpu")
     best = chosen(times, DEMO).dtype
     runs = [gather(rig.run(PromptRequest("What is 3 + 4?", method=method, budget=16, max_tokens=12)))
@@ -117,7 +117,7 @@ def dtype_chosen(wanted: str = AUTO_DTYPE) -> str:
 
 def test_the_choice_is_remembered_and_measured_again_if_unreadable(
         kept: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    measured = stand_in(monkeypatch, TILES)
+    measured = replace_measurement(monkeypatch, TILES)
     assert [dtype_chosen(), dtype_chosen()] == ["bfloat16"] * 2
     measured.assert_called_once_with(DEMO_TARGET, tuple(TILES))
     kept.write_text('{"half', "utf8")
@@ -130,7 +130,7 @@ def test_the_choice_is_remembered_and_measured_again_if_unreadable(
 
 
 def test_progress_is_reported_before_products_are_compiled(kept: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    stand_in(monkeypatch, PROCESSORS["AVX-512 with bfloat16"][0])
+    replace_measurement(monkeypatch, PROCESSORS["AVX-512 with bfloat16"][0])
     steps = Mock()
     monkeypatch.setattr(precision, "in_four_bits", Mock(return_value=True))
     monkeypatch.setattr(precision, "compiled_layers", steps.compile)
@@ -140,7 +140,7 @@ def test_progress_is_reported_before_products_are_compiled(kept: Path, monkeypat
 
 def test_a_change_of_the_passes_measures_again(
         kept: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    measured = stand_in(monkeypatch, PROCESSORS["AVX-512 with bfloat16"][0])
+    measured = replace_measurement(monkeypatch, PROCESSORS["AVX-512 with bfloat16"][0])
     monkeypatch.setattr(precision, "in_four_bits", Mock(return_value=True))
     assert [dtype_chosen(), dtype_chosen()] == ["int4"] * 2 and measured.call_count == 1
     for calls, (name, other) in enumerate({"compiled_layers": Mock(return_value=None),
@@ -151,7 +151,7 @@ def test_a_change_of_the_passes_measures_again(
 
 
 def test_nothing_is_measured_for_a_named_dtype_or_a_large_target(kept: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    measured = stand_in(monkeypatch, SLOW_BFLOAT16)
+    measured = replace_measurement(monkeypatch, SLOW_BFLOAT16)
     assert dtype_chosen("float32") == "float32"
     monkeypatch.setattr(precision, "MAX_PARAMETERS", 1000)
     assert dtype_chosen() == "bfloat16" and measured.call_count == 0

@@ -120,6 +120,6 @@ def test_files_of_older_recorders_still_open() -> None:
     assert widest is not None and widest.tokens.shape == (KEPT, 64)
 
 
-def test_prompt_ids_may_be_an_array_as_a_recorder_writes_it() -> None:
+def test_prompt_ids_may_be_an_encoded_array() -> None:
     packed = {"dtype": "<i8", "shape": [2], "data": "AQAAAAAAAAACAAAAAAAAAA=="}
     assert read_changed(0, "header.request.prompt_ids", packed).header.request.prompt_ids == (1, 2)
