@@ -98,7 +98,7 @@ def test_scores_of_a_phrase_table_equal_those_of_the_engine(
     export(orders_of([shard]), tmp_path, 1536, {})
     rig = load_rig(f"{folder}::{tmp_path}", "float32")
     measured = scores(phrase_drafter(tmp_path), shard, shard.conversations, 6, END)
-    assert measured.tree > 1.5, "it has read these answers"
+    assert measured.tree > 1.5, "the table was built from these answers"
     for method, length in (("dflash", measured.chain), ("ddtree", measured.tree), ("expand", measured.tree)):
         rounds = [round_ for conversation in conversations for round_ in decode(
             Request(conversation.prompt, method=method, budget=6, max_tokens=len(conversation.response),

@@ -158,7 +158,7 @@ def test_answers_equal_plain_decoding() -> None:
     items = list(islice(training_items(DRAFTER_SHARES["all"], "own"), 2))
     conversations = [tokenise_item(item, TOKENIZER) for item in items]
     lengths = {len(conversation.prompt) for conversation in conversations}
-    assert len(lengths) > 1, "prompts of one length prove nothing of the padding"
+    assert len(lengths) > 1, "prompts of one length would not test the padding"
     rig = load_rig("demo", "float32")
     answers = answer_greedily(TARGET, TOKENIZER, conversations, 256)
     for item, conversation, answered in zip(items, conversations, answers, strict=True):

@@ -74,7 +74,7 @@ def drafting_rounds(policy: AutoBudget, tree: DraftTree, keep: int, rounds: int)
 def test_drafting_pauses_while_it_does_not_pay_and_is_tried_again() -> None:
     policy = AutoBudget(replace(STAIRS, draft_ms=(4.0,) * 5))
     drafted = drafting_rounds(policy, chain_tree(*(0.2,) * 8), 1, 600)
-    assert drafted[0] and 3 <= sum(drafted[1:]) <= 600 * EXPLORATION + INITIAL_BALANCE + 3, "seldom, but never for good"
+    assert drafted[0] and 3 <= sum(drafted[1:]) <= 600 * EXPLORATION + INITIAL_BALANCE + 3, "rare drafts, but some"
     later = drafting_rounds(policy, chain_tree(*(0.999,) * 8), 9, 400)
     first = later.index(True)
     assert later[first:].count(False) <= EXPLORATION * 400 + 1, "once it pays, most rounds draft"
@@ -211,7 +211,7 @@ def test_a_fixed_tree_is_not_cut_and_its_rows_are_counted() -> None:
     assert cut[0] is big and sum(map(len, cut)) in ROWS
     huge = chain_tree(*(0.9,) * 400)
     policy.plan(1, 64)
-    assert len(cut_trees(policies, [huge, chain_tree(*(0.999,) * 15)])[1]) > 8, "beyond the curve's end too"
+    assert len(cut_trees(policies, [huge, chain_tree(*(0.999,) * 15)])[1]) > 8, "also beyond the curve's end"
 
 
 @given(st.lists(trees(), min_size=1, max_size=4), st.floats(0.01, 2))

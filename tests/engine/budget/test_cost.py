@@ -1,4 +1,4 @@
-"""Reading a cost curve."""
+"""A cost curve is read as a staircase, and a curve that falls beyond its noise is recognised."""
 
 from dataclasses import replace
 
@@ -12,7 +12,7 @@ STAIRS = CostCurve("rig", "machine", "float32", "greedy", 64, 5, (1, 8, 9, 16, 1
 
 def test_a_curve_is_a_staircase_and_extrapolates_beyond_its_end() -> None:
     assert [STAIRS.verify_at(rows) for rows in (1, 5, 8, 9, 12, 16, 17)] == [4, 4, 4, 6, 6, 6, 20]
-    assert STAIRS.verify_at(17 + 17) == pytest.approx(20 + 2 * 15), "as from half as many rows, not from one fewer"
+    assert STAIRS.verify_at(17 + 17) == pytest.approx(20 + 2 * 15), "extrapolated from half as many rows"
     assert STAIRS.round_ms(9, 8, 2, 0.25) == 2 * 1.0 + 0.25 + 6.0 + 0.5
     assert STAIRS.round_ms(1, 0, 0) == STAIRS.plain_ms
 
@@ -24,7 +24,7 @@ def measured_curve(rows: tuple[int, ...], passes: tuple[float, ...], spread: flo
                    draft_ms=(1.0,) * len(rows))
 
 
-# Measured with SmolLM2: its products (engine/LOG.md); and passes in bfloat16, where 4 rows are no dearer than 1
+# Measured with SmolLM2: its products (engine/LOG.md); and passes in bfloat16, where 4 rows cost no more than 1
 INT4 = (1, 2, 4, 5, 8, 9, 17), (4.8, 5.8, 7.9, 14.0, 16.1, 20.6, 33.6)
 EMULATED = (1, 2, 4, 5, 8, 9, 17), (28.4, 46.2, 35.5, 36.0, 41.5, 41.9, 60.9)  # float32, AVX2 emulated
 FLAT = (1, 4, 17), (20.6, 20.2, 30.6)

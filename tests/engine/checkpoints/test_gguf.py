@@ -168,7 +168,7 @@ def test_a_second_conversion_waits_for_the_first(file: Path, kept: Path, monkeyp
     reported: list[str] = []
     with FileLock(folder.with_name(f"{folder.name}.lock")), pytest.raises(RigError):
         convert_gguf(str(file), lambda message, share: reported.append(message))
-    assert reported, "that it waits"
+    assert reported, "the wait is reported"
 
 
 WHEEL = "nobody_has_this-1-py3-none-any.whl"
@@ -264,6 +264,6 @@ def test_only_weights_stored_in_four_bits_run_as_int4(kind: str, kept: Path, tmp
         return
     rig = load_rig(name, "int4", "cpu")
     assert rig.target.dtype == "int4" and rig.target.model.dtype == torch.bfloat16
-    assert largest_difference_nats(rig.target) < 0.05, "a tree of few rows predicts what the dense weights do"
+    assert largest_difference_nats(rig.target) < 0.05, "a tree of few rows agrees with the dense weights"
     dense = load_causal(folder, torch.float32, CPU)(tokens).logits
     torch.testing.assert_close(rig.target.model(tokens).logits.float(), dense, atol=0.05, rtol=0.05)

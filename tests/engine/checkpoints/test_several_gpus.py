@@ -61,7 +61,7 @@ def test_a_target_is_split_only_if_one_gpu_is_too_small(
     layers = [device_map.pop(f"model.layers.{number}") for number in range(6)]
     assert layers == sorted(layers) and set(layers) == {0, 1}
     assert device_map == dict.fromkeys(("model.embed_tokens", "model.norm", "model.rotary_emb", "lm_head"), 0), (
-        "what the drafters share lies with them")
+        "modules that drafters share are on their GPU")
 
 
 @pytest.mark.parametrize(("free", "named"), [((10**5,), "0.0 GB free"), ((300_000, 300_000), "2 GPUs have 0.0, 0.0")])

@@ -48,7 +48,7 @@ def test_closing_a_batch_frees_every_cache(target: ToyTarget) -> None:
     rounds = decode_batch(runs, 2)
     next(rounds)
     rounds.close()
-    assert [run.closed for run in runs] == [True, True, False], "the third has not begun"
+    assert [run.closed for run in runs] == [True, True, False], "the third run has not begun"
 
 
 def test_a_prompt_that_ends_at_once_has_no_round_and_keeps_no_cache(target: ToyTarget) -> None:

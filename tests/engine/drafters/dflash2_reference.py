@@ -1,4 +1,4 @@
-"""Random DFlash 2 drafters, and what z-lab's own code (the package ``dflash`` 0.1.0) makes of them, in ``dflash2.npz``.
+"""Random DFlash 2 drafters, and the outputs of z-lab's own code (package ``dflash`` 0.1.0) for them in ``dflash2.npz``.
 
     python tests/engine/drafters/dflash2_reference.py   # in an environment with that package
 """

@@ -1,4 +1,4 @@
-"""The block-diffusion drafter from its equations: no cache, one loop a head, attention written out."""
+"""The block-diffusion drafter from its equations: no cache, one loop per head, attention written out."""
 
 from collections.abc import Mapping, Sequence
 

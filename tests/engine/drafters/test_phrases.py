@@ -41,7 +41,7 @@ def folder(tmp_path: Path) -> Path:
 
 def test_a_table_lists_what_followed_and_backs_off(folder: Path) -> None:
     table = read_table(folder, VOCABULARY)
-    assert [token for token, _ in table_row(table, (1, 2, 3))] == [4, 5], "seen once after these three, and 5 after two"
+    assert [token for token, _ in table_row(table, (1, 2, 3))] == [4, 5], "4 was seen after three tokens, 5 after two"
     assert {token for token, _ in table_row(table, (8, 2, 3))} == {4, 5}, "three unknown tokens back off to two"
     assert table_row(table, (8, 8, 8)) == [] and table_row(table, ()) == []
     (_, sure), (_, other) = table_row(table, (1, 2, 3))
@@ -72,7 +72,7 @@ def test_the_observed_text_changes_the_draft(folder: Path) -> None:
         return int(best_first(drafter.draft(2, 1), 2, 1).tokens[1])
     assert next_token(drafter) == 3
     drafter.observe(np.array([7, 2, 6, 7, 2, 6, 7], np.int32), None)
-    assert next_token(drafter) == 6 and next_token(drafter.fork()) == 3, "another text has not seen it"
+    assert next_token(drafter) == 6 and next_token(drafter.fork()) == 3, "a fork has not observed the text"
     drafter.release()
     assert next_token(drafter) == 3
 
@@ -148,7 +148,7 @@ def test_an_unreadable_table_is_refused_in_one_sentence(
 def test_without_a_table_and_a_text_the_root_stays_alone() -> None:
     drafter: Drafter = PhraseDrafter(VOCABULARY)
     drafter.begin(5)
-    assert best_first(drafter.draft(3, 8), 3, 8).tokens.tolist() == [3], "the root alone"
+    assert best_first(drafter.draft(3, 8), 3, 8).tokens.tolist() == [3], "only the root"
 
 
 def test_half_of_each_count_goes_by_the_targets_probabilities() -> None:

@@ -169,7 +169,7 @@ def test_every_method_writes_plain_decodings_text_to_the_end_of_the_context(
     assert len(prompt) + len(rig_text(rig, request)) == rig.target.context_limit
     rounds = list(decode(replace(request, method="dflash", budget=12), rig.target, [rig.drafters["drafter"]]))
     assert rounds[0].drafts[0].depth == 12
-    # the target chooses what it chose in the draft, under any sampling
+    # with any sampling the target repeats its choice from the draft
     assert all(len(round_.acceptance.keep) > 1 for round_ in rounds[:-1])
 
 

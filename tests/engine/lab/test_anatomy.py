@@ -21,7 +21,7 @@ from engine.trace import End, Entry, Header, Trace, load
 TOKENS = np.asarray([[[10, 11, 12, 13]], [[20, 21, 22, 23]], [[30, 31, 32, 33]]], np.int32)
 CHANCES = np.asarray([[[0.6, 0.3, 0.06, 0.04]], [[0.9, 0.05, 0.03, 0.02]], [[0.4, 0.3, 0.2, 0.1]]])
 MARGINAL = Lattice(TOKENS, np.log(CHANCES).astype(np.float32), np.zeros_like(TOKENS))
-NODES = 4  # the tree: 1 = 10, 2 = 10 20, 3 = 11, 4 = 11 20
+NODES = 4  # the tokens on each node's path: node 1: 10, 2: 10 20, 3: 11, 4: 11 20
 # the text is 1 11 20 | 31 10 | 99 10 20 and then 77
 ROUNDS = ((1, (0, 3, 4), 31), (31, (0, 1), 99), (99, (0, 1, 2), 77))
 

@@ -93,7 +93,7 @@ def test_forecasts_rise_with_the_budget_and_gains_add_up_to_them() -> None:
         assert 1 >= node_gains.expected[0] > node_gains.expected[-1] > 0
     halves, total = ([forecast.lengths for forecast in lines[Setting("merged", 0, split, tuple(DRAFTERS))]]
                    for split in ("each", "total"))
-    assert halves[1:4] == total[2:5], "a budget for each drafter is half of one for both"
+    assert halves[1:4] == total[2:5], "split=each equals split=total at twice the budget"
 
 
 def test_a_method_that_does_not_follow_the_text_is_refused() -> None:

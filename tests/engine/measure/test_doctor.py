@@ -149,7 +149,7 @@ def test_a_drafter_trained_without_thinking_scores_higher_without_it(trained: bo
     assert list(answer)
     knowing = FallibleDrafter(ids, answer.token_ids)
     finding, = compare_thinking(replace(rig, drafters={**rig.drafters, "drafter": knowing}), ["Hi"], Progress())
-    assert (finding.status == FINE) != trained, "unasked it thinks if the drafter was trained on that"
+    assert (finding.status == FINE) != trained, "thinking is on by default if the drafter was trained with it"
     assert bool(finding.advice) == trained
     with_it, without = map(float, re.findall(r"\d\.\d\d", finding.seen))
     assert without > 1.5 * with_it

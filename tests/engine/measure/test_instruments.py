@@ -99,15 +99,15 @@ def test_a_measurement_is_cancelled_in_the_middle_of_a_pass(measuring: str, last
             for rounds in sources:
                 list(rounds)
     assert time.perf_counter() - interrupt.ended < 0.5
-    assert live.known_cost(trace) is None, "half a measurement is none"
-    assert live.laboratory.measure(make_request()).token_ids, "the rig is free, and its passes are whole again"
+    assert live.known_cost(trace) is None, "a cancelled measurement is not kept"
+    assert live.laboratory.measure(make_request()).token_ids, "the rig is free, and its passes are complete"
 
 
 def test_a_measurement_can_be_cancelled_before_every_layer(laboratory: LiveLaboratory) -> None:
     interrupt = CancelAtCall(10**9)
     with LiveInstruments(laboratory.rig).interleaved([make_request("autoregressive", 0, 3)], interrupt) as (rounds,):
         assert len(list(rounds)) == 3
-    assert interrupt.calls == 4 * laboratory.rig.target.config.num_hidden_layers, "the prompt's pass, and three rounds"
+    assert interrupt.calls == 4 * laboratory.rig.target.config.num_hidden_layers, "one prefill and three rounds"
 
 
 def test_a_measurement_waits_for_the_rig_and_does_not_count_the_wait(laboratory: LiveLaboratory) -> None:

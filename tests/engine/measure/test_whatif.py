@@ -136,7 +136,7 @@ def test_a_waiting_run_uses_a_curve_of_a_similar_length(monkeypatch: pytest.Monk
     monkeypatch.setattr(CostBook, "measure", Mock(side_effect=CancellationError))
     with pytest.raises(CancellationError):
         book.curve(250, Sampling(), QUICK, again=True)
-    assert book.curve(250, Sampling(), QUICK) is known, "a measurement that was stopped replaces nothing"
+    assert book.curve(250, Sampling(), QUICK) is known, "a cancelled measurement replaces no curve"
 
 
 def test_one_delayed_pass_does_not_end_a_curve(monkeypatch: pytest.MonkeyPatch) -> None:

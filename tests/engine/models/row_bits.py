@@ -3,8 +3,8 @@ on every kind of kernel.
 
     python -m tests.engine.models.row_bits THREADS COUNT...
 
-prints a line for each kind of kernel, product and number of threads: how many values of so many rows were compared, and
-how many differed. THREADS is how many of the numbers of threads each product is tried with.
+prints a line for each kind of kernel, product and number of threads: how many values of these rows were compared, and
+how many differed. THREADS is the number of thread counts that each product runs with.
 """
 
 import os

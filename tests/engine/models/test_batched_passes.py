@@ -1,5 +1,5 @@
-"""One pass serves several texts, and one draft several blocks, of the demo rig in float32. That each text is its own is
-held by tests/engine/serving/test_auto_runs.py."""
+"""One pass serves several texts, and one draft several blocks, of the demo rig in float32. Each text is compared with
+that of a lone run in tests/engine/serving/test_auto_runs.py."""
 
 from collections.abc import Sequence
 
@@ -32,7 +32,7 @@ def test_concurrent_runs_share_passes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fused, "forward", counted)
     list(decode_batch(map(demo_live().prepare, ASKS), 2))
     texts = [len(parts) for parts in rows]
-    assert texts == sorted(texts, reverse=True) and set(texts) == {1, 2}, "two until the shorter text ends"
+    assert texts == sorted(texts, reverse=True) and set(texts) == {1, 2}, "shared passes until the shorter text ends"
     assert all(sum(parts) > 2 for parts in rows if len(parts) == 2)
 
 

@@ -96,7 +96,7 @@ def test_threads_sleep_only_while_other_work_wants_the_processors(others: OtherW
 
 
 @pytest.mark.parametrize(("busy", "threads", "look_seconds"), [(0.4, 2, 0.0), (8.0, 1, 0.0), (2.0, 2, 60.0)],
-                         ids=["little other work", "a thread that meets nobody", "too early for a look"])
+                         ids=["little other work", "a single thread", "too early for a look"])
 def test_threads_keep_spinning_if_sleep_would_not_help(
         others: OtherWorkStub, monkeypatch: pytest.MonkeyPatch, busy: float, threads: int, look_seconds: float) -> None:
     monkeypatch.setattr("engine.models.device.POLL_SECONDS", look_seconds)

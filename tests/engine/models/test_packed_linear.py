@@ -100,7 +100,7 @@ def test_a_packed_weight_has_the_predicted_size(kind: str) -> None:
     assert levels is not None
     tensors = vars(PRODUCTS[kind](levels)).values()
     assert sum(one.nbytes for one in tensors if isinstance(one, Tensor)) == PACKED_BYTES * weight.numel()
-    assert storage_of(FOUR_BITS).extra_bytes >= max(PACKED_BYTES, weight.itemsize), "a finer weight is held twice"
+    assert storage_of(FOUR_BITS).extra_bytes >= max(PACKED_BYTES, weight.itemsize), "a finer weight is stored twice"
 
 
 @pytest.mark.parametrize("kind", PRODUCTS)
@@ -165,7 +165,7 @@ def test_an_eight_bit_weight_is_exact_and_its_product_within_rounding() -> None:
 
 
 OFF_FOUR = (on_levels(highest=16), on_levels(lowest=40.0), on_levels(outputs=OUTPUTS - 8))  # 17 levels; steps finer
-# than bfloat16; no kernel for so many outputs
+# than bfloat16; no kernel for this number of outputs
 
 
 @pytest.mark.parametrize(("levels", "sound", "others"), [

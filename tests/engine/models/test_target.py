@@ -28,7 +28,7 @@ def test_every_method_writes_the_autoregressive_text(method: str, sampling: Samp
     marginals, transitions = [small_drafter(target, seed) for seed in (1, 2)], small_drafter(target, 3, options=DFLASH2)
     request = Request(PROMPT, method=method, max_tokens=24, sampling=sampling)
     wanted = plain_text(request, target)
-    assert len(set(wanted)) > 8, "a text that repeats itself proves nothing"
+    assert len(set(wanted)) > 8, "a repeating text would prove nothing"
     for drafters in (marginals, [transitions, marginals[0]]):
         for budget in (0, 7, 33):
             assert text_of(replace(request, budget=budget), target, drafters) == wanted

@@ -33,7 +33,7 @@ from tests.engine.servers.scripted_server import (
     vllm,
 )
 
-DFLASH = [12, 12, 16, 9, 11, 2, 16, 1]  # tokens by round; vLLM reports the last as 3, with stop tokens
+DFLASH = [12, 12, 16, 9, 11, 2, 16, 1]  # tokens by round; vLLM reports 3 for the last, counting a stop token
 TEXT = "The hall has 8 * 10 = 80 chairs."
 ASK = PromptRequest("How many?", method=SERVED, budget=64, max_tokens=200, sampling=Sampling(0.5, 20, 0.9, 7),
           turns=(("system", "Be brief."),))
@@ -75,7 +75,7 @@ def test_vllms_steps_become_rounds_with_its_own_tokens() -> None:
         script.replies[CHAT] = says(answers("refused.json"), status=400)
         with pytest.raises(ServerError, match=r"400.*temperature must be non-negative"):
             list(source.prepare(ASK).lines())
-    assert sum(isinstance(line, Header) for line in lines) == 1, "chunks were steps, so the run was sent once"
+    assert sum(isinstance(line, Header) for line in lines) == 1, "chunks equal steps, so there is one header"
     trace = gather(lines)
     rounds, header = trace.rounds, trace.header
     assert lengths_of(trace) == DFLASH and {len(round_.tree) for round_ in rounds} == {16} and not header.chunked
@@ -83,7 +83,7 @@ def test_vllms_steps_become_rounds_with_its_own_tokens() -> None:
     assert rounds[0].start == len(header.request.prompt_ids) == 46
     assert [round_.tree.tokens[0] for round_ in rounds[1:]] == [round_.acceptance.bonus for round_ in rounds[:-1]]
     assert rounds[0].verification.logprobs[0] == np.float32(-0.0038963842671364546)
-    assert rounds[-1].tree.tokens[1] == rounds[-1].acceptance.bonus == 2, "the stop token was a drafted one"
+    assert rounds[-1].tree.tokens[1] == rounds[-1].acceptance.bonus == 2, "the stop token was drafted"
     assert np.isnan(rounds[0].verification.logprobs[12:]).all() and set(rounds[0].tree.tokens[12:]) == {UNKNOWN_TOKEN}
     assert all(figure in trace.end.note for figure in ("73", "120", "8", "10.1"))
     assert (header.engine, header.budget, header.context_limit, header.rig) == (
@@ -96,7 +96,7 @@ def test_vllms_steps_become_rounds_with_its_own_tokens() -> None:
 def test_steps_missing_in_vllms_report_are_filled_from_its_chunks() -> None:
     """N-gram decoding drafts in few steps, and the report lists only those four."""
     lines = lines_of(attached(answers("ngram-trial.txt"), answers("ngram.txt"), **REAL))
-    assert sum(isinstance(line, Header) for line in lines) == 2, "which steps drafted is known at the end"
+    assert sum(isinstance(line, Header) for line in lines) == 2, "drafting steps are known only at the end"
     rounds = (trace := gather(lines)).rounds
     assert [(len(round_.tree) - 1, len(round_.acceptance.keep)) for round_ in rounds if len(round_.tree) > 1] == [
         (5, 1), (5, 3), (5, 3), (5, 1)]
@@ -116,14 +116,14 @@ def test_sglang_reports_sums_and_its_chunks_are_rounds(last: bytes) -> None:
     trace = gather(lines_of(source))
     assert trace.header.engine == "SGLang 0.9" and trace.header.chunked and trace.header.budget is None
     assert all(figure in trace.end.note for figure in ("6", "15", "4"))
-    assert lengths_of(trace) == [2, 1] and (trace.end.accepted, trace.end.drafted) == (0, 0), "more than the text has"
+    assert lengths_of(trace) == [2, 1] and (trace.end.accepted, trace.end.drafted) == (0, 0), "the sums exceed the text"
 
 
 def test_chunks_that_add_up_to_the_sums_are_rounds() -> None:
     sums = {"spec_verify_ct": 2, "spec_num_correct_drafts": 1, "spec_num_proposed_drafts": 8}
     lines = lines_of(attached(one(" a") + chunk(" b c", " b", " c") + one(" d") + event(
         choices=[], sglext={"spec_tokens_details": sums}) + DONE, owner="sglang"))
-    assert [line.chunked for line in lines if isinstance(line, Header)] == [True, False], "known at the end"
+    assert [line.chunked for line in lines if isinstance(line, Header)] == [True, False], "the sums come at the end"
     trace = gather(lines)
     assert known_tau(trace.header, trace.rounds) == 1.5 and (trace.end.accepted, trace.end.drafted) == (0, 0)
 
@@ -180,7 +180,7 @@ def test_one_of_several_models_must_be_named() -> None:
         source = attach(f"{script.address}#last", lambda *_: None)
         assert source.opened_as == f"{script.address}#last" and script.asked[-1][2]["model"] == "last"
         script.replies[MODELS] = says(json.dumps({"data": rows}))
-        assert open_server(Client(script.address)).model == "base", "two names of one model are no choice"
+        assert open_server(Client(script.address)).model == "base", "two names of one model count as one"
 
 
 LONG = MAX_PIECE_LENGTH + 1

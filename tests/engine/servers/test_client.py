@@ -124,7 +124,7 @@ def test_an_error_of_a_server_becomes_one_sentence(reply: Reply, named: str) -> 
     with scripted(models=reply) as script:
         with pytest.raises(ServerError, match=named) as refused:
             models(script.address)
-        assert "pw" not in sentence(refused) and len(script.asked) == 1, "and nothing was asked a second time"
+        assert "pw" not in sentence(refused) and len(script.asked) == 1, "there is no second request"
 
 
 def test_a_server_that_is_down_is_named() -> None:
@@ -187,7 +187,7 @@ def test_closing_a_stream_ends_it_at_once() -> None:
     with scripted(chat=drips(PLAIN, b"x", 0.05, gone.set)) as script:
         with Client(script.address).stream(CHAT, {}) as events:
             assert next(events) is None
-        assert gone.wait(5), "and the server's work on it"
+        assert gone.wait(5), "the server notices it"
 
 
 def test_the_key_is_sent_to_the_server_alone_and_shown_nowhere(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -62,7 +62,7 @@ def test_traffic_is_the_difference_between_samples() -> None:
     looks = [replace(read_counters(text, VLLM.counters), seconds=2.0 * number)
              for number, text in enumerate(texts)]
     assert [(span.generated, span.tau) for span in traffic(looks)] == [
-        (10.0, 3.5), (0.0, None), (None, None)], "the last server was started anew"
+        (10.0, 3.5), (0.0, None), (None, None)], "the last server was restarted"
     assert by_depth(looks[:3]) == [1.0, 0.25] and by_depth(looks[:1]) == [0.8, 0.6] and traffic(looks[:1]) == []
     own = [Counts(length=2.5, generated=4), Counts(length=2.75, generated=9, seconds=1.0)]
     assert [(span.generated, span.tau) for span in traffic(own)] == [(5.0, 2.75)] and by_depth(own) == []

@@ -63,29 +63,29 @@ def test_texts_equal_those_of_lone_runs_and_rows_are_shared(measured: list[CostC
     alone = [text(answers(demo_live(), ask)[0]) for ask in ASKS]
     live = demo_live(concurrent=True)
     answers(live, ASKS[0])
-    assert len(measured) == len(ASKS), "each at its own pace when it was alone"
+    assert len(measured) == len(ASKS), "each lone run measures once"
     runs = answers(live, *ASKS)
     assert list(map(text, runs)) == alone
-    assert len(measured) == len(ASKS), "nobody measures while others run"
+    assert len(measured) == len(ASKS), "no run measures while others run"
     shared_passes = [[entry.shared for entry in run if entry.shared] for run in runs]
     pooling = {block.seat for run in shared_passes for shared in run for block in shared.blocks if block.pools_rows}
     follows_text = [run for run, ask in zip(shared_passes, ASKS, strict=True)
                     if ask.pace == "auto" and METHODS[ask.method].follows_text]
     assert len(follows_text) == 5 and pooling == {shared.own for run in follows_text for shared in run}
-    assert {len(entry.round.tree) for entry in runs[3] if entry.round.drafts} == {25}, "a fixed budget stays whole"
+    assert {len(entry.round.tree) for entry in runs[3] if entry.round.drafts} == {25}, "a fixed budget is not cut"
 
 
 def test_runs_that_begin_together_do_not_measure_costs(measured: list[CostCase]) -> None:
     live = demo_live(concurrent=True)
     assert all(map(text, answers(live, *ASKS[:2]))) and measured == []
     answers(live, ASKS[0])
-    assert len(measured) == 1, "the next one alone measures"
+    assert len(measured) == 1, "the next lone run measures"
 
 
 def test_the_number_of_cost_curves_is_bounded(measured: list[CostCase]) -> None:
     book = demo_live().costs
     for number in range(40):
         book.curve(100 + number % 9, Sampling(0.02 * number, top_p=1 - 0.02 * (number % 3), seed=number))
-    assert len(measured) == 3, "greedy, sampled, cut"
+    assert len(measured) == 3, "one curve each for greedy, sampled and cut"
     book.curve(300, Sampling(0.5))
     assert len(measured) == 4

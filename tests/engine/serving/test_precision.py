@@ -80,7 +80,7 @@ def test_the_dtype_with_the_most_expected_tokens_per_second_is_chosen(processor:
     choice = chosen(times, lengths)
     assert choice.dtype == best and choice.reason.startswith(best)
     rates = {name: max(lengths.get(rows - 1, 1.0) / ms for rows, ms in times[name].items()) for name in times}
-    assert rates[best] >= 0.9 * max(rates.values()), "nothing clearly faster is passed over"
+    assert rates[best] >= 0.9 * max(rates.values()), "no other dtype is clearly faster"
 
 
 def test_a_dtype_with_exact_rows_wins_near_ties() -> None:

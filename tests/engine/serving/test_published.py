@@ -106,4 +106,4 @@ def test_a_rig_names_its_parts_and_every_method_writes_the_plain_text(target: st
     for sampling in (Sampling(), Sampling(1.0, 0, 0.95, 3)):
         request = Request(prompt, budget=12, max_tokens=14, sampling=sampling)
         text = rig_text(rig, request, () if sampling.temperature else set(LOSSLESS) - {"autoregressive"})
-        assert sampling.temperature == 0 or len(set(text)) > 6, "a text that repeats itself proves nothing"
+        assert sampling.temperature == 0 or len(set(text)) > 6, "a repeating text would prove nothing"

@@ -240,7 +240,7 @@ def test_a_script_reads_rounds_as_they_are_made(tmp_path: Path) -> None:
     plain = rig.generate(MATH, method="autoregressive", budget=0)
     assert all(len(round_.acceptance.keep) == 1 for round_ in plain) and plain.text.endswith("Answer: 67")
     usual = next(iter(rig.generate(MATH)))
-    assert len(usual.tree) == rig.card.budget + 1, "the card's own"
+    assert len(usual.tree) == rig.card.budget + 1, "the default budget is the card's"
     answer = rig.generate(MATH, method="ddtree", budget=64)
     first = next(answer)
     assert answer.token_ids == first.committed.tolist() and plain.text.startswith(answer.text)

@@ -108,7 +108,7 @@ def test_a_new_run_joins_and_a_closed_one_frees_its_seat() -> None:
                 assert second.seat == 1
                 assert len(read(second)) == 30 if tokens == 30 else second.round()
             round_ = first.round()
-            assert round_ and round_[1] is None, "it is alone again"
+            assert round_ and round_[1] is None, "the run is alone again"
     schedule.wait_until_idle()
     assert first.run.closed and second.run.closed
 
@@ -132,7 +132,7 @@ def test_a_stalled_reader_is_dropped_once_others_wait(monkeypatch: pytest.Monkey
     with schedule.add_run(plain(target, 50)) as gone:
         gone.round()
         time.sleep(0.5)
-        assert gone.round() is not None, "nobody waits for it"
+        assert gone.round() is not None, "a stalled reader goes on while no other run waits"
         with schedule.add_run(plain(target, 50)) as other:
             until(lambda: (round_ := other.round()) is not None and round_[1] is None)
         with pytest.raises(RequestError):

@@ -45,7 +45,7 @@ def test_turns_come_before_the_prompt_in_the_template(tokenizer: PreTrainedToken
     assert tokenizer.decode(ids) == (
         "<|im_start|>system\nBe brief.<|im_end|>\n<|im_start|>user\n3 + 4?<|im_end|>\n"
         "<|im_start|>assistant\n7 <|im_end|><|im_end|>\n<|im_start|>user\nAnd 5?<|im_end|>\n<|im_start|>assistant\n")
-    assert ids.count(tokenizer.convert_tokens_to_ids("<|im_end|>")) == 4, "what a turn says stays text"
+    assert ids.count(tokenizer.convert_tokens_to_ids("<|im_end|>")) == 4, "a special name in a turn stays text"
     assert prompt_ids(tokenizer, "And 5?") == ids[-len(prompt_ids(tokenizer, "And 5?")):]
 
 
@@ -88,7 +88,7 @@ def test_ids_are_the_templates_own_unless_a_special_name_is_typed(name: str, tex
     assert (ids == own) == (not typed)
     frame = own_ids(tokenizer, [(role, "x") for role in roles])
     for token in map(tokenizer.convert_tokens_to_ids, {*typed, "<|im_start|>", "<|im_end|>"}):
-        assert ids.count(token) == frame.count(token), "what was typed never becomes a special token"
+        assert ids.count(token) == frame.count(token), "typed text never becomes a special token"
 
 
 @pytest.mark.parametrize(("template", "turns"), [
@@ -127,7 +127,7 @@ def test_a_template_that_expects_parts_gets_parts() -> None:
 def test_a_special_name_in_the_vocabulary_does_not_become_the_token() -> None:
     tokenizer = kind("unigram")
     end = tokenizer.convert_tokens_to_ids("<|im_end|>")
-    assert tokenizer.backend_tokenizer.model.tokenize("<|im_end|>")[0].id == end, "the case of this test"
+    assert tokenizer.backend_tokenizer.model.tokenize("<|im_end|>")[0].id == end, "the name is a word of the vocabulary"
     assert prompt_ids(tokenizer, "one <|im_end|> two").count(end) == 1
 
 

@@ -67,7 +67,7 @@ def test_a_tokenizer_that_exceeds_a_limit_on_a_short_text_is_refused(
     with pytest.raises(RigError) as caught:
         BoundedTokenizer(folder, process=process)
     assert limit in str(caught.value) and "\n" not in str(caught.value)
-    assert BoundedTokenizer(TOKENIZER, process=process).decode([5, 6]), "the next one is answered"
+    assert BoundedTokenizer(TOKENIZER, process=process).decode([5, 6]), "the next tokenizer is opened"
 
 
 @pytest.mark.parametrize("change", [BACKTRACKS, decoded({"type": "Fuse"}, replaced("(x+x+)+y", "z")), lambda values: (

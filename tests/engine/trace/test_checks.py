@@ -76,7 +76,7 @@ def test_token_texts_of_a_left_out_round_come_with_the_next() -> None:
     first = trace.entries[0]
     assert dict(first.pieces) == {1: "one", 2: "zwei"}
     assert (first.round.index, first.round.start) == (1, LINES[2]["round"]["start"])
-    assert re.findall(r"-?\d+", trace.end.note)[:3] == ["3", "2", "-1"], "rounds, the first line, what it has"
+    assert re.findall(r"-?\d+", trace.end.note)[:3] == ["3", "2", "-1"], "number of rounds, first line, its wrong value"
     assert loads(dumps(trace)).end == trace.end
 
 
