@@ -86,7 +86,7 @@ NOT_COMPILED: dict[str, Callable[[pytest.MonkeyPatch], None]] = {
 @pytest.mark.parametrize("reason", NOT_COMPILED)
 @torch.inference_mode()
 def test_torch_computes_the_same_if_numba_cannot_compile(reason: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The bits are equal, although torch's own product replaces the compiled one too."""
+    """Torch's own product replaces the compiled one too, with equal bits."""
     monkeypatch.setattr("engine.models.passes.compiled_product", lambda: None)
     expected = outputs_of(int4_pass(CONFIGS["llama"]))
     monkeypatch.undo()

@@ -48,7 +48,7 @@ def streams(*parts: bytes | Callable[[], Any], kind: str = "text/event-stream; c
 
 
 def drips(beginning: bytes, piece: bytes, seconds: float = 0.1, gone: Callable[[], object] = bool) -> Reply:
-    """Return a reply that sends raw bytes and then a piece every few milliseconds, until the client is gone."""
+    """Return a reply that sends raw bytes and then a piece every ``seconds``, until the client is gone."""
     def say(handler: BaseHTTPRequestHandler) -> None:
         handler.wfile.write(beginning)
         with suppress(OSError):
