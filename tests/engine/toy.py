@@ -68,7 +68,7 @@ class ToyTarget:
             choice, law[nodes, choice], -(np.exp(law) * law).sum(-1), top[:, -1] - top[:, -2], offered, allowed)
 
     def commit(self, keep: Integers) -> Features:
-        """See ``protocols.Target``. ValueError for rows that are no path down from the root of the last pass."""
+        """See ``protocols.Target``. Raise ValueError unless the rows are a path from the root of the last pass."""
         packed = self._packed
         if packed is None or keep[0] != 0 or any(packed.parents[node] != parent for parent, node in pairwise(keep)):
             raise ValueError(f"The rows {keep.tolist()} are no path from the root of the last pass.")
@@ -141,7 +141,7 @@ class ToyDrafter:
         self.text = []
 
     def observe(self, token_ids: Integers, features: Features) -> None:
-        """See ``protocols.Drafter``. The features have to be the tokens, as ``ToyTarget`` gives them."""
+        """See ``protocols.Drafter``. Raise ValueError unless the features are the tokens, as in ``ToyTarget``."""
         if not np.array_equal(token_ids, features):
             raise ValueError(f"The tokens {token_ids.tolist()} come with the features of {features.tolist()}.")
         self.text += token_ids.tolist()

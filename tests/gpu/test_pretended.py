@@ -150,7 +150,7 @@ DRAFTERS: Mapping[str, Callable[[str, Path], Parts]] = {
 @alternating_ways(DRAFTERS)
 def test_every_kind_of_drafter_drafts_the_cpus_trees_with_one_copy(kind: str, sampling: Sampling, gpu: Counts,
                                                                    tmp_path: Path) -> None:
-    """This holds at any concurrency; only drafters that see their path read from the host: the new tokens."""
+    """At any concurrency only drafters that see their path copy tokens to the device: those they have not read."""
     requests = [Request(tuple(range(5, 5 + size)), method="ddtree", budget=6, max_tokens=6, sampling=sampling)
                 for size in (12, 30, 12)]
     def draft(device: str) -> tuple[list[list[list[int]]], Mapping[tuple[str, str], float]]:
