@@ -113,9 +113,9 @@ def test_two_runs_have_an_arrow_only_beside_comparable_figures(onlooker: Watched
     page = onlooker.show("#mode=lab&tab=compare")
     page.wait_for_function("window.Canopy && Canopy.laboratory")
     page.wait_for_function("Canopy.laboratory.compare.sides.every((side) => side.ends)")
-    arrows = f"""([withheld, prompt]) => {{
+    arrows = f"""([withheld, prompt, range]) => {{
         const {{ compare }} = Canopy.laboratory, [first] = compare.sides;
-        const slower = {{ ...{RECORD}, speed: "100", ratio: 1.67, times: "1.67×" }};
+        const slower = {{ ...{RECORD}, speed: "100", ratio: 1.67, times: "1.67×", range }};
         const records = withheld ? [slower, {BUSY}] : [{RECORD}, slower];
         compare.sides.forEach(({{ stage }}, place) => {{
             stage.run.header = {{ ...first.stage.header, drafters: ["one"], prompt: place ? prompt : "One" }};
@@ -127,8 +127,9 @@ def test_two_runs_have_an_arrow_only_beside_comparable_figures(onlooker: Watched
         const marked = (figure) => figure.innerText.includes("▲");
         return compare.sides.map(({{ figures }}) => [...figures.children].slice(0, 3).map(marked));
     }}"""
-    assert page.evaluate(arrows, [False, "One"]) == [[True] * 3, [False] * 3]
-    assert page.evaluate(arrows, [True, "One"]) == [[True, False, False], [False] * 3]
+    assert page.evaluate(arrows, [False, "One", "1.5 to 1.8"]) == [[True] * 3, [False] * 3]
+    assert page.evaluate(arrows, [False, "One", "1.2 to 2.1"]) == [[True, False, False], [False] * 3], "ranges overlap"
+    assert page.evaluate(arrows, [True, "One", "1.5 to 1.8"]) == [[True, False, False], [False] * 3]
     assert page.locator(".lab-pair-figures .is-doubtful").all_inner_texts() == ["97.1", "–"], "withheld"
     assert page.locator(".lab-side").is_hidden()
-    assert page.evaluate(arrows, [False, "Another"]) == [[False] * 3] * 2, "texts of different prompts"
+    assert page.evaluate(arrows, [False, "Another", "1.5 to 1.8"]) == [[False] * 3] * 2, "texts of different prompts"
