@@ -60,6 +60,8 @@ def test_ticked_runs_are_drawn_over_the_shown_one_also_after_a_reload(watched: W
     assert page.evaluate("""[...document.querySelectorAll(".lab-side-run")].every((side) =>
         side.querySelector(".cp-tools").getBoundingClientRect().bottom
             <= side.querySelector(".lab-pair-tree").getBoundingClientRect().top + 1)"""), "no button covers a tree"
+    assert page.locator(".cs-runs").is_hidden(), "the runs have its room"
+    page.get_by_role("button", name="Choose runs").click()
     third = row(page, "Scripted: autoregressive").get_by_role("checkbox")
     third.check()
     page.wait_for_function("document.querySelector('.lab-pair-depth')?.querySelectorAll('i').length === 3")
