@@ -176,7 +176,9 @@ export class Film {
   // Two bars, plain and with trees: seconds, or passes if the speed-up is withheld.
   drawEndBars() {
     const { scene, header, comparison, speedup, figuresBeforeRepetition: { tokens, rounds } } = this.stage;
-    const seconds = speedup && comparison?.tracks.ends;
+    const ends = speedup && comparison?.tracks.ends;
+    // If plain decoding's text is another one, its bar is the time that it takes for as many tokens as the run has.
+    const seconds = ends && (comparison.text.verdict === "same" ? ends : [ends[0], (Number(ends[0]) * speedup.ratio).toFixed(ends[0]?.split(".")[1]?.length)]);
     const [tree, plain] = seconds ?? [String(rounds), String(tokens)];
     this.endBars.hidden = scene !== "card" || !header?.drafters.length || header.chunked;
     if (this.endBars.hidden) return;

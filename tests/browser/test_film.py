@@ -149,6 +149,18 @@ def test_escape_skips_to_the_card(animated: Any) -> None:
         animated.keyboard.press("Escape")
 
 
+def test_the_bars_are_of_as_many_tokens_if_plain_decoding_writes_another_text(watched: Watched, address: str) -> None:
+    page = watched.open(address)
+    ratio = page.evaluate("""() => {
+        const { film, stage: { comparison: { speed, text, tracks } } } = Canopy.parts;
+        text.verdict = "near-tie";
+        tracks.ends = ["0.5000", "99"]; // a longer text
+        film.go("card");
+        return speed.ratio;
+    }""")
+    assert page.locator(".cs-ends b").all_inner_texts() == [f"{0.5 * ratio:.4f} s", "0.5000 s"]
+
+
 def test_the_race_and_the_last_frame_count_passes_if_there_is_no_speed(watched: Watched, address: str) -> None:
     page = watched.open(address)
     page.evaluate("""() => {
