@@ -64,14 +64,21 @@ def test_rounds_do_not_grow_the_process(rounds: int) -> None:
             for _ in decode(Request(PROMPT, method="joint", budget=8, max_tokens=200), target, drafters):
                 done += 1
 
+    def added_objects() -> int:
+        gc.collect()
+        before = len(gc.get_objects())
+        some(rounds)
+        gc.collect()
+        return len(gc.get_objects()) - before
+
     some(50)
-    gc.collect()
-    before = len(gc.get_objects()), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    some(rounds)
-    gc.collect()
-    after = len(gc.get_objects()), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    assert after[0] - before[0] < rounds // 10, f"{after[0] - before[0]} more objects"
-    assert after[1] - before[1] < 20_000, f"{after[1] - before[1]} KiB more at the peak"
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    added = [added_objects()]
+    while added[-1] >= rounds // 10 and len(added) < 3:  # threads of other tests may add some once
+        added.append(added_objects())
+    assert added[-1] < rounds // 10, f"{added} more objects"
+    grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - peak
+    assert grown < 20_000, f"{grown} KiB more at the peak"
 
 
 @pytest.mark.parametrize("sampling", [Sampling(), Sampling(1.0, seed=3)], ids=["greedy", "sampled"])
