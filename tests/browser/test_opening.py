@@ -117,9 +117,9 @@ def test_the_first_page_works_below_a_path_and_in_an_allowed_origins_frame(
         assert stopper.evaluate(f"[{STAGE}.recorded, {STAGE}.mode]") == [True, "workbench"]
         assert stopper.input_value("#canopy-budget input") == "8", "the address of the first page is kept"
 
-        watcher.wait_for_function("fetch('gradio_api/app_id').then((answer) => answer.ok)")
-        watcher.evaluate("Canopy.parts.film.go('card')")
-        watcher.wait_for_function(f"{BUILT} && {STAGE}.scene === 'card'")  # the film ends before the page is replaced
+        # The film ends before the page is replaced, by itself on a slow machine.
+        skip = f"document.querySelector('{FIELD}') && Canopy.parts?.film.go('card')"
+        watcher.wait_for_function(f"({skip}, {BUILT} && {STAGE}.scene === 'card')")
         assert watcher.evaluate("!Canopy.controls.filled"), "not a choice: the rig's defaults may replace it"
 
         assert Client(url, verbose=False).predict(api_name="/recordings"), "programs get answers too"
