@@ -9,8 +9,8 @@ from tests.browser.doing import STAGE, STATE
 
 SHOWN = f"""([note, about]) => {{
     const {{ rigs }} = Canopy.parts;
-    rigs.refresh = () => undefined;  // the server would say otherwise
     rigs.update({{ ...rigs.state, opened: "demo", coming: "", closed: "", named: [{{ name: "smollm2", note: "" }}] }});
+    rigs.update = () => undefined;  // an answer of the server, which may be on its way, would say otherwise
     Object.assign({STAGE}.header, {{ recorded: "", note }});
     {STAGE}.setComments({{ ...{STAGE}.about, ...about }});
     {STAGE}.emit("lines", {{}});
@@ -54,7 +54,9 @@ def test_the_other_rig_answers_at_its_own_default_setting(watched: Watched, addr
     page = watched.open(address)
     page.wait_for_function("Canopy.parts.rigs.state")
     page.evaluate("""() => {
-        Canopy.parts.rigs.state = { ...Canopy.parts.rigs.state, usual: { method: "joint", budget: 5 } };
+        const { rigs } = Canopy.parts;
+        rigs.state = { ...rigs.state, usual: { method: "joint", budget: 5 } };
+        rigs.update = () => undefined;  // an answer of the server may be on its way
         Canopy.controls.runAfterReload((asked) => { window.adopted ||= asked; });
     }""")
     page.wait_for_function("window.adopted")
