@@ -191,7 +191,7 @@ def recorded_comparison(trace: Trace, plain: Trace) -> PlainComparison:
 def text_sentence(comparison: TextComparison, header: Header, state: str) -> str:
     """Return the result of the text comparison as a sentence; if the texts differ, why they do."""
     if comparison.verdict == SAME:
-        return f"The text is plain decoding's, word for word: all {comparison.tokens} tokens were compared."
+        return f"The text is plain decoding's, word for word: all {comparison.tokens} tokens."
     if comparison.verdict == SO_FAR:
         return (f"The first {comparison.same} of {comparison.tokens} tokens are plain decoding's; "
                 f"{INCOMPLETE_REASON[state]}.")

@@ -92,22 +92,22 @@ export const LINE_HEIGHT = 12; // pixels, of labels
 
 // The occupied parts of a drawing, by line, so that labels do not overlap.
 export class LabelSpace {
-  taken = /** @type {{ x: number, y: number, halfWidth: number, halfHeight: number }[][]} */ ([]);
+  taken = /** @type {{ x: number, y: number, halfWidth: number, halfHeight: number, isEdge: boolean }[][]} */ ([]);
 
   constructor(/** @type {number} */ height) {
     this.height = height; // of a label
   }
 
   /** @param {number} x @param {number} y @param {number} halfWidth @param {number} halfHeight */
-  add(x, y, halfWidth, halfHeight) {
-    (this.taken[Math.max(0, Math.round(y / LINE_HEIGHT))] ??= []).push({ x, y, halfWidth, halfHeight });
+  add(x, y, halfWidth, halfHeight, isEdge = false) {
+    (this.taken[Math.max(0, Math.round(y / LINE_HEIGHT))] ??= []).push({ x, y, halfWidth, halfHeight, isEdge });
   }
 
-  /** The free pixels to the right of a point. @param {number} x @param {number} y */
-  freeWidth(x, y) {
+  /** The free pixels to the right of a point. @param {number} x @param {number} y @param {boolean} overEdges whether edges may be covered */
+  freeWidth(x, y, overEdges) {
     const line = Math.max(0, Math.round(y / LINE_HEIGHT));
     const near = [line - 1, line, line + 1].flatMap((index) => this.taken[index] ?? []);
-    const right = near.filter((part) => part.x + part.halfWidth > x && Math.abs(part.y - y) < part.halfHeight + this.height / 2 - 1);
+    const right = near.filter((part) => !(overEdges && part.isEdge) && part.x + part.halfWidth > x && Math.abs(part.y - y) < part.halfHeight + this.height / 2 - 1);
     return Math.min(Infinity, ...right.map((part) => part.x - part.halfWidth)) - x - 4;
   }
 }

@@ -27,7 +27,7 @@ const MIN_STAGGERED_WIDTH = 33; // pixels of a column; labels in narrower ones a
 const SLANT = { degrees: -52, maxWidth: 88 };
 const POINTER_RADIUS = 14; // pixels
 const MAX_LABELS = 120; // of drafted nodes, the likeliest first
-const LIFTS = [0.75, 0.95, -0.75]; // heights of a line that the label of an inner node may stand above its edge
+const LIFTS = [0.75, 0.95, -0.75, -0.95]; // heights of a line that the label of an inner node may stand above its edge
 
 /** How the kept path's labels stand in columns of a width. @param {Round} round @param {number} column @returns {LabelForm} */
 export function labelForm(round, column) {
@@ -261,12 +261,12 @@ export class TreeMarks {
     const [x, y] = this.at(node);
     const [start, above] = [camera.x(layout.columns[node] - 1), camera.y(layout.rows[parents[node]])];
     const turn = above === y ? x : start + this.straightLength;
-    space.add((start + turn) / 2, above, (turn - start) / 2, 1);
+    space.add((start + turn) / 2, above, (turn - start) / 2, 1, !this.isLit(node));
     const steps = Math.ceil(Math.abs(y - above) / 6);
     for (let step = 0; step < steps; step++) {
       const share = (step + 0.5) / steps; // of the height; the curve is steepest in the middle
       const bend = 0.5 + Math.sign(share - 0.5) * Math.abs(share - 0.5) ** 3 * 4;
-      space.add(turn + (x - turn) * bend, above + (y - above) * share, 3, 4);
+      space.add(turn + (x - turn) * bend, above + (y - above) * share, 3, 4, !this.isLit(node));
     }
   }
 
@@ -311,10 +311,14 @@ export class TreeMarks {
     const inner = layout.children[node].length > 0;
     const lifts = inner ? LIFTS.map((share) => share * line).filter((lift) => lift > 0 || level - lift < height - line / 2 - 2) : [0];
     const maxWidth = Math.min(3 * camera.column - this.radius, width - x - 2);
-    const options = lifts.map((lift) => ({ y: level - lift, free: Math.min(maxWidth, space.freeWidth(x, level - lift)) }));
     const token = round.show(this.panel.tokenOf(node));
     const tokenWidth = textWidth(token, font);
-    const { y, free } = options.find((option) => option.free >= tokenWidth) ?? options.reduce((one, other) => (other.free > one.free ? other : one));
+    const options = (/** @type {boolean} */ overEdges) => lifts.map((lift) => (
+      { y: level - lift, free: Math.min(maxWidth, space.freeWidth(x, level - lift, overEdges)) }));
+    const fitting = (/** @type {boolean} */ overEdges) => options(overEdges).find((option) => option.free >= tokenWidth);
+    const widest = options(false).reduce((one, other) => (other.free > one.free ? other : one));
+    const isCut = clip(token, widest.free, font).length > 0; // then the whole word may cover edges
+    const { y, free } = fitting(false) ?? (isCut ? fitting(true) : null) ?? widest;
     const words = clip(token, free, font);
     if (!words) return [];
     const halfWidth = textWidth(words, font) / 2;

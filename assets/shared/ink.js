@@ -88,12 +88,12 @@ export function write(element, text) {
   return element;
 }
 
-/** Sets `--type` of an element to the largest size in pixels with which none of some boxes in it has to scroll.
+/** Sets `--type` of an element to the largest size in pixels with which none of some boxes in it has to scroll, down or across.
  *  @param {HTMLElement} element @param {HTMLElement[]} boxes @param {number} min @param {number} max */
 export function fitType(element, boxes, min, max) {
   for (let size = max; size >= min; size--) {
     element.style.setProperty("--type", `${size}px`);
-    if (boxes.every(({ scrollHeight, clientHeight }) => scrollHeight <= clientHeight)) return;
+    if (boxes.every((box) => box.scrollHeight <= box.clientHeight && box.scrollWidth <= box.clientWidth)) return;
   }
 }
 

@@ -6,8 +6,8 @@ import { forcedOf, missingWords, TokenReader } from "../shared/round.js";
 import { markdown } from "./markdown.js";
 import { figuresText, runOfTurn, otherSettings, runPoint } from "./runs.js";
 
-const MIN_TYPE = 14; // pixels of the film's last frame; a longer answer scrolls
-const MAX_TYPE = 22;
+const MIN_TYPE = 13; // pixels of the film's last frame; a longer answer scrolls
+const MAX_TYPE = 24;
 const EARLIER_RUN_NOTE = "Until its first round, the tree and the figures are those of the run before.";
 
 // The message for a run without rounds yet; null if no run is pending.
@@ -289,7 +289,7 @@ export class TextPanel {
   reveal() {
     const { host, stage } = this;
     this.frame = 0;
-    if (stage.scene === "card") fitType(host, [host], MIN_TYPE, MAX_TYPE);
+    if (stage.scene === "card") fitType(host, [host, ...host.querySelectorAll("pre")], MIN_TYPE, MAX_TYPE);
     if (!this.rendered.hidden) {
       host.scrollTop = this.turns.childElementCount ? this.prompt.offsetTop - 8 : 0;
       return;

@@ -67,8 +67,9 @@ def test_scenes_wait_for_a_key_if_motion_is_reduced_and_show_the_recordings_figu
     assert page.evaluate("document.activeElement.closest('#canopy-prompt') !== null")
 
 
-def test_race_and_answer_fill_their_panels_and_are_not_cut_off(watched: Watched, address: str) -> None:
-    page = watched.open(address)
+@pytest.mark.parametrize("query", ["", "?present"])
+def test_race_and_answer_fill_their_panels_and_are_not_cut_off(watched: Watched, address: str, query: str) -> None:
+    page = watched.open(f"{address}{query}")
     page.set_viewport_size({"width": 1280, "height": 720})
     for scene, boxes in (("race", ".cs-track-text"), ("card", ".cs-text")):
         page.evaluate(f"Canopy.parts.film.go('{scene}')")
@@ -79,6 +80,7 @@ def test_race_and_answer_fill_their_panels_and_are_not_cut_off(watched: Watched,
             const { top, height } = box.getBoundingClientRect();
             return box.scrollHeight <= box.clientHeight && low - top > 0.6 * height;
         })""", arg=boxes)
+    assert page.locator(".cs-frame-budget").is_visible(), "the answer leaves the budget strip its room"
 
 
 def test_the_race_can_be_read_on_a_phone(watched: Watched, address: str) -> None:

@@ -128,7 +128,7 @@ def test_a_presentation_needs_no_mouse_and_shows_no_notices(watched: Watched, ad
     page.keyboard.press("3")
     page.wait_for_function(f"{RUN} === '{timed[prompts[2]]['run']}' && {STAGE}.scene === 'card'")
     assert timed[prompts[2]]["date"] in page.locator(".cs-timed").inner_text()
-    assert page.locator(".cs-ends div").count() == 2
+    assert page.locator(".cs-ends div").count() == 2 and page.locator(".cs-frame-budget").is_visible()
     page.evaluate("Canopy.parts.rigs.state.opened = 'smollm2'; Canopy.parts.ask(0)")
     page.wait_for_function(f"{STAGE}.header.prompt === '{vetted['smollm2'][0]['prompt']}' && {STATE} === 'done'")
     page.evaluate(f"{STAGE}.disconnect('The server is gone.')")

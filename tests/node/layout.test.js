@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { Camera, layoutOf } from "../../assets/panels/layout.js";
+import { Camera, LabelSpace, layoutOf } from "../../assets/panels/layout.js";
 import { cellsOf, widened } from "../../assets/panels/icicle.js";
 import { random, tree } from "./rounds.js";
 
@@ -76,4 +76,11 @@ test("icicle: rejected nodes beside a nearly certain path are widened and keep t
   assert.ok(Math.abs(left[2] - width[1]) < 1e-9 && Math.abs(left[3] - left[2] - width[2]) < 1e-9);
   assert.ok(Math.abs(width[2] / width[3] - Math.E) < 1e-9);
   assert.deepEqual(widened({ left: [0, 0], width: [1, 1] }, [0, 1]).width, [1, 1]);
+});
+
+test("a label may cover edges, but no other label", () => {
+  const space = new LabelSpace(12);
+  space.add(40, 100, 3, 4, true);
+  space.add(90, 100, 20, 6);
+  assert.deepEqual([false, true].map((overEdges) => space.freeWidth(10, 100, overEdges)), [23, 56]);
 });
