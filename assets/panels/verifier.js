@@ -50,6 +50,8 @@ const OFFER_WIDTH = 100; // pixels that a child takes at least; as many are show
 const TRIAL_WIDTH = 140;
 const STEP_HEIGHT = 58; // pixels of a step at least, but for the last
 const STEPS_PER_FRAME = 3;
+const STATS_TITLE = "Of the target, at temperature 1, before top-k and top-p. p: its probability of the token that it chose here; "
+  + "gap: how far its likeliest token leads the second, in nats; H: the entropy, in nats";
 
 function offerWords(/** @type {Offer} */ { node, q, p, match, kept, trial }) {
   const given = `q ${probability(q)}, p ${probability(p)}`;
@@ -126,15 +128,12 @@ class VerifierPanel extends Panel {
       html("span", "cp-verdict-words", line, outcome === "end" ? "the text ends before this token"
         : offers.length === 0 ? "bonus: the tree ends here" : round.trials ? "bonus: every child was rejected" : "bonus: no child is this token");
     }
-    const stats = html("span", "cp-stats", line);
-    const figures = [
-      ["p", chance === null ? "" : probability(chance), "The target's probability of the token that it chose here, at temperature 1, before top-k and top-p"],
-      ["gap", nats(gap), "How far the target's most likely token leads the second: the difference of their log probabilities, in nats, at temperature 1"],
-      ["H", nats(entropy), "Entropy of the target's distribution here, in nats, at temperature 1"]];
-    for (const [name, value, title] of figures.filter(([, value]) => value)) {
-      const stat = html("span", { class: "cp-stat", title }, stats);
+    const stats = html("span", { class: "cp-stats", title: STATS_TITLE }, line);
+    for (const [name, value] of [["p", chance === null ? "" : probability(chance)], ["gap", nats(gap)], ["H", nats(entropy)]]) {
+      if (!value) continue;
+      const stat = html("span", "cp-stat", stats);
       html("span", "cp-stat-name", stat, name);
-      html("span", "", stat, value);
+      stat.append(value);
     }
     if (offers.length) {
       const box = html("div", "cp-offers", row);
@@ -169,25 +168,16 @@ class VerifierPanel extends Panel {
     html("span", "cp-offer-token", card, clip(this.round.show(token), 68, `11px ${MONO}`));
     if (kept) html("span", "cp-offer-tick", card, "✓");
     if (trial && !trial.passed) html("span", "cp-offer-cross", card, "✗");
-    const namedFigure = (/** @type {string} */ name, /** @type {number} */ value) => {
+    const figures = trial ? { chance: trial.chance, draw: trial.draw } : { q, p };
+    for (const [name, value] of Object.entries(figures)) {
       const box = html("span", "", card);
       const words = html("span", "cp-meter-words", box);
       html("span", "cp-meter-name", words, name);
-      html("span", "", words, probability(value).replace("0.", ".")); // room is short
-      return box;
-    };
-    /** @param {string} name @param {number} value @param {string} look */
-    const meter = (name, value, look) => {
-      const track = html("span", "cp-track", namedFigure(name, value));
-      html("span", `cp-bar ${look}`, track).style.width = `${Math.min(100, 100 * (value || 0)).toFixed(1)}%`;
-      return track;
-    };
-    if (trial) {
-      html("span", "cp-draw", meter("chance", trial.chance, "is-p")).style.left = `${(100 * trial.draw).toFixed(1)}%`;
-      namedFigure("draw", trial.draw);
-    } else {
-      meter("q", q, "is-q");
-      meter("p", p, "is-p");
+      words.append(probability(value).replace("0.", ".")); // room is short
+      if (name === "draw") continue;
+      const track = html("span", "cp-track", box);
+      html("span", `cp-bar ${name === "q" ? "is-q" : "is-p"}`, track).style.width = `${Math.min(100, 100 * (value || 0)).toFixed(1)}%`;
+      if (trial) html("span", "cp-draw", track).style.left = `${(100 * trial.draw).toFixed(1)}%`;
     }
     return card;
   }

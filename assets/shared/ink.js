@@ -168,6 +168,7 @@ export function clip(text, maxWidth, font) {
   if (textWidth(text, font) <= maxWidth) return text;
   const word = text.replace(/^␣(?=[^␣])/, "");
   if (textWidth(word, font) <= maxWidth) return word;
+  if (textWidth("…", font) >= maxWidth) return "";
   const parts = Array.from(graphemes.segment(word), (part) => part.segment);
   let low = 0;
   let high = parts.length - 1;

@@ -72,8 +72,8 @@ export class Film {
     return bestRound(this.stage.roundsBeforeRepetition);
   }
 
-  get scenes() {
-    return scenesOf(this.stage);
+  get scenes() { // of a finished run
+    return this.stage.busy ? [] : scenesOf(this.stage);
   }
 
   // Continues where the loading page stopped; a recording that lacks a scene plays its rounds.

@@ -247,7 +247,7 @@ export class Stage extends EventEmitter {
     }
     if (incoming.run !== this.run) return this.showPending();
     this.emit("lines", { other: begun });
-    this.emit("state");
+    if (begun || lines.some((line) => !("round" in line))) this.emit("state"); // a round alone changes none
     this.showNewest(begun);
   }
 

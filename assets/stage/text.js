@@ -281,8 +281,8 @@ export class TextPanel {
     const cut = stage.atRepresentative || current === stage.rounds.length - 1 ? cutOf(stage) : null; // said under the last round
     this.cutNote.hidden = !cut;
     write(this.cutNote, cut?.words ?? "");
-    // one frame later: then the text is laid out, and nothing has to be for the sake of its size
-    this.frame ||= requestAnimationFrame(() => requestAnimationFrame(() => this.reveal()));
+    // right after the next frame: then all is laid out, and nothing has to be for the sake of a size
+    this.frame ||= requestAnimationFrame(() => setTimeout(() => this.reveal()));
   }
 
   // Scrolls the text alone, never the page.

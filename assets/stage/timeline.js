@@ -1,7 +1,7 @@
 // A bar per round: as high as the tokens it kept, divided by where its time went. Click, drag, or the arrow keys; zoom by
 // the wheel or + and −; a range that is dragged along the ruler is summed up.
 
-import { box, button, group, html, joinPaths, methodColour, path, put, render, roundTicks, throttled, svg, text, write } from "../shared/ink.js";
+import { box, button, group, html, methodColour, path, put, render, roundTicks, throttled, svg, text, write } from "../shared/ink.js";
 import { Axis, totalsOf } from "./axis.js";
 import { counted, letterOf, missingWords } from "../shared/round.js";
 
@@ -261,19 +261,21 @@ export class Timeline {
     const drawn = [run, rounds.length, axis.byTime, axis.from, axis.to, axis.width, unit].join(" ");
     if (drawn === this.drawnKey) return;
     this.drawnKey = drawn;
-    const bars = rounds.flatMap((round, index) => {
+    const parts = /** @type {Record<string, string>} */ ({}); // of the bars, by stage
+    rounds.forEach(({ seconds, spent, keep }, index) => {
       const wide = this.x(index + 1) - this.x(index);
       let bottom = TOP + high;
-      const { seconds, spent } = round;
-      const stages = STAGES.filter((name) => seconds[name]).map((name) => ({ name, share: seconds[name] / spent }));
-      return (spent ? stages : [{ name: "loop", share: 1 }]).map(({ name, share }) => {
-        const tall = unit * round.keep.length * share;
+      for (const name of STAGES) {
+        const share = spent ? (seconds[name] ?? 0) / spent : Number(name === "loop");
+        if (!share) continue;
+        const tall = unit * keep.length * share;
         bottom -= tall;
-        return path("", box(this.x(index), bottom, Math.max(1, wide - (wide > 4 ? 2 : 0.5)), tall), { fill: `var(--stage-${name})` });
-      });
+        parts[name] = (parts[name] ?? "") + box(this.x(index), bottom, Math.max(1, wide - (wide > 4 ? 2 : 0.5)), tall);
+      }
     });
+    const bars = Object.entries(parts).map(([name, d]) => path("", d, { fill: `var(--stage-${name})` }));
     const gaps = Array.from(rounds.keys()).filter((index) => this.stage.run.missing(index)); // before them a round was not recorded
-    render(this.bars, [group(joinPaths(bars)),
+    render(this.bars, [group(bars),
       path("cs-gaps", gaps.map((index) => `M${this.x(index) - 1.5},${TOP - 4}V${TOP + high + 3}`).join(""))]);
   }
 
