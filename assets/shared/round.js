@@ -118,12 +118,14 @@ export function readRound({ round, elapsed_seconds: elapsed, shared: others }, h
   };
 }
 
-/** The best guesses of a small tree's draft that are not in it, the likeliest first; of the best-first method with one drafter. The
- *  first of them has the number after the last node. @param {Round} round @returns {{ parents: number[], tokens: number[] }} */
+/** The best guesses of a small tree's draft that are not in it, half as many as are at most, the likeliest first; of the best-first
+ *  method with one drafter. The first of them has the number after the last node.
+ *  @param {Round} round @returns {{ parents: number[], tokens: number[] }} */
 export function nextGuesses({ n, method, drafts: [draft], children, tokens: verified }) {
   const parents = /** @type {number[]} */ ([]);
   const tokens = /** @type {number[]} */ ([]);
-  if (method !== "ddtree" || !draft || n > SMALL_TREE) return { parents, tokens };
+  const count = Math.min(Math.ceil((n - 1) / 2), SMALL_TREE - (n - 1));
+  if (method !== "ddtree" || !draft || count < 1) return { parents, tokens };
   const frontier = /** @type {{ parent: number, cell: number, depth: number, logprob: number }[]} */ ([]);
   const expand = (/** @type {number} */ parent, /** @type {number} */ depth, /** @type {number} */ row, /** @type {number} */ above) => {
     const start = (depth * draft.rows + row) * draft.k;
@@ -134,7 +136,7 @@ export function nextGuesses({ n, method, drafts: [draft], children, tokens: veri
     frontier.sort((one, other) => other.logprob - one.logprob);
   };
   expand(0, 0, 0, 0);
-  for (let next = frontier.shift(); next && n + tokens.length <= SMALL_TREE; next = frontier.shift()) {
+  for (let next = frontier.shift(); next && tokens.length < count; next = frontier.shift()) {
     const { parent, cell, depth, logprob } = next;
     let node = children[parent]?.find((child) => verified[child] === draft.tokens[cell]);
     if (node === undefined) {

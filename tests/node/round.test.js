@@ -63,12 +63,14 @@ test("the next guesses are the likeliest paths of the draft that are not in the 
   // two depths, after each token two: 1 (0.6) then 3 (0.9) or 4 (0.1); 2 (0.4) then 5 (0.5) or 6 (0.5)
   const draft = { tokens: packed([1, 2, 0, 0, 3, 4, 5, 6], Int32Array, [2, 2, 2]), follow: packed([0, 1, 0, 0, 0, 0, 0, 0]),
     logprobs: packed([0.6, 0.4, 0, 0, 0.9, 0.1, 0.5, 0.5].map(Math.log), Float32Array) };
-  const drafted = (header) => round({ parents: [-1, 0], tokens: [9, 1], keep: [0], more: { drafts: [draft] }, header });
-  assert.deepEqual(nextGuesses(drafted()), { parents: [1, 0, 3, 3, 1], tokens: [3, 2, 5, 6, 4] });
+  const drafted = (header) => round({ parents: [-1, 0, 0, 1], tokens: [9, 1, 2, 3], keep: [0], more: { drafts: [draft] }, header });
+  assert.deepEqual(nextGuesses(drafted()), { parents: [2, 2], tokens: [5, 6] });
   assert.deepEqual(nextGuesses(drafted({ method: "dflash" })).tokens, [], "a larger budget makes a chain longer");
   const wide = { ...draft, tokens: packed(Array.from({ length: 20 }, (_, id) => id), Int32Array, [1, 1, 20]), logprobs: packed(Array(20).fill(-3), Float32Array) };
-  const many = round({ parents: [-1, 0, 0], tokens: [9, 0, 1], keep: [0], more: { drafts: [wide] } });
-  assert.equal(many.n - 1 + nextGuesses(many).tokens.length, 8, "a small tree is filled up to that many nodes");
+  for (let drafted = 0; drafted < 10; drafted++) {
+    const wider = round({ parents: [-1, ...Array(drafted).fill(0)], tokens: [9, ...Array(drafted).keys()], keep: [0], more: { drafts: [wide] } });
+    assert.ok(nextGuesses(wider).tokens.length <= drafted, "the verified tree stays the larger part");
+  }
 });
 
 test("a run is read from its lines", () => {
