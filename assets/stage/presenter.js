@@ -6,7 +6,6 @@ import { html, write } from "../shared/ink.js";
 import { jobEnd, knownRun, newRun, stopRun } from "../shared/lines.js";
 
 const STORE = "canopy-timed"; // by prompt: the run that was timed, and when
-const MAX_TRIES = 5; // per prompt
 
 /** @param {Parts} parts @param {string} opening @param {(rig: string) => VettedPrompt[]} vetted @param {(asked: VettedPrompt) => void} ask */
 export async function present(parts, opening, vetted, ask) {
@@ -56,13 +55,12 @@ export async function present(parts, opening, vetted, ask) {
   });
 }
 
-/** Runs each prompt and times it beside plain decoding, until the talk begins; again if the speed is withheld. @param {Server} server
+/** Runs each prompt and times it beside plain decoding, until the talk begins. @param {Server} server
  *  @param {VettedPrompt[]} prompts @param {Record<string, { run: string, date: string }>} timed @param {AbortSignal} signal @param {() => void} report */
 export async function timeAll(server, prompts, timed, signal, report) {
-  const hopeless = new Set(); // prompts of which no speed will be said
-  for (const asked of Array(MAX_TRIES).fill(prompts).flat()) {
+  for (const asked of prompts) {
     report();
-    if (timed[asked.prompt] || hopeless.has(asked.prompt)) continue;
+    if (timed[asked.prompt]) continue;
     let run = "";
     try {
       for await (const lines of newRun({ ...asked, label: undefined })(signal)) for (const line of lines) if ("state" in line) run = line.run;
@@ -71,7 +69,6 @@ export async function timeAll(server, prompts, timed, signal, report) {
       const date = new Date().toLocaleString("en", { dateStyle: "medium", timeStyle: "short" });
       const speed = "error" in job || job.state === "error" ? null : job.result?.speed;
       if (speed && !speed.withheld) timed[asked.prompt] = { run, date };
-      else if (!speed?.again) hopeless.add(asked.prompt);
     } catch {
       if (run) stopRun(run).catch(() => undefined);
       if (signal.aborted) return;

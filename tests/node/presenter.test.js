@@ -19,9 +19,8 @@ test("timing ends when the talk begins, also while the run is compared", { timeo
   assert.deepEqual([timed, asked], [{}, 1]);
 });
 
-test("a prompt is timed again until a speed may be said of it", { timeout: 5000 }, async () => {
-  const busy = { withheld: "Busy.", again: true };
-  const speeds = [busy, busy, {}, busy, busy, busy, busy]; // two tries of the first prompt, five of the second
+test("a prompt counts as timed if a speed may be said of it", { timeout: 5000 }, async () => {
+  const speeds = [{}, { withheld: "Busy.", again: true }];
   const compared = async () => ({ state: "done", result: { speed: speeds.shift() } });
   const server = { compare: async () => ({ job: "j" }), compared };
   const timed = {};
