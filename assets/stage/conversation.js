@@ -18,8 +18,6 @@ export class Conversation {
     tools.prepend(this.continueButton);
     this.turnMark = html("div", "cs-turn");
     this.turnLabel = html("span", { class: "cs-turn-place", role: "status" }, this.turnMark);
-    this.turnNumber = html("span", "", this.turnLabel);
-    html("span", "cs-turn-more", this.turnLabel, " of a conversation");
     action(this.turnMark, "New conversation", "Leave the earlier turns behind: the next run begins another conversation", () => {
       this.setTurns([]);
       promptField().focus();
@@ -107,6 +105,6 @@ export class Conversation {
     if (this.turnMark.parentElement !== box) box.append(this.turnMark);
     this.turnMark.hidden = !turns.length;
     document.body.classList.toggle("canopy-in-turns", turns.length > 0);
-    write(this.turnNumber, `Turn ${questions + 1}`);
+    write(this.turnLabel, `Turn ${questions + 1} of a conversation`);
   }
 }
