@@ -143,7 +143,7 @@ export class Compare {
     const figures = shown.map((side) => side.figuresBeside(shown));
     shown.forEach((side, place) => side.drawFigures(figures[place], prompt && machine ? figures.filter((other) => other !== figures[place]) : []));
     for (const { title, stage: { header } } of shown) {
-      if (header) title.title = write(title, [header.title || header.prompt, machine ? "" : machineOf(header)].filter(Boolean).join(" · ")).textContent ?? "";
+      if (header) title.title = write(title, [header.title, machine ? "" : machineOf(header)].filter(Boolean).join(" · ")).textContent ?? "";
     }
     write(this.common, [machine, prompt].filter(Boolean).join(" · ")).title = prompt;
     this.grid.classList.toggle("lab-one-prompt", Boolean(prompt));
