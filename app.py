@@ -169,7 +169,7 @@ def may_choose(args: argparse.Namespace) -> bool:
     return args.host in LOOPBACK or args.auth is not None
 
 
-def why_closed(args: argparse.Namespace) -> str:
+def rig_choice_disabled(args: argparse.Namespace) -> str:
     """Return why no rig can be chosen in the page; "" if one can."""
     if not may_choose(args):
         return "Another rig cannot be chosen here; whoever runs this page can start it with --rig-choice on."
@@ -201,9 +201,9 @@ def serve_page(args: argparse.Namespace, recordings: Library, listening: Listeni
 
 def build_page(args: argparse.Namespace, recordings: Library) -> tuple[gr.Blocks, list[Route]]:
     """Build the page. Recordings answer at first; the rig is loaded once the page is served."""
-    rig = CurrentRig(recorded_rig(recordings, LOADING), coming=loading(args.rig))
+    rig = CurrentRig(recorded_rig(recordings, LOADING), first_load=loading(args.rig))
     admission = Admission()
-    choice = RigChoice(rig, admission, partial(open_rig, args.dtype, admission), why_closed(args), free_memory)
+    choice = RigChoice(rig, admission, partial(open_rig, args.dtype, admission), rig_choice_disabled(args), free_memory)
     page, routes = import_module("explorer.page").build(
         rig, recordings, choice, args.results, follow_of(args), shared_of(args))
 

@@ -36,14 +36,14 @@ export interface Options {
 export interface RigState {
   rig: string;
   hardware: string;
-  opened: string;
+  opened_as: string;
   good_at: string;
-  usual: DefaultSetting;
+  defaults: DefaultSetting;
   reason: string;
-  changes: number;
-  closed: string;
+  generation: number;
+  choice_disabled: string;
   named: NamedRig[];
-  coming: string;
+  first_load: string;
   failure: string;
   retry: string;
   loading: Loading | null;
@@ -59,7 +59,7 @@ export interface JobView {
   result: unknown;
 }
 
-/** A preset on a button, with the label of that. */
+/** A preset and the label of its button. */
 export interface VettedPrompt {
   label: string;
   prompt: string;
@@ -147,7 +147,7 @@ export interface LabConcurrency {
   form_values: FormValues | null;
 }
 
-/** The chosen sweep, null if there is none, and the list of all. */
+/** The selected sweep, None if there is none, and the list of sweeps. */
 export interface SweepProgress {
   sweep: number | null;
   sweeps: SweepLine[];
@@ -163,7 +163,7 @@ export interface SweepProgress {
   command: string;
 }
 
-/** The figures, None if the rounds do not hold what they show; empty if nothing was drafted. */
+/** The figures, None if the rounds lack their data. */
 export interface AcceptanceView {
   lengths?: Figure;
   map?: Figure;
@@ -194,7 +194,7 @@ export interface PredictionResult {
   departures: number;
 }
 
-/** A race; ``seconds`` are those of the longest track. */
+/** A race. */
 export interface RaceView {
   seconds: number;
   tracks: TrackView[];
@@ -282,7 +282,7 @@ export interface Band {
   high: number[];
 }
 
-/** Medians over ``prompts`` of τ and tokens/s at each budget as the lab measured them, with their intervals; of a recording with a curve, of its own prompt. */
+/** Measured τ and tokens/s at each budget: medians over the lab's prompts with intervals, or a recording's own curve. */
 export interface MeasuredCurve {
   budgets: number[];
   tau: Band;
@@ -293,7 +293,7 @@ export interface MeasuredCurve {
   date: string;
 }
 
-/** One of two runs: ``rows`` verified in a round on average; for each depth from 1, of the rounds that drafted to that depth, the share that accepted to it. */
+/** One of two runs. */
 export interface Side {
   rows: number;
   depths: number[];
@@ -340,7 +340,7 @@ export interface CostView {
   about: string;
 }
 
-/** The table of one number of requests at once, the fastest first and what is withheld last. */
+/** The table for one concurrency, fastest first, withheld rows last. */
 export interface TableView {
   rows: TableRow[];
   best: TableRow | null;
@@ -398,7 +398,7 @@ export interface FormValues {
   max_tokens: number;
 }
 
-/** A sweep in the list of all. */
+/** A sweep in the list of sweeps. */
 export interface SweepLine {
   number: number;
   rig: string;
@@ -417,7 +417,7 @@ export interface Flags {
   expected: string;
 }
 
-/** A track; ``parts`` is what each round added to the text, ``row`` its row of the table, null if it failed. */
+/** A track. */
 export interface TrackView {
   label: string;
   method: string;
@@ -504,7 +504,7 @@ export interface About {
   comparison?: PlainComparison;
 }
 
-/** Curves over a logarithmic axis of budgets, on which 0 stands at half the smallest number, at ``zero``, and ``auto``, which is none, at twice the largest, null without one. */
+/** A figure with a logarithmic budget axis. */
 export interface CurvesFigure {
   data: Record<string, unknown>[];
   layout: Record<string, unknown>;
@@ -513,7 +513,7 @@ export interface CurvesFigure {
   auto: number | null;
 }
 
-/** The curves that a what-if predicts, the one of them that is drawn, and why no speed is predicted from it. */
+/** ``lines``: the curves that a what-if predicts. */
 export interface PredictedLines {
   lines: string[];
   line: string;
@@ -671,7 +671,7 @@ export interface Tracks {
   ends: string[];
 }
 
-/** A speed; unless the speed-up is withheld, also ``tau`` and ``cost`` as printed (tau ÷ cost = times), ``how`` they were measured, and a sentence. */
+/** A speed. */
 export interface PrintedSpeed {
   speed: string;
   plain_speed: string;

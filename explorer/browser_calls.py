@@ -1,7 +1,7 @@
 """Functions that the browser calls by name: a failure comes back as a value, like every other answer.
 
 Each call runs and serialises its result in a worker thread, so that the event loop never blocks. Long calls are limited
-to ``MAX_CONCURRENT_LONG_CALLS`` at a time. Gradio is imported lazily, because that takes seconds.
+to ``MAX_CONCURRENT_SLOW_CALLS`` at a time. Gradio is imported lazily, because that takes seconds.
 """
 
 import asyncio
@@ -17,10 +17,10 @@ from engine.errors import CanopyError, RequestError
 Call = Callable[..., Any]
 
 INPUT_ERRORS = (TypeError, ValueError, LookupError, AttributeError, OverflowError)
-LONG = frozenset({"open_trace", "export", "share", "two_runs", "budgets", "lab_acceptance", "lab_curves",
+SLOW_CALLS = frozenset({"open_trace", "export", "share", "two_runs", "budgets", "lab_acceptance", "lab_curves",
                   "lab_concurrency", "lab_predict_on_machine", "lab_plotly", "lab_prompts", "lab_report"})
-MAX_CONCURRENT_LONG_CALLS = 2
-STEP = 2**18  # bytes of an answer that are handed on at a time
+MAX_CONCURRENT_SLOW_CALLS = 2
+CHUNK_BYTES = 2**18  # of a long answer, sent at a time
 
 log = logging.getLogger("canopy")
 
@@ -60,9 +60,9 @@ def bar_call(fill: Call) -> Call:
     return filled
 
 
-def served(calls: Iterable[Call]) -> list[Call]:
+def as_json_calls(calls: Iterable[Call]) -> list[Call]:
     """Wrap functions so that they answer with a JSON response, long ones in a thread."""
-    slots = asyncio.Semaphore(MAX_CONCURRENT_LONG_CALLS)
+    slots = asyncio.Semaphore(MAX_CONCURRENT_SLOW_CALLS)
 
     def limited(call: Call) -> Call:
         @wraps(call)
@@ -73,7 +73,7 @@ def served(calls: Iterable[Call]) -> list[Call]:
 
     def immediate(call: Call) -> Call:
         return wraps(call)(lambda query=None: _response(call, query))
-    return [limited(call) if call.__name__ in LONG else immediate(call) for call in calls]
+    return [limited(call) if call.__name__ in SLOW_CALLS else immediate(call) for call in calls]
 
 
 def _response(call: Call, query: Any) -> Response:
@@ -83,11 +83,11 @@ def _response(call: Call, query: Any) -> Response:
     if not isinstance(value := call(query), bytes):
         written: Response = ORJSONResponse(value)
         return written
-    return StreamingResponse(_steps(value), media_type="application/json", headers={"Content-Length": str(len(value))})
+    return StreamingResponse(_chunks(value), media_type="application/json", headers={"Content-Length": str(len(value))})
 
 
-async def _steps(answer: bytes) -> AsyncIterator[bytes]:
+async def _chunks(answer: bytes) -> AsyncIterator[bytes]:
     """Yield a long answer in pieces, so that other requests are answered between them."""
-    for begin in range(0, len(answer), STEP):
-        yield answer[begin:begin + STEP]
+    for begin in range(0, len(answer), CHUNK_BYTES):
+        yield answer[begin:begin + CHUNK_BYTES]
         await asyncio.sleep(0)

@@ -19,9 +19,9 @@ from engine.lab.summary import Row
 from engine.records import MAX_BUDGET
 from engine.requests.limits import check_int
 from engine.trace import Entry, Header, Trace, pieces_of
+from explorer.bounded_dict import BoundedDict
 from explorer.browser_calls import Call, browser_call
 from explorer.lab.sweeps import SweepView
-from explorer.latest import Latest
 from explorer.lines import encoded
 from explorer.rig import CurrentRig
 
@@ -39,9 +39,8 @@ class Band(TypedDict):
 
 
 class MeasuredCurve(TypedDict):
-    """Medians over ``prompts`` of τ and tokens/s at each budget as the lab measured them, with their intervals; of a
-    recording with a curve, of its own prompt. ``plain``: plain decoding's tokens/s. ``where`` and when: the machine
-    with the dtype, and the date."""
+    """Measured τ and tokens/s at each budget: medians over the lab's prompts with intervals, or a recording's own
+    curve. ``prompts``: how many. ``plain``: plain decoding's tokens/s. ``where``: machine and dtype."""
 
     budgets: list[int]
     tau: Band
@@ -66,7 +65,7 @@ class BudgetForecast(TypedDict):
 
 
 class Budgets:
-    """The functions with which the browser tunes the budget by eye."""
+    """The functions that the browser's Budget panel calls."""
 
     def __init__(self, rig: CurrentRig, trace_of: Callable[[str], Trace],
                  speed_of: Callable[[str], dict[str, Any]] = lambda run: {},
@@ -75,7 +74,7 @@ class Budgets:
         self._trace_of = trace_of
         self._speed_of = speed_of
         self._sweep_of = sweep_of
-        self._read = Latest[str, dict[int, Figures]](MAX_RUNS)
+        self._read = BoundedDict[str, dict[int, Figures]](MAX_RUNS)
         self._lock = Lock()
 
     def functions(self) -> list[Call]:
@@ -95,8 +94,8 @@ class Budgets:
     def curve(self, query: Mapping[str, Any]) -> BudgetForecast:
         """Predict τ and speed of {"run", "live": whether it goes on} at every budget.
 
-        Speeds follow from the measured cost of passes, scaled so that the curve goes through the run's own speed,
-        measured beside plain decoding or else over its rounds; none is predicted if the cost curve contradicts that."""
+        Speeds come from the measured cost curve, scaled to match the run's own speed: the one measured beside plain
+        decoding, else that of its rounds. No speed is predicted if curve and run disagree."""
         run = str(query.get("run"))
         trace = self._trace_of(run)
         curve = self._curve(run, trace, bool(query.get("live")))

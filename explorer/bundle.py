@@ -1,9 +1,7 @@
-"""The browser's half of the page as text: it travels inside the page, so that nothing is fetched from anywhere. So do
-pages in one file: a run that replays from disk, and the first second's page.
+"""Bundle scripts and style sheets into the HTML of the page, of replay files and of the first page.
 
-The scripts in ``assets/`` are ES modules, the style sheets import each other. Neither can be imported by a page that is
-opened from disk, so both are put together here: of a script every module becomes a function that runs once, after
-those that it imports, and returns what it exports.
+A page that is opened from disk can neither import modules nor fetch files. So style sheets replace their ``@import``
+lines, and each ES module of ``assets/`` becomes a function that runs once, after its imports, and returns its exports.
 """
 
 import json

@@ -65,8 +65,8 @@ class Tracks:
 
 @dataclass(frozen=True)
 class PrintedSpeed(SpeedRecord):
-    """A speed; unless the speed-up is withheld, also ``tau`` and ``cost`` as printed (tau ÷ cost = times), ``how`` they
-    were measured, and a sentence."""
+    """A speed. Unless the speed-up is withheld: ``tau`` and ``cost`` as printed (tau ÷ cost = times), ``how`` they were
+    measured, and ``words``, a sentence."""
 
     how: str = ""
     tau: str = ""

@@ -25,7 +25,7 @@ from explorer.export import export
 from explorer.follow import Follow
 from explorer.recordings import Library, RecordingSummary
 from explorer.runs import RunLog, Runner, Runs
-from explorer.security.askers import Requester, current_requester
+from explorer.security.clients import Requester, current_requester
 from explorer.shared import SharedRuns, with_words
 from explorer.uploads import Uploads
 
@@ -142,7 +142,7 @@ class Endpoints:
         try:
             with run.reading():
                 while True:
-                    over, progress = run.over, (len(run.lines), run.state_line)
+                    ended, progress = run.ended, (len(run.lines), run.state_line)
                     if requester.is_connected():
                         connected_at = monotonic()
                     elif monotonic() - connected_at > LISTENER_TIMEOUT_SECONDS:
@@ -152,7 +152,7 @@ class Endpoints:
                     if progress != sent:
                         sent = progress
                         yield summary(run)
-                    if over:
+                    if ended:
                         return
                     sleep(self._runner.pause())
         finally:

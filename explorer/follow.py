@@ -34,7 +34,7 @@ class GrowingRun:
 
     def grow(self, runs: Runs) -> None:
         """Read what was written until now, unless the run has ended."""
-        if self.run.over:
+        if self.run.ended:
             self._tail.close()
             return
         try:

@@ -21,7 +21,7 @@ from engine.decoding.methods import METHODS, SERVED
 from engine.decoding.options import CHOICES, DEFAULTS, HINTS, OPTIONS, options_of
 from engine.requests.admission import MAX_PENDING_RUNS, Admission
 from engine.requests.rig_names import default_setting
-from explorer.browser_calls import bar_call, served
+from explorer.browser_calls import as_json_calls, bar_call
 from explorer.budgets import Budgets
 from explorer.bundle import ASSETS, FIRST_SENTENCE, LAB, STAGE, cover, script, style
 from explorer.comparison import Comparison
@@ -40,14 +40,14 @@ from explorer.shared import SharedRuns
 from explorer.startup import Listening
 from explorer.two_runs import two_runs_call
 
-MAX_SESSIONS = 512  # Gradio remembers the values of all components for each
+MAX_SESSIONS = 512  # browsers for which Gradio keeps the values of all components
 BAR_OPTIONS = tuple(name for name in OPTIONS if name != "forced")
 # the options that a preset or a recording sets
 FILLED_OPTIONS = tuple(name for name in BAR_OPTIONS if name not in ("drafters", "turns"))
 UNQUEUED: Mapping[str, Any] = MappingProxyType({"queue": False, "show_progress": "hidden", "api_visibility": "private"})
-RESULTS = Path("results.sqlite")  # that of ``python -m engine sweep`` too, so that either can resume the other's sweeps
-STAGE_HTML = '<div class="canopy-host"></div>'  # constant, because an update would wipe out what is drawn in it
-FRACTION_STEP = 0.05  # of the arrows in fields of real numbers
+RESULTS = Path("results.sqlite")  # also of ``python -m engine sweep``, so that either can resume the other's sweeps
+STAGE_HTML = '<div class="canopy-host"></div>'  # constant, because an update would replace the rendered stage
+FRACTION_STEP = 0.05  # of the arrows of number fields
 MAX_SLIDER_STEP = 11  # steps are 0, then the powers of two to 1,024; larger budgets can be typed
 
 
@@ -64,7 +64,7 @@ def build(rig: CurrentRig, library: Library, choice: RigChoice | None = None, re
     first = None if follow else library.first()
     with gr.Blocks(title="Canopy", analytics_enabled=False, fill_width=True) as page:
         gr.HTML(elem_id="canopy-header", html_template=STAGE_HTML, padding=False, apply_default_css=False)
-        answers = rig.coming is None or rig.coming.name in presets.by_rig  # its own recording is the first
+        answers = rig.first_load is None or rig.first_load.name in presets.by_rig  # its own recording is the first
         controls = Controls(rig, presets.for_rig(rig), first if answers else None)
         stage = gr.HTML(
             elem_id="canopy-stage", html_template=STAGE_HTML, padding=False, apply_default_css=False,
@@ -72,7 +72,7 @@ def build(rig: CurrentRig, library: Library, choice: RigChoice | None = None, re
                        "rig: () => trigger('rig', {})});",
             recordings=library.summaries(), vetted=presets.vetted(), opening=first.name if first else "",
             followed=bool(follow), shares=bool(shared),
-            server_functions=served([
+            server_functions=as_json_calls([
                 *endpoints.functions(), *choice.functions(), *comparison.functions(),
                 *Budgets(rig, trace_of, endpoints.speed_of, lab.sweeps.latest_for).functions(),
                 two_runs_call(trace_of)]))
@@ -145,7 +145,7 @@ class Controls:
     """The bar: what to run and how. It opens with the recording's options, or with those of the first preset."""
 
     def __init__(self, rig: CurrentRig, offered: Sequence[Preset], recording: Recording | None) -> None:
-        name = rig.coming.name if rig.coming else rig.instruments.opened_as
+        name = rig.first_load.name if rig.first_load else rig.instruments.opened_as
         form = ({"prompt": recording.trace.header.prompt, **options_of(recording.trace.header.request)} if recording
                 else options_of(offered[0].request))
         first = {**DEFAULTS, **form, **default_setting(name)}

@@ -47,7 +47,7 @@ class Source(Protocol):
         """
 
     def close(self) -> None:
-        """Free what it holds besides its weights. No run may be in progress."""
+        """Free caches; the weights stay. No run may be in progress."""
 
 
 class PendingRun(Protocol):
@@ -112,15 +112,15 @@ class Instruments(Protocol):
 class CurrentRig:
     """The rig that serves the page. Read ``source`` and ``instruments`` at every use, since the rig may be replaced.
 
-    ``coming``: the first rig while it loads; runs wait for it. ``note``: added to every run's notes. ``changes``: how
-    often the rig was replaced.
+    ``first_load``: the job that loads the first rig, for which runs wait; None afterwards. ``note``: added to every
+    run's notes. ``generation``: how often the rig was replaced.
     """
 
-    def __init__(self, instruments: Instruments, coming: Job | None = None) -> None:
+    def __init__(self, instruments: Instruments, first_load: Job | None = None) -> None:
         self.instruments = instruments
-        self.coming = coming
+        self.first_load = first_load
         self.note = ""
-        self.changes = 0
+        self.generation = 0
 
     @property
     def source(self) -> Source:
@@ -129,11 +129,11 @@ class CurrentRig:
     def replace(self, instruments: Instruments, note: str = "") -> None:
         """Serve the page with another rig from now on. No run may be in progress."""
         self.instruments, self.note = instruments, note
-        self.changes += 1
+        self.generation += 1
 
     def loading_message(self) -> str:
         """Return a progress message while the first rig loads, then ""."""
-        if (load := self.coming) is None:
+        if (load := self.first_load) is None:
             return ""
         done = "" if load.share is None else f" {load.share:.0%}."
         return f"The rig {load.name} is being loaded; your run begins when it is ready. {load.message}{done}"

@@ -58,20 +58,20 @@ class Loading(TypedDict):
 class RigState(TypedDict):
     """The rig that answers, those that can be chosen, and the one that is being loaded.
 
-    ``coming``: the name of the first rig until it is loaded or refused. ``changes``: how often the rig was replaced; a
-    page that holds another number must fetch the rig's options again. ``retry``: the address of a server that could
-    not be attached as the first rig."""
+    ``first_load``: the name of the first rig until it is loaded or refused. ``generation``: how often the rig was
+    replaced; a page that holds another number must fetch the rig's options again. ``choice_disabled``: why none can be
+    chosen. ``retry``: the address of a server that could not be attached as the first rig."""
 
     rig: str
     hardware: str
-    opened: str
+    opened_as: str
     good_at: str
-    usual: DefaultSetting
+    defaults: DefaultSetting
     reason: str
-    changes: int
-    closed: str
+    generation: int
+    choice_disabled: str
     named: list[NamedRig]
-    coming: str
+    first_load: str
     failure: str
     retry: str
     loading: Loading | None
@@ -86,18 +86,18 @@ class RigChoice:
     """The functions about rigs that the browser may call, and the loading of rigs.
 
     Args:
-        closed: why people may not choose a rig in the page; empty if they may.
+        choice_disabled: why people may not choose a rig in the page; empty if they may.
         free_memory: called when a rig was replaced or could not be loaded.
     """
 
-    def __init__(self, rig: CurrentRig, admission: Admission, open_rig: OpenRig | None = None, closed: str = "",
-                 free_memory: Callable[[], None] = lambda: None) -> None:
+    def __init__(self, rig: CurrentRig, admission: Admission, open_rig: OpenRig | None = None,
+                 choice_disabled: str = "", free_memory: Callable[[], None] = lambda: None) -> None:
         self._rig = rig
         self.admission = admission
         self._open_rig, self._free_memory = open_rig, free_memory
-        self._closed = closed or ("" if open_rig else RIG_IS_FIXED)
+        self._choice_disabled = choice_disabled or ("" if open_rig else RIG_IS_FIXED)
         self._lock = Lock()
-        self._load = rig.coming
+        self._load = rig.first_load
         self._first_begun = False
         self._failure = ""
         self._unreachable_server = ""  # the address of a server that could not be attached as the first rig
@@ -109,19 +109,19 @@ class RigChoice:
         return [browser_call(name, answer) for name, answer in answers.items()]
 
     def state(self, _: Mapping[str, Any]) -> RigState:
-        source, instruments, load, coming = self._rig.source, self._rig.instruments, self._load, self._rig.coming
+        source, instruments, load, first = self._rig.source, self._rig.instruments, self._load, self._rig.first_load
         return {
-            "rig": source.name, "hardware": source.hardware, "opened": instruments.opened_as, "good_at": source.good_at,
-            "usual": default_setting(instruments.opened_as),
-            "reason": instruments.reason, "changes": self._rig.changes, "closed": self._closed,
+            "rig": source.name, "hardware": source.hardware, "opened_as": instruments.opened_as,
+            "good_at": source.good_at, "defaults": default_setting(instruments.opened_as),
+            "reason": instruments.reason, "generation": self._rig.generation, "choice_disabled": self._choice_disabled,
             "named": [{"name": name, "note": note_of(name)} for name in rig_names()],
-            "coming": coming.name if coming else "", "failure": self._failure, "retry": self._unreachable_server,
+            "first_load": first.name if first else "", "failure": self._failure, "retry": self._unreachable_server,
             "loading": {"name": load.name, "message": load.message, "share": load.share} if load else None}
 
     def choose(self, query: Mapping[str, Any]) -> RigState:
         """Begin to load {"rig": a name, a folder, or TARGET::DRAFTER}; RequestError if that cannot begin now."""
-        if self._closed:
-            raise RequestError(self._closed)
+        if self._choice_disabled:
+            raise RequestError(self._choice_disabled)
         name = str(query.get("rig") or "").strip()
         if not 0 < len(name) <= MAX_NAME_LENGTH:
             raise RequestError("Name a rig: one from the list, a folder with a rig.json, or TARGET::DRAFTER, each a "
@@ -156,7 +156,7 @@ class RigChoice:
         reason. A second call does nothing."""
         with self._lock:
             already_begun, self._first_begun = self._first_begun, True
-        if not already_begun and (first := self._rig.coming):
+        if not already_begun and (first := self._rig.first_load):
             Thread(target=self._load_first_or_fallback, args=(first, fallback, without), name="first rig",
                    daemon=True).start()
 
@@ -164,7 +164,7 @@ class RigChoice:
         reason = failure = self._open(first)
         if failure and not first.stop.is_set() and fallback != first.name:
             log.warning("%s", failure)
-            self._load = self._rig.coming = loading(fallback)
+            self._load = self._rig.first_load = loading(fallback)
             failure = self._open(self._load, reason)
         if failure:
             log.warning("%s", failure)
@@ -172,7 +172,7 @@ class RigChoice:
         self._free_memory()
         self._failure = self._rig.note or reason
         self._unreachable_server = first.name if reason and is_address(first.name) else ""
-        self._load = self._rig.coming = None
+        self._load = self._rig.first_load = None
 
     def _begin(self, name: str) -> None:
         self._load, self._failure = loading(name), ""

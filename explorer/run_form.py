@@ -17,9 +17,9 @@ from engine.requests.rig_names import EMBEDDED_RIG
 from explorer.recordings import RECORDINGS
 from explorer.rig import CurrentRig, Source
 
-USUAL_DRAFTERS = "own"  # the rig's own choice, among the values of the list
-ANY = "any"  # the file for rigs without one of their own: prompts for any model
-SHOWN = 3  # on a presenter's keys
+USUAL_DRAFTERS = "own"  # the list's value for the rig's own choice
+ANY_RIG = "any"  # the file of presets for rigs that have none of their own
+PRESENTER_KEYS = 3
 # Presets that are strong cases of their rig, and the labels of their buttons; the embedded rig answers its own right.
 VETTED = {
     EMBEDDED_RIG: {"boxes": "Books in boxes", "clamp": "A Python function", "tree": "What is a draft tree?"},
@@ -54,13 +54,13 @@ def drafter_dropdown(source: Source, method: str, names: Sequence[str] = ()) -> 
             "interactive": len(choices) > 1}
 
 
-VARIED = ("prompt", "method", "budget", "temperature")  # options that a presets file gives
-PRESET_FIELDS = ("name", "domain", "title", *VARIED)
+PRESET_OPTIONS = ("prompt", "method", "budget", "temperature")
+PRESET_FIELDS = ("name", "domain", "title", *PRESET_OPTIONS)
 
 
 @dataclass(frozen=True)
 class Preset:
-    """A question and how to run it. ``domain`` is what it is about, ``title`` what the list shows."""
+    """A prompt and its options. ``domain``: the prompt's subject. ``title``: its entry in the list."""
 
     name: str
     domain: str
@@ -69,7 +69,7 @@ class Preset:
 
 
 class VettedPrompt(TypedDict):
-    """A preset on a button, with the label of that."""
+    """A preset and the label of its button."""
 
     label: str
     prompt: str
@@ -85,18 +85,18 @@ class Presets:
     by_rig: Mapping[str, Sequence[Preset]]
 
     def for_rig(self, rig: CurrentRig) -> Sequence[Preset]:
-        """Return the presets of the rig that is being loaded, else of the one that answers; without a rig, those of the
-        embedded one, on which the recordings were made."""
+        """Return the presets of the first rig while it loads, else of the loaded rig, else of the embedded rig, on
+        which the recordings were made."""
         recorded = rig.source.name == RECORDINGS
-        name = rig.coming.name if rig.coming else EMBEDDED_RIG if recorded else rig.instruments.opened_as
-        return self.by_rig.get(name, self.by_rig[ANY])
+        name = rig.first_load.name if rig.first_load else EMBEDDED_RIG if recorded else rig.instruments.opened_as
+        return self.by_rig.get(name, self.by_rig[ANY_RIG])
 
     def vetted(self) -> dict[str, list[VettedPrompt]]:
         """Return each rig's prompts for talks: those of ``VETTED``, else its first presets that draft."""
         def vetted_of(rig: str, presets: Sequence[Preset]) -> list[VettedPrompt]:
             by_name = {preset.name: preset for preset in presets}
             first_titles = {preset.name: preset.title for preset in presets if preset.request.budget}
-            labels = VETTED.get(rig) or dict(islice(first_titles.items(), SHOWN))
+            labels = VETTED.get(rig) or dict(islice(first_titles.items(), PRESENTER_KEYS))
             requests = {label: by_name[name].request for name, label in labels.items()}
             return [{"label": label, "prompt": request.prompt, "method": request.method, "budget": request.budget,
                      "temperature": request.sampling.temperature} for label, request in requests.items()]
@@ -113,7 +113,7 @@ def _read(path: Path) -> tuple[Preset, ...]:
     try:
         for row in json.loads(path.read_text("utf8")):
             name, domain, title, *options = (row.pop(field) for field in PRESET_FIELDS)
-            request = prompt_request({**row, **dict(zip(VARIED, options, strict=True))}, page=True)
+            request = prompt_request({**row, **dict(zip(PRESET_OPTIONS, options, strict=True))}, page=True)
             presets.append(Preset(name, domain, title, request))
     except (CanopyError, ValueError, TypeError, LookupError, AttributeError) as error:
         raise PresetError(f"Preset {len(presets) + 1} of {path.name} cannot be run: {error} Each is an object with "

@@ -17,8 +17,8 @@ from engine.requests.limits import check_int
 from explorer.browser_calls import named_fields
 from explorer.lines import encoded
 from explorer.runs import MAX_READERS_PER_RUN, RunLog, Runner
-from explorer.security.askers import cache_key_of, client_key, client_of
 from explorer.security.bodies import RUNS
+from explorer.security.clients import cache_key_of, client_key, client_of
 
 LINES = "application/x-ndjson"
 HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}  # no buffering in proxies

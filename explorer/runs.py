@@ -65,7 +65,7 @@ class RunLog:
         return run
 
     @property
-    def over(self) -> bool:
+    def ended(self) -> bool:
         return self.state_line["state"] in ENDED
 
     @property
@@ -105,8 +105,8 @@ class RunLog:
         if lines and isinstance(lines[-1], Entry) and (trace := self.trace()):
             lines.append(trace.end)
         self.lines = lines
-        ended = lines[-1].reason if lines and isinstance(lines[-1], End) else "stopped"
-        self.set_state("error" if failure else "stopped" if ended in ("stopped", "cut") else "done", failure)
+        reason = lines[-1].reason if lines and isinstance(lines[-1], End) else "stopped"
+        self.set_state("error" if failure else "stopped" if reason in ("stopped", "cut") else "done", failure)
 
     def stop(self) -> None:
         """Request the run to stop."""
@@ -158,8 +158,8 @@ class RunLog:
         with self.reading(partial(loop.call_soon_threadsafe, wake.set)):
             while True:
                 wake.clear()
-                over, state, latest = self.over, self.state_line, self.about  # first: if over, no lines can follow
-                if sent_state is None or state != sent_state and not over:
+                ended, state, latest = self.ended, self.state_line, self.about  # first: if ended, no lines can follow
+                if sent_state is None or state != sent_state and not ended:
                     yield encoded(sent_state := state)
                 unsent = self.lines[first:]
                 if unsent:
@@ -171,7 +171,7 @@ class RunLog:
                     yield encoded({"about": latest})
                 if unsent and count < len(unsent):
                     continue
-                if over:
+                if ended:
                     yield encoded(state)
                     return
                 await asyncio.sleep(pause() if unsent else 0)
@@ -191,7 +191,7 @@ class Runs:
         """Register a new run. Raises RequestError if ``MAX_PENDING_RUNS`` are in progress, or
         ``MAX_RUNS_PER_ADDRESS`` of its address; an empty address is the server itself."""
         with self._lock:
-            pending = [other.address for other in self._kept.values() if not other.over]
+            pending = [other.address for other in self._kept.values() if not other.ended]
             if run.address and pending.count(run.address) >= MAX_RUNS_PER_ADDRESS:
                 raise RequestError(
                     f"You already have {MAX_RUNS_PER_ADDRESS} runs in progress or waiting, which is the most for one "
@@ -202,7 +202,7 @@ class Runs:
                     "ended.")
             self._kept[run.id] = run
             self._kept.move_to_end(run.id)
-            self._forget(run)
+            self._evict(run)
         return run
 
     def add(self, run: RunLog, *lines: Line) -> None:
@@ -214,17 +214,17 @@ class Runs:
         for line in lines:
             run.add(line)
         with self._lock:
-            self._forget(run)
+            self._evict(run)
 
     def _check(self, size: int) -> None:
         if size > self._max_bytes:
             raise RequestError(f"The run holds more than {self._max_bytes // 2**20} MiB of rounds, which is the "
                                "most that is remembered; ask for fewer tokens or a smaller node budget.")
 
-    def _forget(self, spared: RunLog) -> None:
+    def _evict(self, keep: RunLog) -> None:
         while sum(other.size for other in self._kept.values()) > self._max_bytes:
-            others = [other for other in self._kept.values() if other is not spared]
-            oldest = min(others, key=lambda other: not other.over)
+            others = [other for other in self._kept.values() if other is not keep]
+            oldest = min(others, key=lambda other: not other.ended)
             oldest.stop()  # once it is dropped, nobody can stop it any more
             del self._kept[oldest.id]
 
@@ -251,7 +251,7 @@ class Runs:
         self._check(run.size)
         with self._lock:
             self._kept[run.id] = run
-            self._forget(run)
+            self._evict(run)
 
     def remove(self, name: str) -> None:
         """Remove the run of that id, if there is one."""
@@ -277,7 +277,7 @@ class Runner:
 
     def start(self, request: PromptRequest, address: str = "", cache_key: str | None = "") -> RunLog:
         """Start a run in a thread; it waits for the first rig, then in the queue. ``cache_key`` says whose cached
-        texts it may begin with (``askers.cache_key_of``). Raises RequestError if the queue is full."""
+        texts it may begin with (``clients.cache_key_of``). Raises RequestError if the queue is full."""
         run = self._runs.register(RunLog(uuid4().hex[:12], address))
         Thread(target=self._run_to_end, args=(run, request, cache_key), name=f"run {run.id}", daemon=True).start()
         return run
@@ -301,9 +301,9 @@ class Runner:
             sleep(POLL_SECONDS)
         rig_unchanged = False
         while not rig_unchanged:
-            changes, prepared = self._rig.changes, self._rig.source.prepare(request, cache_key=cache_key)
+            generation, prepared = self._rig.generation, self._rig.source.prepare(request, cache_key=cache_key)
             with self._admission.place(run.address, prepared.share, run.id) as place:
-                rig_unchanged = changes == self._rig.changes  # no other rig takes over while the run has a place
+                rig_unchanged = generation == self._rig.generation  # no other rig takes over while the run has a place
                 if rig_unchanged:
                     self._append_lines(run, prepared, place)
         if not run.lines:

@@ -18,8 +18,8 @@ MAX_DEPTHS = 64
 
 
 class Side(TypedDict):
-    """One of two runs: ``rows`` verified in a round on average; for each depth from 1, of the rounds that drafted to
-    that depth, the share that accepted to it."""
+    """One of two runs. ``rows``: the mean rows per pass. ``depths``: for each depth from 1, the accepted share of the
+    rounds that drafted to it."""
 
     rows: float
     depths: list[float]
@@ -76,7 +76,7 @@ def two_runs(first: Trace, second: Trace) -> TwoRuns:
 
 
 def _why(traces: Sequence[Trace], positions: Sequence[int]) -> str:
-    """Return why the texts differ at these tokens, and how often such gaps occur in the first."""
+    """Explain why the texts differ at these tokens, and count gaps as small in the first run."""
     texts = [text_of(trace.rounds) for trace in traces]
     gap = widest_gap(*zip(texts, positions, strict=True))
     dtype = max((trace.header.dtype for trace in traces), key=rounding_nats)

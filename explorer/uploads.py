@@ -7,9 +7,9 @@ from typing import Any
 from uuid import uuid4
 
 from engine.errors import RequestError
-from explorer.latest import Latest
+from explorer.bounded_dict import BoundedDict
 
-MAX_INCOMPLETE_FILES = 4  # the one that has waited longest for a piece makes room for another
+MAX_INCOMPLETE_FILES = 4  # beyond it, the file that has waited longest for a piece is dropped
 DAMAGED = "The file did not arrive whole; open it again."
 
 
@@ -19,7 +19,7 @@ class Uploads:
     def __init__(self, max_bytes: int) -> None:
         self._max_bytes = max_bytes
         self._lock = Lock()
-        self._arriving = Latest[str, list[bytes]](MAX_INCOMPLETE_FILES)
+        self._arriving = BoundedDict[str, list[bytes]](MAX_INCOMPLETE_FILES)
 
     def receive(self, query: Mapping[str, Any]) -> dict[str, Any]:
         """Receive one piece: {"upload": empty for the first of a file, "data": base64} gives {"upload": the file's
@@ -36,8 +36,8 @@ class Uploads:
         return {"upload": name}
 
     def collect(self, query: Mapping[str, Any]) -> bytes:
-        """Return the bytes of {"upload": a file that has arrived}, which is forgotten here, or of {"data": base64}, a
-        file of one piece. Raises RequestError if there is none."""
+        """Return an uploaded file and forget it: {"upload": its name} if it came in pieces, else {"data": base64}.
+        Raises RequestError if there is none."""
         if "upload" not in query:
             data = _decoded(query)
             self._check(len(data))

@@ -196,9 +196,9 @@ export const controls = {
     const prompt = handover.promptToRun;
     if (!prompt) return;
     const state = () => controls.parts?.rigs?.state;
-    await until(() => controls.parts?.ready && state() && !state()?.coming);
+    await until(() => controls.parts?.ready && state() && !state()?.first_load);
     await pause(SETTLED_MS);
-    const options = { prompt, method: "ddtree", budget: 16, ...state()?.usual, temperature: 0, pace: "fixed", drafters: [] };
+    const options = { prompt, method: "ddtree", budget: 16, ...state()?.defaults, temperature: 0, pace: "fixed", drafters: [] };
     adopt(options);
     controls.start(options);
   },
@@ -215,11 +215,11 @@ export function mountNextRunNote(stage, rigs) {
   const draw = () => {
     const { settings: { method = "", budget = 0 }, header, busy, scene, mode } = stage;
     const next = METHODS[method]?.drafts ? `${method}, ${counted(budget, "node")}` : method;
-    const usual = rigs.state?.usual;
+    const usual = rigs.state?.defaults;
     const fastest = usual?.method === method && usual.budget === budget;
     const place = document.getElementById(mode === "story" ? "canopy-ask" : "canopy-steps");
     if (box.parentElement !== place) place?.append(box); // screen readers announce it again whenever it is moved
-    box.hidden = busy || !["", "card"].includes(scene) || !header || !METHODS[method] || next === settingOf(header) || Boolean(rigs.state?.coming);
+    box.hidden = busy || !["", "card"].includes(scene) || !header || !METHODS[method] || next === settingOf(header) || Boolean(rigs.state?.first_load);
     write(box, mode === "story" ? `Run uses ${next}${fastest ? ", the fastest on the lab's prompts" : ""}` : `shown: ${header ? settingOf(header) : ""}`);
   };
   stage.on("options state run rigs scene mode", draw);

@@ -14,7 +14,7 @@ export async function present(parts, opening, vetted, ask) {
   const bar = document.querySelector(".cs-bar");
   const hints = html("ol", { class: "cs-hints", "aria-label": "Keys" }, bar);
   const date = html("p", { class: "cs-timed", role: "status" }, bar);
-  const prompts = () => (rigs?.state ? vetted(rigs.state.opened) : []);
+  const prompts = () => (rigs?.state ? vetted(rigs.state.opened_as) : []);
   const timing = new AbortController(); // until the talk begins
   let asked = ""; // the prompt of the latest key
   parts.ask = (place) => {
@@ -47,7 +47,7 @@ export async function present(parts, opening, vetted, ask) {
       film.open(null);
     });
   }
-  await new Promise((loaded) => { stage.on("rigs", () => rigs?.state && !rigs.state.coming && loaded(null)); });
+  await new Promise((loaded) => { stage.on("rigs", () => rigs?.state && !rigs.state.first_load && loaded(null)); });
   for (const { label } of prompts()) html("kbd", "", html("li", "", hints), String(hints.childElementCount)).after(` ${label}`);
   if (stage.server) await timeAll(stage.server, prompts(), timed, timing.signal, () => {
     write(date, `${prompts().filter(({ prompt }) => timed[prompt]).length} of ${prompts().length} timed`);

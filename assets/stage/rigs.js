@@ -12,7 +12,7 @@ const FORMS = "TARGET::DRAFTER, each a folder, a GGUF file or a Hugging Face mod
 
 export class Rigs {
   state = /** @type {RigState | null} */ (null);
-  changes = 0; // as the page knows them
+  generation = 0; // of the rig that this page offers
   requestedHere = false; // whether this page asked for the rig that is being loaded
   refusal = "";
   timer = 0;
@@ -29,7 +29,7 @@ export class Rigs {
     this.retryButton = action(sheet, "Retry", "Ask the server that did not answer once more", () => this.retry());
     html("p", "cs-rig-note", sheet, "A rig is a target model with its drafters. One rig answers everybody who has this page open.");
     html("h2", "", sheet, "Load another rig");
-    this.closedLine = html("p", "cs-rig-note", sheet);
+    this.disabledLine = html("p", "cs-rig-note", sheet);
     this.form = html("form", "cs-rig-form", sheet);
     this.form.addEventListener("submit", (event) => {
       event.preventDefault();
@@ -108,20 +108,20 @@ export class Rigs {
     this.state = state;
     this.stage.emit("rigs");
     if (!before) {
-      this.changes = state.changes;
+      this.generation = state.generation;
       if (state.retry && state.failure) this.fail(state);
       return;
     }
     const ended = before.loading && !state.loading;
-    if (before.coming && !state.coming) {
+    if (before.first_load && !state.first_load) {
       // The page's first rig is loaded, or has failed to load: the page offers what the rig that answers can do.
-      this.changes = state.changes;
+      this.generation = state.generation;
       this.stage.emit("rigLoaded");
       if (state.failure) this.fail(state);
-    } else if (state.changes !== this.changes) {
-      // Another rig answers. While `coming` is set, the first rig counts as loading.
-      if (!state.coming && this.requestedHere) controls.reload();
-      else if (!state.coming) this.notices.news.say(`${state.rig} answers now; this page still offers the methods and presets of the former rig.`, "Reload", () => controls.reload());
+    } else if (state.generation !== this.generation) {
+      // Another rig answers. While `first_load` is set, the first rig counts as loading.
+      if (!state.first_load && this.requestedHere) controls.reload();
+      else if (!state.first_load) this.notices.news.say(`${state.rig} answers now; this page still offers the methods and presets of the former rig.`, "Reload", () => controls.reload());
     } else if (ended && state.failure && this.requestedHere && !this.sheet.box.open) this.fail(state);
     if (!ended) return;
     this.requestedHere = false;
@@ -143,14 +143,14 @@ export class Rigs {
   draw() {
     const { state } = this;
     if (!state) return;
-    const { loading, coming, rig, retry } = state;
-    if (this.button) write(this.button, loading ? `Rig: ${coming || rig}, loading …` : `Rig: ${rig}`);
-    const opened = state.opened === state.rig ? "" : ` (--rig ${state.opened})`;
-    write(this.currentLine, state.coming ? `${state.coming} is being loaded; runs wait for it.` : `${state.rig}, on ${state.hardware}${opened}`);
-    write(this.aboutLine, state.coming ? "" : state.reason || state.good_at);
-    write(this.closedLine, state.closed);
-    this.form.hidden = Boolean(state.closed);
-    this.closedLine.hidden = !state.closed;
+    const { loading, first_load: firstRig, rig, retry } = state;
+    if (this.button) write(this.button, loading ? `Rig: ${firstRig || rig}, loading …` : `Rig: ${rig}`);
+    const flag = state.opened_as === state.rig ? "" : ` (--rig ${state.opened_as})`;
+    write(this.currentLine, state.first_load ? `${state.first_load} is being loaded; runs wait for it.` : `${state.rig}, on ${state.hardware}${flag}`);
+    write(this.aboutLine, state.first_load ? "" : state.reason || state.good_at);
+    write(this.disabledLine, state.choice_disabled);
+    this.form.hidden = Boolean(state.choice_disabled);
+    this.disabledLine.hidden = !state.choice_disabled;
     if (!this.rigList.childElementCount) for (const { name, note } of state.named) this.radio(this.rigList, name, name, note);
     write(this.failure, this.refusal || state.failure);
     this.retryButton.hidden = !retry || Boolean(loading);
@@ -159,7 +159,7 @@ export class Rigs {
     this.cancelButton.hidden = this.bar.hidden = !loading;
     put(this.bar, { value: loading?.share ?? null });
     write(this.progress, loading ? `${loading.name}: ${loading.message}` : "");
-    write(this.meanwhile, loading && !coming ? `Until it is ready, ${rig} goes on answering; what is measured meanwhile may come out slower.` : "");
+    write(this.meanwhile, loading && !firstRig ? `Until it is ready, ${rig} goes on answering; what is measured meanwhile may come out slower.` : "");
   }
 
   open() {
@@ -185,7 +185,7 @@ export function modelLine(stage, frame, rigs, vetted, ask) {
     const limit = stage.about.model_limit ?? "";
     box.hidden = !limit;
     write(words, limit);
-    tries.hidden = !vetted.length || rigs?.state?.opened !== EMBEDDED;
+    tries.hidden = !vetted.length || rigs?.state?.opened_as !== EMBEDDED;
   };
   stage.on("lines run rigLoaded rigs", draw);
   draw();
@@ -197,7 +197,7 @@ export function suggestRig(stage, notices, rigs) {
   stage.on("lines run rigs", () => {
     const { about, header, recorded } = stage;
     const { state } = rigs;
-    const open = state && !state.closed && state.opened === EMBEDDED && state.named.some(({ name }) => name === LARGER);
+    const open = state && !state.choice_disabled && state.opened_as === EMBEDDED && state.named.some(({ name }) => name === LARGER);
     if (!header || !about.outside || recorded) return notices.outside.say("");
     notices.outside.say(header.note, open ? `Answer it with ${LARGER}` : "", () => {
       controls.promptToRun = header.prompt; // the page reloads once that rig answers, and runs the prompt by itself

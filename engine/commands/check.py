@@ -5,7 +5,7 @@
 Runs in float32, or int4 with --dtype, at the given temperature, 0 by default. Above 0, plain decoding and the rules
 that keep the target's choices share one draw per position, so their texts are equal too. A rule with separate draws
 (``sequential``) writes another text of the same distribution: the output says that it is not compared, and
-tests/engine/decoding/test_law.py tests it.
+tests/engine/decoding/test_distribution.py tests it.
 With --concurrency, several mixed requests share their passes, and those at the budget auto share one total of rows,
 too. The exit status is 1 if a text differs.
 """

@@ -17,15 +17,15 @@ from engine.trace import Trace
 from explorer.lab.style import INK, QUIET, Figure, Part, axis, curve, error_bars, figure, heat_map, style_of
 
 MAX_RANKS = 8  # of the depth and rank figure; the last column gathers all worse ranks
-DEEPEST = 24  # depth of that figure
-FEW = 10  # proposals of which no percentage is printed
+MAX_DEPTH = 24  # of that figure
+MIN_PROPOSALS = 10  # below it, both counts are printed instead of a percentage
 KINDS = {CHAIN: (QUIET, "dot"), WIDE: (INK, "dash"), MARGINALS: ("var(--method-ddtree)", "solid"),
          TRANSITIONS: ("var(--method-joint)", "dashdot")}
 
 
 @dataclass(frozen=True)
 class Rounds:
-    """The rounds that a figure is of: their method, what they are called, and the readings."""
+    """The rounds of a figure, with their method and label."""
 
     method: str
     label: str
@@ -33,8 +33,8 @@ class Rounds:
 
 
 class AcceptanceView(TypedDict, total=False):
-    """The figures, None if the rounds do not hold what they show; empty if nothing was drafted. The last three and
-    the sentences about them are of single runs alone."""
+    """The figures, None if the rounds lack their data. Empty if nothing was drafted. ``rows``, ``nodes``, ``trees`` and
+    the sentences in ``words`` are only there for a single run."""
 
     lengths: Figure
     map: Figure
@@ -125,7 +125,7 @@ def lengths_figure(rounds: Rounds) -> Figure:
 
 def map_figure(rounds: Rounds) -> Figure:
     """Plot as a heat map how often a proposal of each depth and rank was accepted when verification reached it."""
-    cells = [cell for cell in acceptance(rounds.readings) if cell.depth <= DEEPEST]
+    cells = [cell for cell in acceptance(rounds.readings) if cell.depth <= MAX_DEPTH]
     ranks = range(min(MAX_RANKS, max((cell.rank for cell in cells), default=0) + 1))
     depths = range(1, max((cell.depth for cell in cells), default=0) + 1)
     counts = [[[0, 0] for _ in ranks] for _ in depths]  # accepted, proposed
@@ -149,8 +149,8 @@ def map_figure(rounds: Rounds) -> Figure:
 
 
 def _share_text(accepted: int, proposed: int) -> str:
-    """Format the percentage that was accepted; below ``FEW`` proposals, both counts."""
-    if proposed < FEW:
+    """Format the percentage that was accepted; below ``MIN_PROPOSALS``, both counts."""
+    if proposed < MIN_PROPOSALS:
         return f"{accepted}/{proposed}" if proposed else ""
     return f"{100 * accepted / proposed:.0f}"
 

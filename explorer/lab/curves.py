@@ -25,9 +25,9 @@ from explorer.lab.style import (
     style_of,
 )
 
-RECENT_ROUNDS = 8  # over which the second line of each plot is taken
+RECENT_ROUNDS = 8  # averaged by the thin line of each plot
 PLOTS: Mapping[str, Part] = {"tau": {"xaxis": "x", "yaxis": "y"}, "speed": {"xaxis": "x2", "yaxis": "y2"}}
-MARKER = 10  # pixels
+MARKER_PIXELS = 10
 
 
 def _stacked(traces: Sequence[Part], summary: str, x: str, speed: str, ticks: Part, **layout: Any) -> Figure:
@@ -74,13 +74,12 @@ class CurvePoint:
 
 
 SPREAD_OCTAVES = 0.07  # between the curves at one budget, so that their intervals stand side by side
-FAINT = 0.5  # of a curve's opacity
-THIN = 0.45  # of a curve's width: ``auto`` is a horizontal line, to be compared with all curves
+AUTO_OPACITY, AUTO_WIDTH = 0.5, 0.45  # of the horizontal line of ``auto``, as a fraction of a curve's
 
 
 class CurvesFigure(Figure):
-    """Curves over a logarithmic axis of budgets, on which 0 stands at half the smallest number, at ``zero``, and
-    ``auto``, which is none, at twice the largest, null without one."""
+    """A figure with a logarithmic budget axis. ``zero``: the x of budget 0, half the smallest budget. ``auto``: the x
+    of the budget ``auto``, twice the largest; None if it was not measured."""
 
     zero: float
     auto: float | None
@@ -146,8 +145,8 @@ def _traces(points: list[CurvePoint], x_of: Callable[[CurvePoint], float], acros
         bars = error_bars([getattr(point, plot) for point in drawn], style_of(first.setting.method).color)
         traces.append(_trace(plot, drawn, list(map(x_of, drawn)), **({} if first.predicted else {"error_y": bars})))
         if paced or not first.setting.drafts:
-            line = _trace(plot, [first, first], across, mode="lines", opacity=FAINT if paced else 1)
-            line["line"]["width"] *= THIN if paced else 1
+            line = _trace(plot, [first, first], across, mode="lines", opacity=AUTO_OPACITY if paced else 1)
+            line["line"]["width"] *= AUTO_WIDTH if paced else 1
             traces.append(line)
     return traces
 
@@ -158,7 +157,7 @@ def _trace(plot: str, points: Sequence[CurvePoint], x: Sequence[float], **more: 
     line = {"color": style.color, "dash": "dot" if predicted else style.dash, "width": 1.4 if predicted else 2.6}
     return curve(
         first.setting.line, x, [getattr(point, plot).median for point in points], "%{customdata[2]}", line,
-        marker={"symbol": style.symbol, "size": MARKER, "color": style.color}, legendgroup=first.setting.line,
+        marker={"symbol": style.symbol, "size": MARKER_PIXELS, "color": style.color}, legendgroup=first.setting.line,
         meta="predicted" if predicted else "swept", customdata=[
             [point.setting.budget, point.setting.method, point.words(plot), point.setting.pace] for point in points],
         **{"mode": "lines" if predicted else "lines+markers", **PLOTS[plot], **more})

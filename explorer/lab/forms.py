@@ -15,7 +15,7 @@ from engine.lab.sweeping import race_plan
 from engine.records import Sampling
 from engine.requests.limits import TRIED_BUDGETS, check_int
 from engine.requests.prompts import Prompt, prompts_from
-from explorer.latest import Latest
+from explorer.bounded_dict import BoundedDict
 from explorer.rig import Instruments
 from explorer.uploads import Uploads
 
@@ -44,7 +44,7 @@ class PromptSets:
         self._shipped = {name: (TITLES.get(name, name), prompt_set(name))
                          for name in (*TITLES, *shipped) if name in shipped}
         self.uploads = Uploads(MAX_UPLOAD)
-        self._uploaded = Latest[str, tuple[str, tuple[Prompt, ...]]](MAX_UPLOADS)
+        self._uploaded = BoundedDict[str, tuple[str, tuple[Prompt, ...]]](MAX_UPLOADS)
 
     @property
     def _all(self) -> dict[str, tuple[str, tuple[Prompt, ...]]]:

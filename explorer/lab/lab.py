@@ -22,7 +22,8 @@ from engine.servers.counters import CounterHistory
 from engine.servers.server import Server
 from engine.trace import Trace
 from explorer.attached import server_of
-from explorer.browser_calls import browser_call, served
+from explorer.bounded_dict import BoundedDict
+from explorer.browser_calls import as_json_calls, browser_call
 from explorer.jobs import Job, Jobs
 from explorer.lab import forms, prediction, race
 from explorer.lab.acceptance import AcceptanceView, acceptance_view, rounds_at, run_view
@@ -34,7 +35,6 @@ from explorer.lab.report import saved
 from explorer.lab.style import Figure
 from explorer.lab.sweeps import NO_RESULTS, FormValues, RecordedOn, SweepProgress, Sweeps, seconds_per_run
 from explorer.lab.table import TableRow, TableView, row_view, table_view
-from explorer.latest import Latest
 from explorer.recordings import LAB_RECORDING
 from explorer.rig import CurrentRig
 
@@ -115,7 +115,7 @@ class Lab:
         self.sweeps = Sweeps(rig, admission, path)
         self._jobs = Jobs(admission)
         # by the rig's title and the run's id
-        self._predictions = Latest[tuple[str, str], WhatIf](MAX_PREDICTIONS)
+        self._predictions = BoundedDict[tuple[str, str], WhatIf](MAX_PREDICTIONS)
         self._counters: CounterHistory | None = None
 
     def functions(self) -> list[Callable[[Any], Any]]:
@@ -303,5 +303,5 @@ def lab_component(lab: Lab, template: str) -> gr.HTML:
     """Return the lab as a component of the page. Its event ``adopt`` carries a setting for the controls."""
     return gr.HTML(
         elem_id="canopy-lab", html_template=template, padding=False, apply_default_css=False,
-        server_functions=served(lab.functions()),
+        server_functions=as_json_calls(lab.functions()),
         js_on_load="Canopy.lab.open(element, server, (setting) => trigger('adopt', setting));")

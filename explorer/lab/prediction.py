@@ -34,7 +34,8 @@ Reals = NDArray[np.float64]
 
 
 class PredictedLines(TypedDict):
-    """The curves that a what-if predicts, the one of them that is drawn, and why no speed is predicted from it."""
+    """``lines``: the curves that a what-if predicts. ``line``: the drawn one. ``withheld``: why its speed is not
+    predicted."""
 
     lines: list[str]
     line: str
@@ -50,7 +51,7 @@ def predicted_curves(what_if: WhatIf | None, line: str, plain: float = 0.0,
         return {"lines": [], "line": "", "withheld": ""}, []
     withheld = withheld or what_if.withheld
     forecasts = [forecast for forecast in what_if.forecasts if forecast.predicted_ms]
-    # if a method does the same rounds at several budgets, what differs is the noise of the measured cost alone
+    # equal rounds at several budgets differ only by measurement noise, so their median counts
     milliseconds: dict[Forecast, list[float]] = defaultdict(list)
     for forecast in forecasts:
         milliseconds[_work(forecast)].append(forecast.predicted_ms)
@@ -73,8 +74,8 @@ def _work(forecast: Forecast) -> Forecast:
     return replace(forecast, setting=replace(forecast.setting, budget=0), build_ms=0.0, predicted_ms=0.0)
 
 
-MIN_GAIN = 1e-4  # tokens a round: where the axis ends, and a node that was never kept is drawn
-MIN_ROWS = 64  # up to which the cost is drawn, at least
+MIN_GAIN = 1e-4  # tokens per round at the foot of the axis, where never kept nodes are drawn
+MIN_DRAWN_ROWS = 64  # the cost is drawn up to this size at least
 
 
 class CostView(TypedDict):
@@ -101,7 +102,7 @@ def cost_figure(costs: CostCurve, best: int = 0) -> Figure:
     """Plot milliseconds against rows, both logarithmic: a pass with its 80 % interval, a draft, and a round without a
     drafter. The view ends at a multiple of ``best``, the predicted fastest budget; zooming out shows the rest."""
     rows = list(costs.rows)
-    max_rows = next((size for size in rows if size >= max(MIN_ROWS, 4 * (best + 1))), rows[-1])
+    max_rows = next((size for size in rows if size >= max(MIN_DRAWN_ROWS, 4 * (best + 1))), rows[-1])
     visible = np.asarray(rows) <= max_rows
     visible_ms = np.concatenate([np.asarray(line)[visible] for line in (
         costs.verify_low_ms, costs.verify_high_ms, costs.draft_ms)])
@@ -183,9 +184,9 @@ def _gain_curve(nodes: Reals, values: Reals, name: str, line: Part, **more: Any)
 
 
 class MachinePrediction(TypedDict):
-    """A run predicted on another machine. ``elsewhere``: its speed-up by budget; None if ``too_large`` has a reason.
-    ``flags``: to paste, from the cost curve of ``cost_on``, for the versions ``read_in``. ``caution``: how far such
-    predictions were off. ``models``, ``devices``: the choices."""
+    """A run predicted on another machine. ``elsewhere``: its speed-up by budget, None if ``too_large`` says why not.
+    ``flags``: flags to paste, computed from the cost curve of the hardware ``cost_on``. ``read_in``: the engine
+    versions that have these flags. ``caution``: the error of past predictions. ``models``, ``devices``: the choices."""
 
     elsewhere: Figure | None
     too_large: str

@@ -16,9 +16,9 @@ from explorer.lab.table import TableRow, row_view
 
 
 class TrackView(TypedDict):
-    """A track; ``parts`` is what each round added to the text, ``row`` its row of the table, null if it failed. ``end``
-    are the seconds of the whole text at the printed speed, to which its rounds are stretched; empty if that is
-    withheld: such a track is not raced."""
+    """A track. ``parts``: the text that each round added. ``row``: its row of the table, None if it failed. ``end``:
+    total seconds at the printed speed, to which its rounds are scaled; empty if the speed is withheld, and then the
+    track is not animated."""
 
     label: str
     method: str
@@ -32,7 +32,7 @@ class TrackView(TypedDict):
 
 
 class RaceView(TypedDict):
-    """A race; ``seconds`` are those of the longest track."""
+    """A race. ``seconds``: the duration of the longest track."""
 
     seconds: float
     tracks: list[TrackView]

@@ -2,8 +2,8 @@
 
     python -m explorer.lab.recorded results.sqlite smollm2     into assets/lab/recorded-smollm2.sqlite.gz
 
-packs a results file with one finished sweep in it into one that ships. Any number of them may lie beside each other:
-which rig a sweep is of stands in the sweep, and the lab opens with the first by name that is of the loaded rig.
+packs a results file that holds one finished sweep. The lab opens with the loaded rig's recorded sweep, the first by
+file name if there are several.
 """
 
 import gzip
@@ -17,13 +17,13 @@ from engine.lab.settings import CellResult
 from engine.lab.store import Results, StoredSweep
 from explorer.bundle import ASSETS
 
-FIRST_RECORDED = 0  # of the first among the sweeps, the others count down; those of a results file count from 1
+FIRST_RECORDED = 0  # recorded sweeps are numbered from here downwards, those of a results file from 1 upwards
 FOLDER, ENDING = ASSETS / "lab", ".sqlite.gz"
 
 
 @dataclass(frozen=True)
 class RecordedSweep:
-    """A sweep under the number that the page gives it, and the results of its cells."""
+    """A shipped sweep, numbered for the page, with its results."""
 
     stored: StoredSweep
     measured: list[CellResult]

@@ -1,7 +1,7 @@
 """The forms in which a measurement is exported: one self-contained HTML file, a table, every run.
 
-The HTML (``assets/lab/report.html``) holds the figures as data, plotly.js to draw them and everything that was said, so
-that it opens from disk without a network; what was measured, on what, and the command lines are plain text in it.
+The HTML (``assets/lab/report.html``) is self-contained: the figures as data, plotly.js to draw them, and as plain text
+the results, the hardware and the command lines.
 """
 
 from collections.abc import Mapping, Sequence
@@ -25,7 +25,7 @@ from explorer.lab.sweeps import NO_RESULTS, SweepView
 from explorer.lab.table import table_view
 
 FORMS = {"html": (".html", "text/html"), "csv": (".csv", "text/csv"), "runs": ("-runs.csv", "text/csv")}
-MAX_FAILURES = 20  # that are listed
+MAX_LISTED_FAILURES = 20
 
 
 def saved(kind: str, shown: SweepView) -> Download:
@@ -58,7 +58,7 @@ def html_page(stored: StoredSweep, measured: Sequence[CellResult], summary: Summ
     return pages.get_template("report.html").render(
         title=f"Measurement {stored.number}, {record['rig']}", record=record, facts=facts, best=tables[0]["best"],
         remark=tables[0]["remark"], rows=[row for table in tables for row in table["rows"]],
-        failures=record["failures"][:MAX_FAILURES], style=style("stage.css") + style("lab/lab.css"),
+        failures=record["failures"][:MAX_LISTED_FAILURES], style=style("stage.css") + style("lab/lab.css"),
         figures=[{"caption": caption, **figure} for caption, figure in figures(stored, measured, summary)],
         plotly=get_plotlyjs(), script=script("lab/report.js"))
 

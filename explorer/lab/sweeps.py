@@ -21,9 +21,9 @@ from engine.lab.summary import Summary, summarise
 from engine.lab.sweeping import LocalWorkers, run_sweep
 from engine.requests.admission import Admission
 from engine.trace import Header
+from explorer.bounded_dict import BoundedDict
 from explorer.jobs import Job
 from explorer.lab.recorded import FIRST_RECORDED, RecordedSweep, is_recorded, shipped
-from explorer.latest import Latest
 from explorer.rig import CurrentRig
 
 MAX_SWEEPS_IN_MEMORY = 3  # the results of earlier ones are read from the file
@@ -42,7 +42,7 @@ class RecordedOn(TypedDict):
 
 
 class SweepLine(TypedDict):
-    """A sweep in the list of all."""
+    """A sweep in the list of sweeps."""
 
     number: int
     rig: str
@@ -65,8 +65,8 @@ class FormValues(TypedDict):
 
 
 class SweepProgress(TypedDict):
-    """The chosen sweep, null if there is none, and the list of all. ``other_rig`` names the rig that it was measured
-    on, if another one answers now; ``other_sweep_running``: whether another is being measured."""
+    """The selected sweep, None if there is none, and the list of sweeps. ``other_rig``: the rig that it was measured
+    on, if that is not the loaded one. ``other_sweep_running``: whether another sweep is being measured."""
 
     sweep: int | None
     sweeps: list[SweepLine]
@@ -84,8 +84,8 @@ class SweepProgress(TypedDict):
 
 @dataclass(frozen=True)
 class SweepView:
-    """The sweep that is shown, none if there is nothing to show; what came of its cells so far; and whether it was
-    measured on another rig than the one that answers now."""
+    """The displayed sweep, if there is one, with its results so far. ``other_rig``: whether it was measured on a rig
+    other than the loaded one."""
 
     stored: StoredSweep | None = None
     measured: Sequence[CellResult] = ()
@@ -111,21 +111,22 @@ class SweepView:
 
 
 class Sweeps:
-    """The sweeps of a results file, and the one that is being measured: a ``Job`` whose result is what was measured."""
+    """The sweeps of a results file, including the running one: a ``Job`` whose result is a list of ``CellResult``."""
 
     def __init__(self, rig: CurrentRig, admission: Admission, path: Path) -> None:
         self._rig = rig
         self._admission = admission
         self._path = path
         self._lock = Lock()
-        self._jobs: dict[int, Job] = {}  # of what this process has begun or taken up again
+        self._jobs: dict[int, Job] = {}  # of sweeps that this process has started or resumed
         self._listed: list[StoredSweep] = []
-        self._summaries: Latest[int, tuple[int, Summary]] = Latest(16)  # by number, each of so many cells
+        # number -> (results summarised, summary)
+        self._summaries = BoundedDict[int, tuple[int, Summary]](16)
         self._next_read = 0.0  # when the list is read again
 
     @cached_property
     def recorded(self) -> Sequence[RecordedSweep]:
-        """Return the sweeps that ship with the page, by number from 0 down; read when they are first asked for."""
+        """The sweeps that ship with the page, numbered from 0 downwards. They are read at first use."""
         return shipped()
 
     def start(self, plan: SweepPlan) -> int:

@@ -12,7 +12,7 @@ from engine.lab.statistics import Estimate
 from engine.lab.summary import Row, Summary
 from explorer.lab.style import label_of, range_text
 
-WITHIN = 0.95  # of the fastest setting's median: what comes so near is named
+NEAR_FASTEST = 0.95  # settings with at least this fraction of the best median are listed
 MAX_NAMED = 2
 
 
@@ -44,9 +44,8 @@ class TableRow(TypedDict):
 
 
 class TableView(TypedDict):
-    """The table of one number of requests at once, the fastest first and what is withheld last. ``best`` has the most
-    tokens/s, all requests together, of the lossless rows; ``rivals`` are the settings that ``remark`` only counts;
-    ``outcome``: see the function."""
+    """The table for one concurrency, fastest first, withheld rows last. ``best``: the lossless row with the most
+    tokens/s over all requests. ``rivals``: the settings that ``remark`` only counts. ``outcome``: see ``outcome``."""
 
     rows: list[TableRow]
     best: TableRow | None
@@ -134,7 +133,7 @@ def rivals(summary: Summary) -> tuple[list[str], str]:
               if row is not best and METHODS[row.setting.method].lossless]
     if overlapping := [row for row in others if row.total.span[1] >= best.total.low]:
         return [label_of(row.setting) for row in overlapping], "as fast within the 95 % intervals"
-    near = [row for row in others if row.total.median >= WITHIN * best.total.median]
+    near = [row for row in others if row.total.median >= NEAR_FASTEST * best.total.median]
     return [label_of(row.setting) for row in near], "within 5 % of it" if near else "no other setting comes within 5 %"
 
 

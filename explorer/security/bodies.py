@@ -24,12 +24,12 @@ if TYPE_CHECKING:
 
 API, LOGIN, RUNS = "/gradio_api/", "/login", "/canopy/runs"
 FORMS = ("application/x-www-form-urlencoded", "multipart/form-data")
-SHORT = ("/gradio_api/cancel", "/gradio_api/reset")  # these take names alone
-MAX_SHORT_BYTES = 16 * 2**10  # bytes, of a form too
-COMMON_BODY_BYTES = 64 * 2**10
-MAX_BYTES = 2 * 2**20  # bytes: the longest prompt and conversation, every sign of them escaped; a piece of a file
+SHORT_CALLS = ("/gradio_api/cancel", "/gradio_api/reset")  # these take names alone
+MAX_SHORT_BYTES = 16 * 2**10  # of these calls and of forms
+COMMON_BODY_BYTES = 64 * 2**10  # a body above it is a large one
+MAX_BYTES = 2 * 2**20  # the longest prompt and conversation with every character escaped, or a piece of a file
 MAX_JSON_VALUES = 50_000  # reading them three times takes 0.05 s
-MAX_LARGE = 16  # bodies above the common size that are held at once
+MAX_CONCURRENT_LARGE = 16  # large bodies in memory at once
 BODY_TIMEOUT_SECONDS = 60.0  # a body has to arrive within it
 SESSION = re.compile(r"[A-Za-z0-9_-]{1,64}")
 MAX_DIGITS = 400  # of an integer; Python takes a second for a thousand integers of 4,200 digits
@@ -56,7 +56,7 @@ class Bodies:
 
     def __init__(self, check: Callable[[str, bytes], None] | None = None) -> None:
         self._check = check
-        self._large = asyncio.Semaphore(MAX_LARGE)
+        self._large = asyncio.Semaphore(MAX_CONCURRENT_LARGE)
 
     @asynccontextmanager
     async def read(self, scope: Scope, receive: Receive) -> AsyncIterator[Receive]:
@@ -99,7 +99,7 @@ def _largest(path: str, headers: Headers) -> int:
         return MAX_SHORT_BYTES
     if kind != "application/json":
         raise Refusal(415, f"The request's content type is {kind[:60] or 'missing'}; only application/json is taken.")
-    return MAX_SHORT_BYTES if path.rstrip("/") in SHORT else MAX_BYTES
+    return MAX_SHORT_BYTES if path.rstrip("/") in SHORT_CALLS else MAX_BYTES
 
 
 def _length(headers: Headers, max_bytes: int) -> int:

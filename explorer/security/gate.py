@@ -20,8 +20,8 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from engine.errors import RequestError
-from explorer.security.askers import PROXY_KEY, READERS_KEY, Logins, Readers, client_of, stream_of, with_send_timeout
 from explorer.security.bodies import API, LOGIN, RUNS, Bodies, Refusal, is_login
+from explorer.security.clients import PROXY_KEY, READERS_KEY, Logins, Readers, client_of, stream_of, with_send_timeout
 
 HTTP_METHODS = ("GET", "HEAD", "POST")
 EXACT_ROUTES = ("/", "/login_check", "/logout", "/config", "/theme.css", "/favicon.ico", "/robots.txt",

@@ -11,7 +11,7 @@ from adapters.eagle import EagleRounds
 from engine.recorder import Recorder
 from engine.records import Request, Round
 from engine.trace import committed_ids, load
-from tests.engine.material import GREEDY, drafters_of, run
+from tests.engine.helpers import GREEDY, drafters_of, run
 from tests.engine.toy import ToyTarget
 
 torch = pytest.importorskip("torch")

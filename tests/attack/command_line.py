@@ -164,7 +164,7 @@ def start_page(words: list[str]) -> int:
         args = app.flags().understand(words)
         hosts_of(args.host, args.allow_host)
         app.follow_of(args)
-        app.why_closed(args)
+        app.rig_choice_disabled(args)
     except CanopyError as error:
         print(error, file=sys.stderr)
         return USAGE_ERROR if isinstance(error, UsageError) else 1

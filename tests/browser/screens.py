@@ -35,7 +35,7 @@ def take(browser: Browser, url: str, name: str) -> None:
     page = browser.new_page(viewport=SIZE, color_scheme=scheme, reduced_motion="reduce")
     page.goto(url + view.format(most=1))
     page.wait_for_function("window.Canopy && Canopy.parts && Canopy.parts.ready")
-    page.wait_for_function("Canopy.parts.rigs.state && !Canopy.parts.rigs.state.coming")
+    page.wait_for_function("Canopy.parts.rigs.state && !Canopy.parts.rigs.state.first_load")
     page.evaluate(f"Canopy.parts.player.go({page.evaluate(BUSIEST_ROUND)} - 1, {{}})")
     if "routing" in view:
         page.get_by_role("button", name="Show or hide the tree that was not chosen").click()

@@ -15,7 +15,7 @@ LLAMA: dict[str, Any] = {
     "chat": streams(*map(one, "abcdefghi"), chunk("", finish_reason="stop"), event(
         choices=[], timings={"predicted_n": 9, "draft_n": 8, "draft_n_accepted": 7}), DONE)}
 SETTLED = ("window.Canopy && Canopy.parts && Canopy.parts.ready && Canopy.parts.rigs && Canopy.parts.rigs.state "
-           "&& !Canopy.parts.rigs.state.coming")
+           "&& !Canopy.parts.rigs.state.first_load")
 
 
 def test_a_server_that_answers_late_is_attached_and_unreported_values_are_unknown(

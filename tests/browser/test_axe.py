@@ -8,8 +8,8 @@ import pytest
 from playwright.sync_api import Browser, Page
 
 from engine.trace import dumps
+from tests.browser.actions import show_round, upload
 from tests.browser.conftest import PORT, Watched, served, visit
-from tests.browser.doing import show_round, upload
 from tests.explorer.scripted import scripted_trace
 
 AXE = (files("axe_playwright_python") / "axe.min.js").read_text(encoding="utf8")
@@ -56,7 +56,7 @@ def open_rigs(page: Any) -> None:
       const { rigs } = Canopy.parts;
       rigs.refresh = () => rigs.draw();
       const loading = {name: 'own', message: 'Reading …', share: 0.5};
-      rigs.state = {...rigs.state, closed: '', failure: 'There is no rig.', loading};
+      rigs.state = {...rigs.state, choice_disabled: '', failure: 'There is no rig.', loading};
       rigs.open();
     }""")
     assert page.is_visible(".cs-rig-form progress") and page.is_visible(".cs-rig-failure")

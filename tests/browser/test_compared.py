@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from tests.browser.actions import STAGE, ask, run
 from tests.browser.conftest import Watched
-from tests.browser.doing import STAGE, ask, run
 
 RECORD = """{ withheld: "", again: false, outcome: "faster", ratio: 2.05, times: "2.0×", range: "1.9 to 2.2",
     tau: "4.00", cost: "2.0", speed: "123", plain_speed: "60.0", words: "", how: "" }"""

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from engine.trace import dumps
+from tests.browser.actions import RUN, STAGE, STATE, ask, choose, current_trace, finish, press_run, upload
 from tests.browser.conftest import Watched
-from tests.browser.doing import RUN, STAGE, STATE, ask, choose, current_trace, finish, press_run, upload
 from tests.engine.texts.test_detokenizer import recorded
 from tests.engine.tokenizer_kinds import kind
 from tests.explorer.scripted import CODE, STORY, scripted_trace

@@ -11,10 +11,10 @@ from playwright.sync_api import expect
 
 from engine.records import Lattice
 from engine.trace import Trace, dumps
+from tests.browser.actions import STAGE, ask, current_trace, run, show_round, upload
 from tests.browser.conftest import READY, Watched
-from tests.browser.doing import STAGE, ask, current_trace, run, show_round, upload
 from tests.browser.serve import wide_trace
-from tests.engine.material import ancestors
+from tests.engine.helpers import ancestors
 from tests.explorer.scripted import scripted_trace
 
 FRAMES = "Canopy.parts.frames"

@@ -15,8 +15,8 @@ import pytest
 
 from engine.recorder import Recorder
 from engine.trace import dumps, loads
+from tests.browser.actions import RUN, STAGE, show_round, upload
 from tests.browser.conftest import Watched
-from tests.browser.doing import RUN, STAGE, show_round, upload
 from tests.explorer.scripted import scripted_trace
 
 pytestmark = pytest.mark.long

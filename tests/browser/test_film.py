@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
+from tests.browser.actions import RUN, STAGE, ask, finish, press_run
 from tests.browser.conftest import Watched
-from tests.browser.doing import RUN, STAGE, ask, finish, press_run
 
 SCENE = f"{STAGE}.scene"
 SCENES = ["plain", "guess", "verify", "race", "same", "card"]

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from engine.recorder import Recorder
+from tests.browser.actions import RUN, STAGE, STATE
 from tests.browser.conftest import PORT, served, visit
-from tests.browser.doing import RUN, STAGE, STATE
 
 pytestmark = pytest.mark.long
 

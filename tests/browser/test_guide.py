@@ -3,8 +3,8 @@
 import pytest
 
 from engine.trace import dumps
+from tests.browser.actions import STAGE, upload
 from tests.browser.conftest import READY, Watched
-from tests.browser.doing import STAGE, upload
 from tests.explorer.scripted import scripted_trace
 
 pytestmark = pytest.mark.long

@@ -7,8 +7,8 @@ import pytest
 from playwright.sync_api import Browser
 
 from engine.trace import dumps
+from tests.browser.actions import RUN, STAGE, show_round, upload
 from tests.browser.conftest import Watched, watch
-from tests.browser.doing import RUN, STAGE, show_round, upload
 from tests.explorer.scripted import scripted_trace
 
 PHONE, LAPTOP, DESKTOP = (390, 844), (1280, 720), (1440, 900)

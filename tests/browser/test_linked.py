@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 from playwright.sync_api import expect
 
+from tests.browser.actions import RUN, STAGE, show_round
 from tests.browser.conftest import READY, Watched
-from tests.browser.doing import RUN, STAGE, show_round
 
 LIT = """(node) => {
     const there = (selector) => document.querySelector(selector) !== null;

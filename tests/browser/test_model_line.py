@@ -4,12 +4,13 @@ from typing import Any
 
 import pytest
 
+from tests.browser.actions import STAGE, STATE
 from tests.browser.conftest import Watched
-from tests.browser.doing import STAGE, STATE
 
 SHOWN = f"""([note, about]) => {{
     const {{ rigs }} = Canopy.parts;
-    rigs.update({{ ...rigs.state, opened: "demo", coming: "", closed: "", named: [{{ name: "smollm2", note: "" }}] }});
+    const named = [{{ name: "smollm2", note: "" }}];
+    rigs.update({{ ...rigs.state, opened_as: "demo", first_load: "", choice_disabled: "", named }});
     rigs.update = () => undefined;  // an answer of the server, which may be on its way, would say otherwise
     Object.assign({STAGE}.header, {{ recorded: "", note }});
     {STAGE}.setComments({{ ...{STAGE}.about, ...about }});
@@ -55,7 +56,7 @@ def test_the_other_rig_answers_at_its_own_default_setting(watched: Watched, addr
     page.wait_for_function("Canopy.parts.rigs.state")
     page.evaluate("""() => {
         const { rigs } = Canopy.parts;
-        rigs.state = { ...rigs.state, usual: { method: "joint", budget: 5 } };
+        rigs.state = { ...rigs.state, defaults: { method: "joint", budget: 5 } };
         rigs.update = () => undefined;  // an answer of the server may be on its way
         Canopy.controls.runAfterReload((asked) => { window.adopted ||= asked; });
     }""")

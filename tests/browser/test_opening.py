@@ -14,8 +14,8 @@ from gradio_client import Client
 from playwright.sync_api import Browser
 
 from explorer.bundle import startup_page
+from tests.browser.actions import STAGE, STATE
 from tests.browser.conftest import PORT, READY, Watched, served, visit
-from tests.browser.doing import STAGE, STATE
 from tests.running import free_port
 
 FIELD, PROMPT = ".cs-opening textarea", "#canopy-prompt textarea"

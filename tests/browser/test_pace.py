@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from tests.browser.actions import RUN, STAGE, ask, start
 from tests.browser.conftest import Watched
-from tests.browser.doing import RUN, STAGE, ask, start
 from tests.explorer.scripted import prompt_for
 
 pytestmark = pytest.mark.long

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
+from tests.browser.actions import RUN, STAGE, STATE, ask, current_trace, start
 from tests.browser.conftest import Watched
-from tests.browser.doing import RUN, STAGE, STATE, ask, current_trace, start
 from tests.explorer.scripted import ENDLESS
 
 pytestmark = pytest.mark.long

@@ -9,15 +9,15 @@ from typing import Any
 import pytest
 from playwright.sync_api import Route
 
+from tests.browser.actions import STAGE, STATE, finish, press_run
 from tests.browser.conftest import PORT, Watched, served, visit
-from tests.browser.doing import STAGE, STATE, finish, press_run
 from tests.engine.published import write_short, write_short_dflash
 
 pytestmark = pytest.mark.long
 
 STATE_OF_RIG = "Canopy.parts.rigs.state"
-READY = f"window.Canopy && Canopy.parts && Canopy.parts.ready && {STATE_OF_RIG} && !{STATE_OF_RIG}.coming"
-RELOADED = f"{READY} && Canopy.parts.rigs.changes === 2"  # loaded after a change of rig
+READY = f"window.Canopy && Canopy.parts && Canopy.parts.ready && {STATE_OF_RIG} && !{STATE_OF_RIG}.first_load"
+RELOADED = f"{READY} && Canopy.parts.rigs.generation === 2"  # loaded after a change of rig
 BUDGET = "(budget) => document.querySelector('#canopy-budget input').value === budget"
 SMOLLM2 = "SmolLM2-135M-Instruct"
 FAILURE = "document.querySelector('.cs-rig-failure').textContent"

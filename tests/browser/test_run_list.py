@@ -3,8 +3,8 @@
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
+from tests.browser.actions import RUN, STAGE, STATE, ask, fill_more, run, start
 from tests.browser.conftest import READY, Watched
-from tests.browser.doing import RUN, STAGE, STATE, ask, fill_more, run, start
 from tests.explorer.scripted import ENDLESS
 
 GONE = "location.hash = location.hash.replace(/trace=[^&]*/, 'trace=0123456789ab')"

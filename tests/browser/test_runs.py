@@ -7,8 +7,8 @@ import pytest
 
 from engine.decoding.methods import METHODS
 from engine.trace import dumps, recorded
+from tests.browser.actions import RUN, STAGE, STATE, ask, choose, current_trace, finish, press_run, run, start, upload
 from tests.browser.conftest import Watched
-from tests.browser.doing import RUN, STAGE, STATE, ask, choose, current_trace, finish, press_run, run, start, upload
 from tests.explorer.scripted import CODE, ENDLESS, STORY, prompt_for, scripted_trace
 
 long = pytest.mark.long

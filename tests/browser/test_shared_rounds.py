@@ -6,8 +6,8 @@ import pytest
 from playwright.sync_api import Browser
 
 from engine.trace import committed_ids, shared_rounds
+from tests.browser.actions import RUN, STAGE, STATE, ask, choose, current_trace, show_round
 from tests.browser.conftest import PORT, served, visit
-from tests.browser.doing import RUN, STAGE, STATE, ask, choose, current_trace, show_round
 from tests.browser.test_axe import AXE, COMPLAINTS
 
 pytestmark = pytest.mark.long
@@ -37,7 +37,7 @@ def test_two_people_share_rounds_without_sharing_text(browser: Browser) -> None:
     with served(*words, CUDA_VISIBLE_DEVICES="") as demo, visit(browser, demo) as one, visit(browser, demo) as other:
         first, second = one.open(f"{demo}#mode=workbench"), other.open(f"{demo}#mode=workbench")
         for page in (first, second):
-            page.wait_for_function("Canopy.parts.rigs.state && !Canopy.parts.rigs.state.coming", timeout=300_000)
+            page.wait_for_function("Canopy.parts.rigs.state && !Canopy.parts.rigs.state.first_load", timeout=300_000)
         wanted = [run_alone(first, MINE, "ddtree"), run_alone(second, THEIRS, "merged")]
         names = [page.evaluate(RUN) for page in (first, second)]
         for _ in range(12):  # the demo rig's runs are short and may not overlap

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, Page
 
+from tests.browser.actions import RUN, STAGE, STATE, ask, fill_more, finish, press_run, show_round
 from tests.browser.conftest import PATIENCE_MS, READY, Watched, new_context
-from tests.browser.doing import RUN, STAGE, STATE, ask, fill_more, finish, press_run, show_round
 from tests.browser.lab_app import App
 from tests.explorer.scripted import ENDLESS
 
@@ -75,7 +75,7 @@ def test_settings_that_run_would_use_are_shown_if_they_differ(watched: Watched, 
     moved = page.evaluate("""() => {
         const watch = new MutationObserver(() => undefined);
         watch.observe(document.querySelector("#canopy-ask"), { childList: true });
-        Canopy.parts.rigs.state.usual = { method: "joint", budget: 8 };
+        Canopy.parts.rigs.state.defaults = { method: "joint", budget: 8 };
         Canopy.controls.onSettingsChanged("joint", 8);
         return watch.takeRecords().length;
     }""")

@@ -6,8 +6,8 @@ from pathlib import Path
 from engine.lab.speed import rate_text, ratio_text
 from engine.trace import tau
 from explorer.run_form import read_presets
+from tests.browser.actions import RUN, STAGE, STATE, show_as
 from tests.browser.conftest import Watched
-from tests.browser.doing import RUN, STAGE, STATE, show_as
 from tests.explorer.scripted import scripted_trace
 
 
@@ -88,7 +88,7 @@ def test_the_race_shows_both_texts_and_speeds_on_one_clock(watched: Watched, add
 
 def test_a_presentation_needs_no_mouse_and_shows_no_notices(watched: Watched, address: str) -> None:
     page = watched.open(f"{address}?present#mode=story")
-    page.wait_for_function("Canopy.parts.rigs.state && !Canopy.parts.rigs.state.coming")
+    page.wait_for_function("Canopy.parts.rigs.state && !Canopy.parts.rigs.state.first_load")
     assert page.locator(".cs-notice:visible").count() == 0
     opening, vetted = page.evaluate(RUN), read_presets(Path("assets/prompts")).vetted()
     prompts = [offered["prompt"] for offered in vetted["any"]]
@@ -129,7 +129,7 @@ def test_a_presentation_needs_no_mouse_and_shows_no_notices(watched: Watched, ad
     page.wait_for_function(f"{RUN} === '{timed[prompts[2]]['run']}' && {STAGE}.scene === 'card'")
     assert timed[prompts[2]]["date"] in page.locator(".cs-timed").inner_text()
     assert page.locator(".cs-ends div").count() == 2 and page.locator(".cs-frame-budget").is_visible()
-    page.evaluate("Canopy.parts.rigs.state.opened = 'smollm2'; Canopy.parts.ask(0)")
+    page.evaluate("Canopy.parts.rigs.state.opened_as = 'smollm2'; Canopy.parts.ask(0)")
     page.wait_for_function(f"{STAGE}.header.prompt === '{vetted['smollm2'][0]['prompt']}' && {STATE} === 'done'")
     page.evaluate(f"{STAGE}.disconnect('The server is gone.')")
     page.wait_for_function(f"{STAGE}.recorded && {RUN} === '{opening}'")

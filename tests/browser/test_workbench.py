@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
+from tests.browser.actions import STAGE, ask, finish, show_as, show_round, start
 from tests.browser.conftest import Watched
-from tests.browser.doing import STAGE, ask, finish, show_as, show_round, start
 from tests.explorer.scripted import ENDLESS
 
 TREE, MASK, BUDGET = (f"Canopy.parts.frames.entries.get('{name}').panel" for name in ("tree", "mask", "budget"))

@@ -21,7 +21,7 @@ from engine.recorder import LATTICE, SAMPLING, TREE, TRIALS, VERIFICATION, Recor
 from engine.records import DraftTree, Lattice, Request, Round, Sampling, Trials, Verification
 from engine.trace import End, Header, Trace, load
 from engine.trace.reading import END_FIELDS, HEADER_FIELDS, REQUEST_FIELDS
-from tests.engine.material import WARM, drafters_of, run
+from tests.engine.helpers import WARM, drafters_of, run
 from tests.engine.test_trace import same
 from tests.engine.toy import ToyTarget
 from tests.running import at_most, until

@@ -8,7 +8,7 @@ import pytest
 from engine import reference
 from engine.decoding.methods import METHODS
 from engine.records import Floats, Request, Sampling
-from tests.engine.material import ancestors, decode
+from tests.engine.helpers import ancestors, decode
 from tests.engine.toy import ToyDrafter, ToyTarget
 
 POINTS = [(method, split) for method, row in METHODS.items() for split in row.splits if row.replayable]

@@ -16,7 +16,7 @@ from engine.decoding.methods import METHODS
 from engine.errors import CanopyError, TraceError
 from engine.records import Request
 from engine.trace import End, Entry, Header, Line, MeasuredBudget, Piece, Trace, dump, dumps, gather, load, loads
-from tests.engine.material import WARM, drafters_of, run
+from tests.engine.helpers import WARM, drafters_of, run
 from tests.engine.toy import ToyTarget
 
 PIECES: dict[int, Piece] = {

@@ -30,7 +30,7 @@ from engine.records import (
     Verification,
 )
 from engine.trace import End, Entry, Header, Line, Piece, Trace, gather
-from tests.engine.material import decode
+from tests.engine.helpers import decode
 
 STORY = (
     "The boxes hold 6 * 9 = 54 books. With the 13 loose ones, there are 54 + 13 = 67 books. So Omar has 67 books.\n"

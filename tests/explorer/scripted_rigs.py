@@ -42,7 +42,7 @@ def start_run(rig: CurrentRig, ask: PromptRequest = ASK, queue: Admission | None
 
 def wait_for_end(run: RunLog) -> RunLog:
     """Wait for the end of the run; return it."""
-    until(lambda: run.over)
+    until(lambda: run.ended)
     return run
 
 
@@ -83,14 +83,14 @@ class PageWithRigs:
     """Hold a page with a choice of rigs: the rig "first" answers, or, if ``first`` is given, a rig of that name is
     being loaded with ``demo`` as its fallback."""
 
-    def __init__(self, first: str = "", closed: str = "", methods: tuple[str, ...] = (),
+    def __init__(self, first: str = "", choice_disabled: str = "", methods: tuple[str, ...] = (),
                  open_rig: OpenRig | None = None) -> None:
         self.rigs = ScriptedRigs(methods)
         self.queue = Admission()
         recordings = partial(recorded_rig, Library([]))
         self.rig = (CurrentRig(recordings("Still loading."), loading(first)) if first
                     else CurrentRig(scripted_rig("first")))
-        self.choice = RigChoice(self.rig, self.queue, open_rig or self.rigs.open, closed)
+        self.choice = RigChoice(self.rig, self.queue, open_rig or self.rigs.open, choice_disabled)
         self.runner = Runner(self.rig, Runs(), self.queue)
         self.choice.load_first("demo", recordings)
 
@@ -110,5 +110,5 @@ class PageWithRigs:
     def finish_loading(self) -> RigState:
         """Allow loading, wait until it has succeeded or failed, and return the state."""
         self.rigs.may_open.set()
-        until(lambda: not (self.state()["coming"] or self.state()["loading"]))
+        until(lambda: not (self.state()["first_load"] or self.state()["loading"]))
         return self.state()

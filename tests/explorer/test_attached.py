@@ -83,12 +83,12 @@ def test_a_server_can_be_chosen_as_a_rig_only_by_people_who_may_choose() -> None
         rigged = PageWithRigs(open_rig=open_rig)
         rigged.choose(f" {script.address}/v1/ ")
         now = rigged.finish_loading()
-        assert (now["rig"], now["opened"], now["failure"]) == (f"demo at {script.address}", script.address, "")
+        assert (now["rig"], now["opened_as"], now["failure"]) == (f"demo at {script.address}", script.address, "")
         assert now["reason"] and list(rigged.rig.source.methods) == [SERVED]
         asked = len(script.asked)
-        closed = app.why_closed(app.flags().parse_args(["--host", "0.0.0.0"]))
+        reason = app.rig_choice_disabled(app.flags().parse_args(["--host", "0.0.0.0"]))
         with pytest.raises(RequestError, match="--rig-choice"):
-            PageWithRigs(closed=closed, open_rig=open_rig).choose(script.address)
+            PageWithRigs(choice_disabled=reason, open_rig=open_rig).choose(script.address)
         assert len(script.asked) == asked, "no request is sent to a foreign address"
     rigged = PageWithRigs(open_rig=open_rig)
     rigged.choose("http://127.0.0.1:1")

@@ -59,7 +59,7 @@ def calls(library: Library) -> Calls:
 def test_the_page_opens_with_the_prompt_of_its_first_recording() -> None:
     for rig, shown in (("smollm2", "palindrome"), ("qwen3-8b", "")):
         library = app.library(None, rig)
-        page, _ = build(CurrentRig(recorded_rig(library, "Loading."), coming=loading(rig)), library)
+        page, _ = build(CurrentRig(recorded_rig(library, "Loading."), first_load=loading(rig)), library)
         (prompt,) = [block["props"].get("value") for block in page.config["components"]
                      if block["props"].get("elem_id") == "canopy-prompt"]
         first = library.first()

@@ -32,8 +32,8 @@ def test_the_old_rig_answers_until_the_new_one_is_loaded_and_is_then_released() 
     assert rigged.state()["loading"] == {"name": "second", "message": "Reading the weights …", "share": 0.5}
     assert gather(rigged.rig.source.prepare(ASK).lines()).header.rig == "first rig" and not first.released
     now = rigged.finish_loading()
-    assert {key: now[key] for key in ("rig", "opened", "changes", "failure", "good_at")} == {
-        "rig": "second rig", "opened": "second", "changes": 1, "failure": "", "good_at": "It is good at second."}
+    assert {key: now[key] for key in ("rig", "opened_as", "generation", "failure", "good_at")} == {
+        "rig": "second rig", "opened_as": "second", "generation": 1, "failure": "", "good_at": "It is good at second."}
     assert gather(rigged.rig.source.prepare(ASK).lines()).header.rig == "second rig"
     assert first.released and rigged.rig.source.methods == SOME
 
@@ -46,7 +46,7 @@ def test_a_failure_is_reported_and_the_old_rig_continues_to_answer(failure: Exce
     rigged.choose("nonsense")
     now = rigged.finish_loading()
     assert words in now["failure"] and "hidden" not in now["failure"]
-    assert (now["rig"], now["changes"]) == ("first rig", 0)
+    assert (now["rig"], now["generation"]) == ("first rig", 0)
     rigged.rigs.failure = None
     rigged.choose("second")
     assert rigged.finish_loading()["failure"] == "" and rigged.rig.source.name == "second rig"
@@ -63,7 +63,7 @@ def test_cancelling_changes_nothing(loaded: bool) -> None:
         loading = rigged.choice.cancel({})["loading"]
         assert loading and "Cancelling" in loading["message"]
         now = rigged.finish_loading()
-    assert (now["rig"], now["failure"], now["changes"]) == ("first rig", "", 0)
+    assert (now["rig"], now["failure"], now["generation"]) == ("first rig", "", 0)
     assert rigged.choice.cancel({})["loading"] is None
 
 
@@ -93,7 +93,7 @@ def test_a_run_that_began_during_loading_ends_on_its_own_rig() -> None:
     until(lambda: len(run.lines) > 1)
     rigged.rigs.may_open.set()
     until(lambda: is_loaded_and_waiting(rigged))
-    assert header_of(run).rig == rigged.rig.source.name == "first rig" and not run.over
+    assert header_of(run).rig == rigged.rig.source.name == "first rig" and not run.ended
     run.stop()
     assert rigged.finish_loading()["rig"] == header_of(rigged.run_to_end()).rig == "second rig"
 
@@ -121,15 +121,15 @@ def test_the_lab_measures_the_current_rig_and_no_sweep_resumes_with_another(tmp_
     ([], True), (["--host", "localhost"], True), (["--host", "0.0.0.0"], False), (["--rig-choice", "off"], False),
     (["--host", "0.0.0.0", "--rig-choice", "on"], True), (["--host", "0.0.0.0", "--auth", "ada:x"], True)])
 def test_a_public_server_offers_no_choice_of_rigs_by_default(flags: list[str], may: bool) -> None:
-    closed = app.why_closed(app.flags().parse_args(flags))
-    assert may == (not closed) and (may or "--rig-choice" in closed)
+    reason = app.rig_choice_disabled(app.flags().parse_args(flags))
+    assert may == (not reason) and (may or "--rig-choice" in reason)
 
 
 def test_a_run_waits_for_the_first_rig_and_shows_its_progress() -> None:
     rigged = PageWithRigs("second")
     assert rigged.rigs.began.wait(20)
     state = rigged.state()
-    assert state["loading"] and state["coming"] == state["loading"]["name"] == "second"
+    assert state["loading"] and state["first_load"] == state["loading"]["name"] == "second"
     run = rigged.runner.start(ASK)
     until(lambda: run.state_line["state"] == "queued")
     assert all(fact in run.state_line["message"] for fact in ("second", "50%"))
@@ -139,7 +139,7 @@ def test_a_run_waits_for_the_first_rig_and_shows_its_progress() -> None:
     assert wait_for_end(run).state_line["state"] == "done"
     assert (header_of(run).rig, header_of(run).note) == ("second rig", "")
     now = rigged.finish_loading()
-    assert (now["rig"], now["changes"], now["failure"], now["loading"]) == ("second rig", 1, "", None)
+    assert (now["rig"], now["generation"], now["failure"], now["loading"]) == ("second rig", 1, "", None)
 
 
 def test_if_the_first_rig_fails_the_embedded_one_answers_and_gives_the_reason() -> None:
@@ -167,7 +167,7 @@ def test_if_no_rig_can_be_loaded_the_recordings_give_the_reason(caplog: pytest.L
 
 
 def test_a_page_without_a_choice_of_rigs_still_loads_its_first_one(tmp_path: Path) -> None:
-    rigged = PageWithRigs("second", closed="Not here.")
+    rigged = PageWithRigs("second", choice_disabled="Not here.")
     lab = Lab(rigged.rig, lambda run: scripted_trace("joint", 8), rigged.queue, tmp_path / "results.sqlite")
     with pytest.raises(RequestError, match="second"):
         lab.setup()

@@ -52,7 +52,7 @@ def test_presets_depend_on_the_rig() -> None:
     assert "boxes" in demo and other[0] == "any-code" and not set(demo) & set(other)
     without = recorded_rig(Library([]), "No model.")
     assert offered_presets(CurrentRig(without)) == demo, "the recordings were made on the embedded rig"
-    coming = offered_presets(CurrentRig(without, coming=loading("smollm2")))
+    coming = offered_presets(CurrentRig(without, first_load=loading("smollm2")))
     assert [name.partition("-")[2] for name in coming[:3]] == ["palindrome", "facts", "story"]
     assert fitting("joint", ["autoregressive", "joint"]) == "joint"
     assert fitting("joint", ["autoregressive", "ddtree"]) == "ddtree" and fitting("joint", ["a"]) == "a"

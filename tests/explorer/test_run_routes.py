@@ -133,7 +133,7 @@ def test_a_run_that_nobody_reads_ends_and_one_that_waits_leaves_the_queue(
                 second = next(line["run"] for line in waiting if line["state"] == "queued")
             until(lambda: served.queue.count_places() == 1)
             time.sleep(0.5)
-            assert not served.runs.find(first).over, "a client reads it"
+            assert not served.runs.find(first).ended, "a client reads it"
         until(lambda: served.queue.count_places() == 0)
         assert states(served.lines(first))[-1] == states(served.lines(second))[-1] == "stopped"
         assert source.closed == 1

@@ -35,7 +35,7 @@ from tests.engine.drafters import test_eagle3
 from tests.engine.drafters.test_dspark import FAMILIES
 from tests.engine.drafters.test_mtp import write_mtp
 from tests.engine.drafters.test_uno import write_adapter
-from tests.engine.material import GREEDY, WARM, decode, plain_text, text, text_of
+from tests.engine.helpers import GREEDY, WARM, decode, plain_text, text, text_of
 from tests.engine.models.shrunk import FallibleDrafter, shrunk
 from tests.engine.published import write_short
 from tests.engine.small import TAPS, small_drafter_model, small_target

@@ -19,7 +19,7 @@ from recipes.own_answers.measure import phrase_drafter, scores
 from recipes.own_answers.phrases import answer_tokens, export, orders_of
 from recipes.own_answers.prompts import HeldOut, draw_seeded, seed_prompt
 from recipes.own_answers.shards import AnswerRow, open_shard, read_shard, write_features, write_shard
-from tests.engine.material import decode
+from tests.engine.helpers import decode
 from tests.engine.published import LLAMA, write_target
 
 CPU, END = torch.device("cpu"), 2

@@ -20,7 +20,7 @@ from engine.budget.cost import CostCurve
 from engine.decoding.budget_policy import AUTO, BudgetPolicy, cut_trees
 from engine.decoding.tree import from_nodes, prefix
 from engine.records import Acceptance, DraftTree, Floats, Integers
-from tests.engine.material import decode
+from tests.engine.helpers import decode
 
 FOLDER = Path(__file__).with_name("drafts")
 NODES = 32

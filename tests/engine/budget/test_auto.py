@@ -27,8 +27,8 @@ from engine.decoding.tree import from_nodes, prefix
 from engine.records import Acceptance, DraftTree, Request, Sampling
 from engine.serving.scheduler import FairShare, pick_batch, update_owed
 from tests.engine.budget.test_cost import STAIRS
-from tests.engine.material import GREEDY, WARM, decode, drafters_of, text, trees
-from tests.engine.material import run as run_of
+from tests.engine.helpers import GREEDY, WARM, decode, drafters_of, text, trees
+from tests.engine.helpers import run as run_of
 from tests.engine.toy import ToyTarget
 
 

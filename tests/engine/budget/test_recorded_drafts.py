@@ -116,7 +116,7 @@ def test_where_trees_pay_auto_gains_what_the_best_budget_does(case: str, tokens:
 
 
 @pytest.mark.parametrize("case", PAYING)
-def test_a_curve_that_makes_drafting_too_dear_is_corrected(case: str) -> None:
+def test_a_curve_that_makes_drafting_too_expensive_is_corrected(case: str) -> None:
     rig, truth = PAYING[case]
     right, believed = auto_time_over_plain(rig, truth, 64), disturbed(truth, 2.5)
     assert auto_time_over_plain(rig, truth, 64, believed) <= right + 0.04

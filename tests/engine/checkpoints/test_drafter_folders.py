@@ -17,7 +17,7 @@ from engine.serving.rigs import load_rig
 from tests.engine.drafters import dflash_reference
 from tests.engine.drafters.dflash_reference import rotated_neighbours
 from tests.engine.drafters.test_autoregressive import read
-from tests.engine.material import run, text
+from tests.engine.helpers import run, text
 from tests.engine.published import (
     SHORT_DRAFTER,
     SIZES,

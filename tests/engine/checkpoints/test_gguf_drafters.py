@@ -14,7 +14,7 @@ from engine.records import Request
 from engine.serving.rigs import load_rig
 from tests.engine.checkpoints.test_drafter_folders import DRAFTING, SHORT, proposals_of
 from tests.engine.drafters.test_eagle3 import write_eagle3
-from tests.engine.material import run
+from tests.engine.helpers import run
 from tests.engine.published import (
     SHORT_DRAFTER,
     SIZES,

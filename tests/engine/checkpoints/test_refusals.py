@@ -22,7 +22,7 @@ from engine.models import target as target_module
 from engine.records import Request, Sampling
 from engine.serving import rigs
 from engine.serving.rigs import load_rig, rig_parts
-from tests.engine.material import plain_text, text_of
+from tests.engine.helpers import plain_text, text_of
 from tests.engine.published import SHORT_DRAFTER, refused, write_config, write_short, write_short_dflash
 
 QWEN, LLAMA = "Qwen3-8B", "Llama-3.1-8B-Instruct"

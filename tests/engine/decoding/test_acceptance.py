@@ -13,7 +13,7 @@ from engine.decoding.combiners import merged
 from engine.decoding.protocols import trial_draws
 from engine.decoding.tree import from_nodes, pack, root_only
 from engine.records import Acceptance, DraftTree, Integers, Sampling, Verification
-from tests.engine.material import ACCEPTANCE_RULES, trees
+from tests.engine.helpers import ACCEPTANCE_RULES, trees
 from tests.engine.toy import ToyDrafter, ToyTarget
 
 VOCABULARY = 3

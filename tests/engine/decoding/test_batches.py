@@ -6,7 +6,7 @@ import pytest
 
 from engine.decoding.loop import DecodeRun, decode_batch, step
 from engine.records import Request
-from tests.engine.material import GREEDY, drafters_of, run, text
+from tests.engine.helpers import GREEDY, drafters_of, run, text
 from tests.engine.toy import ToyTarget
 
 PROMPT = (1, 2, 3, 1, 2)

@@ -10,7 +10,7 @@ from engine.decoding import builders
 from engine.decoding.builders import Builder, best_first, chain, expand, full
 from engine.decoding.tree import depths, from_nodes, pack, path_to, root_only, select
 from engine.records import DraftTree, Lattice
-from tests.engine.material import (
+from tests.engine.helpers import (
     BUILDERS,
     Prefix,
     all_prefixes,

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from engine.decoding.combiners import joint, routed
 from engine.decoding.tree import from_nodes, root_only
 from engine.records import DraftTree
-from tests.engine.material import prefixes, trees
+from tests.engine.helpers import prefixes, trees
 
 ROOT = 42
 

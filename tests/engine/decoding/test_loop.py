@@ -12,7 +12,7 @@ from engine.decoding.methods import METHODS
 from engine.decoding.tree import depths
 from engine.errors import RequestError
 from engine.records import STAGES, Lattice, Request, Sampling
-from tests.engine.material import GREEDY, LOSSLESS, WALKING, WARM, decode, drafters_of, plain_text, run, text, text_of
+from tests.engine.helpers import GREEDY, LOSSLESS, WALKING, WARM, decode, drafters_of, plain_text, run, text, text_of
 from tests.engine.toy import ToyDrafter, ToyTarget
 
 PROMPT = (1, 2, 3, 1, 2)

@@ -14,7 +14,7 @@ from engine.drafters.beam import BeamShape
 from engine.records import Lattice, Request
 from engine.trace import encode_record
 from engine.trace.reading import decode_round
-from tests.engine.material import plain_text, run, text
+from tests.engine.helpers import plain_text, run, text
 from tests.engine.small import VOCABULARY, small_config, small_target
 
 PROMPT = tuple(range(5, 25))

@@ -33,7 +33,7 @@ from tests.engine.drafters.dflash2_reference import (
     target_weights,
     weights,
 )
-from tests.engine.material import run
+from tests.engine.helpers import run
 from tests.engine.small import DFLASH2, small_drafter, small_target
 
 close = partial(np.testing.assert_allclose, atol=1e-5, rtol=1e-5)

@@ -16,7 +16,7 @@ from engine.serving.rig import Rig
 from engine.serving.rigs import load_rig
 from tests.engine.drafters import dflash_reference
 from tests.engine.drafters.test_autoregressive import assert_rows_follow, read
-from tests.engine.material import decode
+from tests.engine.helpers import decode
 from tests.engine.published import (
     SIZES,
     Published,

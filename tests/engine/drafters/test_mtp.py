@@ -18,7 +18,7 @@ from engine.records import Request, Sampling
 from engine.serving.rig import Rig
 from engine.serving.rigs import load_rig
 from tests.engine.drafters.test_autoregressive import assert_rows_follow, paths, read
-from tests.engine.material import rig_text
+from tests.engine.helpers import rig_text
 from tests.engine.models.shrunk import SIZES, shrunk
 from tests.engine.published import TOKENIZER, refused, write_short
 

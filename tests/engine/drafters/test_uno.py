@@ -16,7 +16,7 @@ from engine.drafters.uno import DEFAULT_BLOCK, noise_tokens
 from engine.records import Lattice, Request, Sampling
 from engine.serving.rig import Rig
 from engine.serving.rigs import load_rig
-from tests.engine.material import decode, plain_text, prefixes, rig_text, text_of
+from tests.engine.helpers import decode, plain_text, prefixes, rig_text, text_of
 from tests.engine.published import SIZES, refused, write_short
 
 RANK, ALPHA, VOCABULARY, LAYERS = 3, 6, 1536, 6

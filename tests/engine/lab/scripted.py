@@ -24,7 +24,7 @@ from engine.lab.sweeping import LocalWorkers, SweepProgress, run_sweep
 from engine.records import PromptRequest, Request, Round
 from engine.requests.prompts import Prompt
 from engine.trace import Piece
-from tests.engine.material import drafters_of
+from tests.engine.helpers import drafters_of
 from tests.engine.toy import ToyTarget
 
 VOCABULARY = 12

@@ -11,7 +11,7 @@ from engine.lab.replay import KnownText, Replay, forecasts, gain, read_known_tex
 from engine.lab.settings import Setting
 from engine.records import Lattice, Request, Sampling
 from engine.requests.limits import TRIED_BUDGETS
-from tests.engine.material import GREEDY, WARM, decode
+from tests.engine.helpers import GREEDY, WARM, decode
 from tests.engine.toy import ToyDrafter, ToyTarget
 
 PROMPT = (1, 2, 3)

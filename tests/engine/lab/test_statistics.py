@@ -23,8 +23,8 @@ from engine.lab.statistics import (
 )
 from engine.records import DraftTree, Lattice, Round, Sampling
 from engine.trace import committed_ids, tau
+from tests.engine.helpers import trees
 from tests.engine.lab.scripted import rounds_of, scripted_reading
-from tests.engine.material import trees
 
 
 def test_a_reading_holds_the_values_of_the_rounds() -> None:

@@ -12,7 +12,7 @@ from engine.measure.published_loop import PublishedLoop
 from engine.records import Request
 from engine.requests.prompts import Prompt
 from tests.engine.demo import demo_live
-from tests.engine.material import decode
+from tests.engine.helpers import decode
 from tests.engine.small import small_drafter, small_target
 
 

@@ -18,8 +18,8 @@ from engine.requests.prompts import read_prompts
 from engine.serving.cost import FULL, MIN_REPEATS, QUICK, CostBook, CostCase, Effort, bucket, mock_rounds, mock_tree
 from engine.trace import Trace, dumps, gather, loads
 from tests.engine.demo import demo_live, demo_rig
+from tests.engine.helpers import GREEDY
 from tests.engine.lab.scripted import CURVE
-from tests.engine.material import GREEDY
 
 PROMPT = read_prompts(Path("assets/prompts/mixed.jsonl"))[1].text
 AT_ONCE = replace(FULL, seconds=0.0)  # the minimum of repeats

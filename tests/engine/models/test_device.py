@@ -9,7 +9,7 @@ import torch
 from engine.machine.threads import OtherWork, processors
 from engine.models.device import WaitingPolicy, in_inference_mode, rounds_in_inference_mode
 from engine.records import Request, Round
-from tests.engine.material import decode, text_of
+from tests.engine.helpers import decode, text_of
 from tests.engine.small import small_drafter, small_target
 from tests.running import until
 

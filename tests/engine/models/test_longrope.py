@@ -11,7 +11,7 @@ from engine.errors import RequestError, RigError
 from engine.models.passes import FusedPass
 from engine.models.target import TorchTarget, must_verify_trees
 from engine.records import Request
-from tests.engine.material import LOSSLESS, decode, plain_text, text_of
+from tests.engine.helpers import LOSSLESS, decode, plain_text, text_of
 from tests.engine.models.shrunk import FallibleDrafter, shrunk
 
 SWITCH = 24

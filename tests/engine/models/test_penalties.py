@@ -15,7 +15,7 @@ from engine.models.sampling import processed_logprobs
 from engine.models.target import TorchTarget
 from engine.records import PackedTree, Request, Sampling
 from tests.engine.demo import demo_live
-from tests.engine.material import LOSSLESS, WALKING, ancestors, decode, plain_text, text
+from tests.engine.helpers import LOSSLESS, WALKING, ancestors, decode, plain_text, text
 from tests.engine.models.shrunk import FallibleDrafter, shrunk
 from tests.engine.serving.test_rig import MATH, text_ids
 

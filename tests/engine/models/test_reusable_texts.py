@@ -13,7 +13,7 @@ from engine.models.target import TorchTarget
 from engine.records import Request, Sampling
 from engine.serving import reusable_texts
 from engine.serving.reusable_texts import ReusableTexts
-from tests.engine.material import text
+from tests.engine.helpers import text
 from tests.engine.models.shrunk import FallibleDrafter, shrunk
 from tests.engine.models.test_packed_linear import int4_target
 from tests.engine.small import TAPS, small_target

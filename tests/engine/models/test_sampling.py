@@ -12,7 +12,7 @@ from engine.models import sampling as module
 from engine.models.rows import tree_rows
 from engine.models.sampling import GreedyChoices, choices, draw_tokens, most_likely, processed_logprobs, verification
 from engine.records import PackedTree, Sampling
-from tests.engine.material import ancestors
+from tests.engine.helpers import ancestors
 
 LOGITS = torch.log(torch.tensor([[0.5, 0.25, 0.15, 0.1]]))
 

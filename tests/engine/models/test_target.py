@@ -14,7 +14,7 @@ from engine.errors import RequestError, RigError
 from engine.models import target as target_module
 from engine.models.sampling import LazyVerification
 from engine.records import Request, Round, Sampling, Verification
-from tests.engine.material import decode, plain_text, text_of
+from tests.engine.helpers import decode, plain_text, text_of
 from tests.engine.small import DFLASH2, small_drafter, small_target
 
 PROMPT = tuple(range(5, 25))

@@ -19,7 +19,7 @@ from engine.checkpoints.loading import why_not
 from engine.errors import RigError
 from engine.models.target import TorchTarget, largest_difference_nats, must_verify_trees
 from engine.records import Request
-from tests.engine.material import LOSSLESS, plain_text, text_of
+from tests.engine.helpers import LOSSLESS, plain_text, text_of
 from tests.engine.models.shrunk import FallibleDrafter, shrunk, small_config_of
 
 TABLE = Path("docs/targets.md")

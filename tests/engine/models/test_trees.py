@@ -21,7 +21,7 @@ from engine.models.recurrent import DeltaMixer
 from engine.models.target import TorchTarget
 from engine.records import DraftTree, Request, Sampling
 from engine.serving.rigs import load_rig
-from tests.engine.material import plain_text, text_of
+from tests.engine.helpers import plain_text, text_of
 from tests.engine.models.shrunk import VOCABULARY, FallibleDrafter, cut, shrunk, small_config_of
 from tests.engine.published import TOKENIZER, write_short_dflash
 from tests.engine.small import small_target

@@ -17,7 +17,7 @@ from engine.serving.card import TYPICAL_LENGTHS
 from engine.serving.precision import PassTimes, chosen
 from engine.serving.rigs import load_rig
 from engine.trace import committed_ids, gather
-from tests.engine.material import plain_text, text_of
+from tests.engine.helpers import plain_text, text_of
 from tests.engine.published import write_short
 
 

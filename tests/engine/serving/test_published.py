@@ -16,7 +16,7 @@ from engine.serving.rig import Rig
 from engine.serving.rigs import load_rig
 from engine.trace import gather
 from tests.engine.drafters.dflash_reference import plain_speeds, reference
-from tests.engine.material import LOSSLESS, rig_text
+from tests.engine.helpers import LOSSLESS, rig_text
 from tests.engine.published import DFLASH, TARGETS, write_dflash, write_short, write_short_dflash, write_target
 
 STEPS = (5, 1, 3)  # committed positions by round; the cache holds several rounds

@@ -20,7 +20,7 @@ from engine.serving.rig import Rig
 from engine.serving.rigs import load_rig, rig_parts
 from engine.trace import gather
 from tests.engine.demo import demo_rig
-from tests.engine.material import decode
+from tests.engine.helpers import decode
 
 TINY = "random:tiny"
 CPU = torch.device("cpu")

@@ -18,7 +18,7 @@ from engine.errors import RequestError
 from engine.records import WAIT, PackedTree, Request, Sampling, Verification
 from engine.serving import scheduler
 from engine.serving.scheduler import FairShare, RunReader, RunRound, Scheduler, pick_batch, update_owed
-from tests.engine.material import GREEDY, WARM, drafters_of, run, text
+from tests.engine.helpers import GREEDY, WARM, drafters_of, run, text
 from tests.engine.toy import ToyTarget
 from tests.running import until
 

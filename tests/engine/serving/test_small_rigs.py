@@ -11,7 +11,7 @@ from engine.records import Request, Sampling
 from engine.requests.rig_names import NAMED
 from engine.serving.rigs import load_rig, rig_parts
 from tests.engine.checkpoints.test_drafter_folders import DFLASH2, MARKOV, MARKOV_HEAD, SELECTOR, speculators
-from tests.engine.material import rig_text
+from tests.engine.helpers import rig_text
 from tests.engine.models.shrunk import shrunk
 from tests.engine.published import SIZES, TOKENIZER, Published, dflash_shapes, write_config, write_short, write_weights
 

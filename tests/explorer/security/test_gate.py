@@ -138,13 +138,13 @@ def test_only_a_few_large_bodies_are_in_memory_at_once() -> None:
         async with client(gate()) as program:
             def post(content: Any) -> asyncio.Task[httpx.Response]:
                 return asyncio.create_task(program.post(CALL, content=content, headers=AS_JSON))
-            held = [post(slow()) for _ in range(bodies.MAX_LARGE)]
+            held = [post(slow()) for _ in range(bodies.MAX_CONCURRENT_LARGE)]
             await asyncio.sleep(0.05)
             over, small = await post(slow()), await post(b"{}")
             arrived.set()
             return [over.status_code, small.status_code, *[(await answer).status_code for answer in held],
                     (await post(slow())).status_code]
-    assert completed(asked()) == [503, 200, *[200] * bodies.MAX_LARGE, 200]
+    assert completed(asked()) == [503, 200, *[200] * bodies.MAX_CONCURRENT_LARGE, 200]
 
 
 def test_a_body_that_does_not_arrive_times_out(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from engine.trace import Trace, dumps, recorded
-from explorer.browser_calls import STEP, browser_call, served
+from explorer.browser_calls import CHUNK_BYTES, as_json_calls, browser_call
 from explorer.page import build, guarded
 from explorer.recordings import Library, Recording
 from explorer.startup import Listening
@@ -118,10 +118,10 @@ def test_a_long_answer_is_sent_in_parts() -> None:
     async def take(message: Any) -> None:
         sent.append(message)
 
-    (call,) = served([browser_call("export", lambda _: b"x" * (5 * STEP + 1))])
+    (call,) = as_json_calls([browser_call("export", lambda _: b"x" * (5 * CHUNK_BYTES + 1))])
     completed(_sent(call, take))
-    assert max(len(message.get("body", b"")) for message in sent) <= STEP
-    assert b"".join(message.get("body", b"") for message in sent) == b"x" * (5 * STEP + 1)
+    assert max(len(message.get("body", b"")) for message in sent) <= CHUNK_BYTES
+    assert b"".join(message.get("body", b"") for message in sent) == b"x" * (5 * CHUNK_BYTES + 1)
     assert [message.get("more_body") for message in sent[1:]] == [True] * 6 + [False]
 
 

@@ -1,4 +1,4 @@
-"""A mapping of bounded size."""
+"""A dict of bounded size."""
 
 from collections import OrderedDict
 from typing import TypeVar
@@ -7,7 +7,7 @@ Key = TypeVar("Key")
 Value = TypeVar("Value")
 
 
-class Latest(OrderedDict[Key, Value]):
+class BoundedDict(OrderedDict[Key, Value]):
     """Forgets the value that was set longest ago when it would hold more than ``max_items``."""
 
     def __init__(self, max_items: int) -> None:

@@ -1,10 +1,10 @@
-"""Is a lossless method's text distributed as the target's own? The joint law of the first three tokens.
+"""Is a lossless method's text distributed as the target's own? The joint distribution of its first three tokens.
 
 Each test draws texts with seeds 0, 1, …, 2,000 of them and in a long run 10,000, and compares their counts with the
 exact probabilities by a chi-square test. A right method fails one with probability ERROR_RATE, 1 in 100 for all of
 them together; the seeds are fixed, so the outcome is too. Biased methods are run through the same test, and it has to
 reject them. Methods that follow the text write the text of autoregressive decoding itself, with cuts (``test_loop``),
-so that in a short run its law stands for theirs.
+so that in a short run its distribution stands for theirs.
 """
 
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ import pytest
 from engine.decoding.methods import METHODS
 from engine.decoding.protocols import Drafter
 from engine.records import Integers, Request, Sampling
-from tests.engine.material import LOSSLESS, decode, drafters_of, text
+from tests.engine.helpers import LOSSLESS, decode, drafters_of, text
 from tests.engine.toy import ToyDrafter, ToyTarget, drawn
 
 ERROR_RATE = 0.0005

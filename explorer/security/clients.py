@@ -19,7 +19,7 @@ from time import monotonic
 from starlette.datastructures import Headers, QueryParams
 from starlette.types import Message, Scope, Send
 
-from explorer.latest import Latest
+from explorer.bounded_dict import BoundedDict
 
 STALL_SECONDS = 30.0  # a reader that accepts no data for longer is disconnected
 MAX_REMEMBERED = 4096  # addresses that have failed
@@ -112,7 +112,7 @@ class Logins:
     def __init__(self, clock: Callable[[], float] = monotonic) -> None:
         self._clock = clock
         # failures since the last successful login, and when the address may try again
-        self._failures = Latest[str, tuple[int, float]](MAX_REMEMBERED)
+        self._failures = BoundedDict[str, tuple[int, float]](MAX_REMEMBERED)
 
     def wait_seconds(self, address: str) -> float:
         """Return how long an address has to wait before its next attempt."""

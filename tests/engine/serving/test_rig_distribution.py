@@ -1,4 +1,5 @@
-"""The law of a torch target's first three tokens, against exact enumeration; method and error rate as in test_law.py.
+"""The distribution of a torch target's first three tokens, against exact enumeration; method and error rate as in
+test_distribution.py.
 
 Rules that follow the target's choices write plain decoding's text draw by draw, which
 ``tests/engine/models/test_target.py`` compares. So the rule with draws of its own is tested here, on a small random
@@ -16,8 +17,8 @@ from engine.models.sampling import processed_logprobs
 from engine.models.target import TorchTarget
 from engine.records import Integers, Lattice, Request, Sampling
 from engine.trace import committed_ids
-from tests.engine.decoding.test_law import ERROR_RATE, p_value
-from tests.engine.material import decode
+from tests.engine.decoding.test_distribution import ERROR_RATE, p_value
+from tests.engine.helpers import decode
 from tests.engine.small import small_target
 from tests.engine.toy import ToyDrafter
 

@@ -20,8 +20,8 @@ from explorer.jobs import Jobs
 from explorer.page import build, guarded
 from explorer.recordings import Library
 from explorer.runs import Runner, Runs
-from explorer.security import askers
-from explorer.security.askers import ALLOWED_FAILURES, MAX_WAIT_SECONDS, Logins, Readers, Requester, client_key
+from explorer.security import clients
+from explorer.security.clients import ALLOWED_FAILURES, MAX_WAIT_SECONDS, Logins, Readers, Requester, client_key
 from explorer.security.gate import Address, Gate, hosts_of
 from explorer.startup import Listening
 from tests.explorer.scripted import ENDLESS, ScriptedRun, ScriptedSource
@@ -69,12 +69,12 @@ def test_measurements_that_nobody_polls_lapse_and_few_may_wait(monkeypatch: pyte
 
 
 def test_a_stream_that_is_not_read_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(askers, "STALL_SECONDS", 0.05)
+    monkeypatch.setattr(clients, "STALL_SECONDS", 0.05)
 
     async def stuck(_: Any) -> None:
         await asyncio.sleep(5)
     with pytest.raises(TimeoutError):
-        completed(askers.with_send_timeout(stuck)({"type": "http.response.body"}))  # type: ignore[arg-type]
+        completed(clients.with_send_timeout(stuck)({"type": "http.response.body"}))  # type: ignore[arg-type]
 
 
 @pytest.mark.slow
@@ -88,7 +88,7 @@ def test_runs_that_come_through_the_gate_have_a_requester(
         def prepare(self, ask: PromptRequest, *, cache_key: str | None = "") -> ScriptedRun:
             caches.append(cache_key)
             return super().prepare(ask, cache_key=cache_key)
-    ask_gradio = askers.current_requester
+    ask_gradio = clients.current_requester
 
     def noted() -> Requester:
         seen.append(ask_gradio())
@@ -116,7 +116,7 @@ def test_people_behind_a_proxy_do_not_share_one_cache(
     seen: list[str | None] = []
 
     async def page(scope: Scope, receive: Receive, send: Send) -> None:
-        seen.append(askers.cache_key_of(scope))
+        seen.append(clients.cache_key_of(scope))
         await PlainTextResponse("")(scope, receive, send)
 
     async def act() -> None:
@@ -150,7 +150,7 @@ def test_an_ipv6_network_of_a_household_counts_as_one_address() -> None:
 
 
 def test_remembered_logins_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(askers, "MAX_REMEMBERED", 3)
+    monkeypatch.setattr(clients, "MAX_REMEMBERED", 3)
     logins = Logins(Clock())
     for number in range(5):
         for _ in range(ALLOWED_FAILURES + 1):
