@@ -148,7 +148,9 @@ def test_speeds_are_printed_only_for_a_consistent_cost_curve() -> None:
     assert "250" not in table(doubtful)
 
 
-def test_lessons_of_a_prompt_are_interleaved_with_plain_decoding(typed: Typed, tmp_path: Path) -> None:
+def test_lessons_of_a_prompt_are_interleaved_with_plain_decoding(
+        typed: Typed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(record, "CURVE_BUDGETS", ())
     (tmp_path / "lessons.json").write_text(json.dumps([
         {"name": name, "title": "T", "note": "N.", "prompt": prompt, "method": method, "budget": 8, "max_tokens": 12}
         for name, prompt, method in (("tree", MATH, "ddtree"), ("plain", MATH, "autoregressive"),

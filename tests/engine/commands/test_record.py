@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from engine.commands.record import CURVE_BUDGETS, RecordingPlan, measure_curve, run
+from engine.commands.record import RecordingPlan, measure_curve, run
 from engine.records import PromptRequest, Round
 from engine.trace import gather
 from tests.explorer.scripted import ScriptedSource, prompt_for
@@ -35,11 +35,12 @@ class TimedRig:
 
 
 @pytest.mark.parametrize("busy", [0, 8])
-def test_a_curve_has_a_point_at_every_undisturbed_budget(busy: int) -> None:
+def test_a_curve_has_a_point_at_every_undisturbed_budget(busy: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("engine.commands.record.CURVE_BUDGETS", (4, 8, 16))
     plan = RecordingPlan.model_validate({**PLAN, "method": "ddtree", "budget": 12})
     rig: Any = TimedRig(busy)
     curve = measure_curve(rig, plan, RecordingPlan.model_validate({**PLAN, "method": "autoregressive", "budget": 0}))
-    assert {point.budget for point in curve} == {*CURVE_BUDGETS, 12} - {busy}
+    assert {point.budget for point in curve} == {4, 8, 12, 16} - {busy}
     assert all(point.ratio == pytest.approx(point.tau / 1.5, rel=0.1) for point in curve)
     assert all(point.low <= round(point.ratio, 2) <= point.high for point in curve)
 
