@@ -104,8 +104,8 @@ def test_smollm2_writes_the_cpus_text(gpu: Counts) -> None:
     """Run in float32: products with 4-bit weights have kernels for CPUs alone."""
     rig = uncounted(lambda: load_rig("smollm2", "float32", "cpu"))
     prompt, drafters = rig.prompt_ids(PROMPT), [*rig.drafters.values()]
-    asks = [Request(prompt, method=method, budget=budget, max_tokens=8, sampling=sampling)
-            for method, budget, sampling in (("ddtree", 3, GREEDY), ("merged", 6, WARM))]
+    asks = [Request(prompt, method=method, budget=budget, max_tokens=6, sampling=sampling)
+            for method, budget, sampling in (("ddtree", 3, GREEDY), ("merged", 4, WARM))]
     texts = uncounted(lambda: [text_of(ask, rig.target, drafters) for ask in asks])
     there = TorchTarget(rig.target.model.to("cuda"), rig.target.taps)
     assert [text_of(ask, there, drafters) for ask in asks] == texts

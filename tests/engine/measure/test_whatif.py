@@ -28,7 +28,7 @@ POINTS = (("dflash", "total"), ("ddtree", "total"), ("routed", "total"), ("merge
 
 
 def finished(method: str, budget: int, sampling: Sampling = GREEDY, **changes: object) -> Trace:
-    return gather(demo_live().run(PromptRequest(PROMPT, method=method, budget=budget, max_tokens=32, sampling=sampling,
+    return gather(demo_live().run(PromptRequest(PROMPT, method=method, budget=budget, max_tokens=16, sampling=sampling,
                                       **changes)))  # type: ignore[arg-type]
 
 
