@@ -263,7 +263,6 @@ type RaceView = import("./types.d.ts").RaceView;
 type SweepProgress = import("./types.d.ts").SweepProgress;
 type SweepLine = import("./types.d.ts").SweepLine;
 type DoctorFinding = import("./types.d.ts").DoctorFinding;
-type RecordedOn = import("./types.d.ts").RecordedOn;
 type Estimate = import("./types.d.ts").Estimate;
 type LabPrompts = { chosen: string; sets: import("./types.d.ts").PromptSet[] };
 
@@ -275,7 +274,7 @@ interface LabAnswers {
   lab_curves: LabCurves;
   lab_concurrency: LabConcurrency;
   lab_start: { sweep: number };
-  lab_control: object;
+  lab_control: { sweep: number };
   lab_delete: object;
   lab_prompts: LabPrompts;
   lab_upload: { upload: string };

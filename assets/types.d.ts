@@ -112,6 +112,7 @@ export interface LabSetup {
   initial_recording: string;
   reason: string;
   live: Figure;
+  progress: SweepProgress;
   server: boolean;
   defaults: SweepForm;
   methods: string[];
@@ -135,7 +136,7 @@ export interface LabCurves {
   seconds_per_run: number | null;
 }
 
-/** The figures, for a shipped sweep when and where it was recorded, and with what prompts they were measured. */
+/** The figures. */
 export interface LabConcurrency {
   lines: string[];
   line: string;
@@ -143,8 +144,7 @@ export interface LabConcurrency {
   columns: string[];
   rows: CellRow[];
   heat: Figure | null;
-  recorded: RecordedOn | null;
-  form_values: FormValues | null;
+  recorded: string;
 }
 
 /** The selected sweep, None if there is none, and the list of sweeps. */
@@ -157,7 +157,7 @@ export interface SweepProgress {
   total: number;
   failed: number;
   seconds_left: number | null;
-  recorded: RecordedOn | null;
+  recorded: string;
   other_rig: string;
   other_sweep_running: boolean;
   command: string;
@@ -379,23 +379,6 @@ export interface CellRow {
   concurrency: number;
   cells: (Cell | null)[];
   withheld: string;
-}
-
-/** When and where a shipped sweep was measured. */
-export interface RecordedOn {
-  date: string;
-  rig: string;
-  hardware: string;
-  dtype: string;
-}
-
-/** The prompts and options of a sweep, as the lab's form holds them. */
-export interface FormValues {
-  set: string;
-  prompts: number;
-  repeats: number;
-  temperature: number;
-  max_tokens: number;
 }
 
 /** A sweep in the list of sweeps. */

@@ -6,8 +6,9 @@ import { drawAll, RUN } from "./plots.js";
 import { Tool } from "./tools.js";
 import { html } from "../shared/ink.js";
 
-const CHOOSE_A_RUN = "Choose the current run to see where its tree pays: what rows earned, how many nodes do, other trees.";
-const OF_A_RUN = /** @type {const} */ ([["rows", ["drafters"]], ["nodes", ["nodes"]], ["trees", ["branching", "omissions"]]]); // by figure, the sentences under it
+const CHOOSE_A_RUN = "Choose the current run to see which rows paid, how many nodes were enough, and other trees.";
+/** The topics of the sentences under each figure of a run. */
+const TOPICS = /** @type {const} */ ([["rows", ["drafters"]], ["nodes", ["nodes"]], ["trees", ["branching", "omissions"]]]);
 
 export class Acceptance extends Tool {
   constructor(/** @type {Lab} */ lab, /** @type {HTMLElement} */ pane) {
@@ -17,18 +18,18 @@ export class Acceptance extends Tool {
     this.method = this.addSelect("Method", "The method whose rounds are drawn");
     this.status = this.addNote();
     this.plots = this.plotsIn("lab-three", {
-      lengths: ["Acceptance lengths", "The share of rounds that added so many tokens, with {95 %} intervals."],
-      map: ["Depth and rank", "Of the proposals that verification reached, the percentage accepted, by {depth} and {rank}; of fewer than ten, how many."],
-      calibration: ["Calibration", "Expected tokens per round, 1 + {Σq}, against those added; below the diagonal the drafter is over-confident. Hollow: no interval."],
+      lengths: ["Acceptance lengths", "Share of rounds by tokens added, with {95 %} intervals."],
+      map: ["Depth and rank", "Percentage accepted of the proposals that verification reached, by {depth} and {rank}; below ten, the counts."],
+      calibration: ["Calibration", "Expected (1 + {Σq}) against added tokens per round; over-confident below the diagonal. Hollow: no interval."],
     });
     this.misses = html("ul", { class: "lab-card lab-words", "aria-label": "Where walks ended" }, pane);
     this.runSection = foldIn(pane, "Where the tree of this run pays", "", !onPhone());
     this.runPlots = this.plotsIn("lab-three", {
-      rows: ["What a row earned", "Tokens that a verified row added to the text, by its place among its siblings."],
-      nodes: ["The next node, and the last", "Drafted tokens that a {round} would have kept with the first nodes of its tree alone."],
-      trees: ["Other trees of the same drafts", "Chain, wider chain and trees, replayed at the same places of the known text."],
+      rows: ["What a row earned", "Tokens added per verified row, by its place among its siblings."],
+      nodes: ["How many nodes are enough", "Drafted tokens that a {round} would have kept with only the first nodes of its tree."],
+      trees: ["Other trees of the same drafts", "Chain, wider chain and trees, replayed at the same positions of this text."],
     }, this.runSection);
-    this.lists = OF_A_RUN.map(([name, topics]) => ({ topics, list: html("ul", "lab-words", this.runPlots[name].box) }));
+    this.lists = TOPICS.map(([name, topics]) => ({ topics, list: html("ul", "lab-words", this.runPlots[name].box) }));
   }
 
   choices() {
@@ -61,15 +62,15 @@ export class Acceptance extends Tool {
     drawAll(this.plots, view, () => {
       if (!source) return ["No rounds yet", "They come from a run, or from a measurement.", RUN];
       if ("error" in answer) return ["Nothing to draw", answer.error];
-      if (view.lengths) return ["Not recorded by this engine", "recorder.round(…, logprobs): what the drafter believed of each node."];
-      return ["Nothing was drafted", "Plain decoding has one token a round and no drafter to judge."];
+      if (view.lengths) return ["Not recorded by this engine", "It needs the drafter's probability of each node: recorder.round(…, logprobs)."];
+      return ["Nothing was drafted", "Plain decoding writes one token per round, without a drafter."];
     });
     const words = view.words ?? {};
     this.runSection.hidden = !view.words;
     showLine(this.status, source === "sweep" && this.source.options.length > 1 ? CHOOSE_A_RUN : "");
     this.list(this.misses, words.misses);
     if (!view.words) return;
-    drawAll(this.runPlots, view, () => ["Not in this run", "Nothing was drafted, or its engine does not record it."]);
+    drawAll(this.runPlots, view, () => ["Not in this run", "Nothing was drafted, or its engine does not record what this needs."]);
     for (const { topics, list } of this.lists) this.list(list, topics.flatMap((topic) => words[topic] || []));
   }
 

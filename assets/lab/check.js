@@ -7,8 +7,9 @@ import { counted } from "../shared/round.js";
 
 const STORE = "canopy-checked"; // the last result: of which rig, when, and after how many seconds
 const BEFORE = [
-  "Is each drafter set up as it was trained? This answers a few prompts, with the drafter as it is and with each common mistake in its configuration: chat template, hidden layers, mask token, positions, rotary form, precision, thinking.",
-  "A variant that has more tokens accepted is named, with the field to change. It takes one to some minutes, and the machine to itself.",
+  "Is each drafter configured as it was trained? This answers a few prompts with its configuration, and with variants of "
+    + "what is often wrong: chat template, hidden layers, mask token, positions, rotary form, precision, thinking.",
+  "A variant that gets more tokens accepted is reported, with the field to change. It takes minutes and the machine to itself.",
 ];
 /** @type {Record<string, string>} */
 const GLYPHS = { wrong: "✕", suspicious: "▲", fine: "✓" };
@@ -16,7 +17,8 @@ const GLYPHS = { wrong: "✕", suspicious: "▲", fine: "✓" };
 export class Check extends Tool {
   constructor(/** @type {Lab} */ lab, /** @type {HTMLElement} */ pane) {
     super(lab, pane);
-    this.begin = new JobButton(this, { label: "Examine the rig", title: "Runs every drafter as configured and with each common mistake in its configuration; can take minutes", act: () => this.examine() });
+    this.begin = new JobButton(this, { label: "Examine the rig", act: () => this.examine(),
+      title: "Runs every drafter as configured and with variants of its configuration; takes minutes" });
     this.box = html("section", { class: "lab-card lab-findings", tabIndex: 0, "aria-label": "Findings" }, pane);
     for (const words of BEFORE) html("p", "lab-note", this.box, words);
     const last = JSON.parse(localStorage.getItem(STORE) ?? "{}");
@@ -27,7 +29,8 @@ export class Check extends Tool {
     const begun = Date.now();
     const { result } = await this.begin.run("lab_doctor", {});
     if (!result) return;
-    const checked = { rig: this.lab.setup.rig, date: new Date().toLocaleString(), seconds: Math.round((Date.now() - begun) / 1000), findings: result.findings };
+    const seconds = Math.round((Date.now() - begun) / 1000);
+    const checked = { rig: this.lab.setup.rig, date: new Date().toLocaleString(), seconds, findings: result.findings };
     localStorage.setItem(STORE, JSON.stringify(checked));
     this.show(checked);
   }

@@ -148,7 +148,7 @@ export class Compare {
     write(this.common, [machine, prompt].filter(Boolean).join(" · ")).title = prompt;
     this.grid.classList.toggle("lab-one-prompt", Boolean(prompt));
     this.slider.max = String(Math.max(0, ...shown.map(({ ends }) => (ends?.at(-1) ?? 1) - 1)));
-    write(this.status, shown.length > 1 ? this.comparability(shown) : "Choose two runs that the server still holds.");
+    write(this.status, shown.length > 1 ? this.comparability(shown) : "Choose two runs that the server still has.");
     this.goToToken(Math.min(Number(this.slider.value), Number(this.slider.max)));
     this.compareTexts(shown);
   }
@@ -174,19 +174,20 @@ export class Compare {
     this.drawDepths(complete ? [compared[0].sides[0], ...compared.map(({ sides }) => sides[1])] : [], shown);
   }
 
-  // Draws for each depth a bar of each run: of its rounds that drafted to that depth, the share that accepted to it.
+  // Draws a bar for each depth and run: the share that accepted to this depth, of the rounds that drafted to it.
   drawDepths(/** @type {import("../types.d.ts").Side[]} */ sides, /** @type {Side[]} */ shown) {
     const methods = shown.map(({ stage }) => stage.header?.method ?? "");
     const colour = (/** @type {HTMLElement} */ bar, /** @type {number} */ place) => {
       bar.style.setProperty("--o", methodColour(methods[place]));
       bar.classList.toggle("is-again", methods.indexOf(methods[place]) < place); // another run of the same method
     };
-    const deepest = Math.max(0, ...sides.map(({ depths }) => depths.length));
-    this.depths.hidden = deepest === 0;
-    const words = sides.map(({ depths, rows }, place) => `${SIDES[place]}: ${rows.toFixed(1)} rows a round, ${depths.map((share) => `${Math.round(share * 100)} %`).join(", ")}`);
+    const maxDepth = Math.max(0, ...sides.map(({ depths }) => depths.length));
+    this.depths.hidden = maxDepth === 0;
+    const words = sides.map(({ depths, rows }, place) => (
+      `${SIDES[place]}: ${rows.toFixed(1)} rows a round, ${depths.map((share) => `${Math.round(share * 100)} %`).join(", ")}`));
     this.depths.setAttribute("aria-label", `Accepted by depth, from 1. ${words.join("; ")}.`);
     this.depths.replaceChildren();
-    const title = html("p", "lab-caption", this.depths, "Accepted by depth: of the rounds that drafted to that depth, the share that accepted to it");
+    const title = html("p", "lab-caption", this.depths, "Accepted by depth: the share of the rounds that drafted to this depth");
     methods.forEach((method, place) => {
       const key = html("span", "lab-pair-key", title);
       colour(key, place);
@@ -194,7 +195,7 @@ export class Compare {
       key.append(SIDES[place]);
     });
     const row = html("div", "lab-pair-columns", this.depths);
-    for (let depth = 0; depth < deepest; depth++) {
+    for (let depth = 0; depth < maxDepth; depth++) {
       const column = html("div", "lab-pair-depth", row);
       sides.forEach(({ depths }, place) => {
         const bar = html("i", "", column);
@@ -209,7 +210,8 @@ export class Compare {
   // Says which figures can be compared.
   comparability(/** @type {Side[]} */ shown) {
     const stages = shown.map((side) => side.stage);
-    const repetitions = stages.map(({ repetition }, place) => (repetition ? `The ${SIDES[place]} text repeats itself from token ${repetition.token + 1} on; its τ and speed are those of the part before.` : ""));
+    const repetitions = stages.map(({ repetition }, place) => (
+      repetition ? `The ${SIDES[place]} text repeats itself from token ${repetition.token + 1} on; its τ and speed cover the part before.` : ""));
     return [this.comparableSpeeds(stages), ...repetitions].filter(Boolean).join(" ");
   }
 
@@ -217,8 +219,9 @@ export class Compare {
     const { prompt, machine } = common(stages);
     const measured = stages.every((run) => Boolean(run.speedup) || stages.some((other) => isPlainOf(run, other)));
     if (prompt && machine && measured) return "The same prompt on the same machine: speeds can be compared.";
-    if (prompt && machine) return "The same prompt on the same machine, but not all speeds were measured beside plain decoding: they are not compared.";
-    if (machine) return `Different prompts on the same machine: τ ${stages.map(({ figuresBeforeRepetition: { tau } }) => tau.toFixed(2)).join(" and ")} are of different texts, so no setting is shown to be better; run them on one prompt.`;
+    if (prompt && machine) return "The same prompt and machine, but not all speeds were measured beside plain decoding: do not compare them.";
+    const lengths = stages.map(({ figuresBeforeRepetition: { tau } }) => tau.toFixed(2)).join(" and ");
+    if (machine) return `Different prompts, same machine: τ ${lengths} come from different texts; compare settings on one prompt.`;
     return `${prompt ? "The same prompt" : "Different prompts"} on different machines or precisions: do not compare tokens/s.`;
   }
 

@@ -26,7 +26,7 @@ export class Chips {
     label.append(String(value));
     this.inputs.get(value)?.parentElement?.remove();
     this.inputs.set(value, input);
-    const rank = (/** @type {Value} */ one) => (typeof one === "number" ? one : -1);
+    const rank = (/** @type {Value} */ value) => (typeof value === "number" ? value : -1);
     const ordered = Array.from(this.inputs).sort(([one], [other]) => rank(one) - rank(other));
     this.list.append(...ordered.flatMap(([, { parentElement }]) => parentElement ?? []));
   }
@@ -74,12 +74,12 @@ export function showField(field, on) {
   if (field.parentElement) field.parentElement.hidden = !on;
 }
 
-/** Fills a select and keeps the choice if it is still offered. `apart`: choices that come last, under a heading.
- *  @param {HTMLSelectElement} select @param {Choice[]} entries @param {string} [chosen] @param {{ heading?: string, apart?: Choice[] }} [others] */
-export function fillSelect(select, entries, chosen = select.value, { heading = "", apart = [] } = {}) {
-  const options = (/** @type {Choice[]} */ offered) => offered.map((entry) => (Array.isArray(entry) ? new Option(entry[1], entry[0]) : new Option(entry)));
-  select.replaceChildren(...options(entries));
-  if (apart.length) html("optgroup", { label: heading }, select).append(...options(apart));
+/** Fills a select and keeps the choice if it is still offered. `group`: entries that come last, under a heading.
+ *  @param {HTMLSelectElement} select @param {Choice[]} entries @param {string} [chosen] @param {{ heading: string, entries: Choice[] }} [group] */
+export function fillSelect(select, entries, chosen = select.value, group = { heading: "", entries: [] }) {
+  const option = (/** @type {Choice} */ entry) => (Array.isArray(entry) ? new Option(entry[1], entry[0]) : new Option(entry));
+  select.replaceChildren(...entries.map(option));
+  if (group.entries.length) html("optgroup", { label: group.heading }, select).append(...group.entries.map(option));
   if (Array.from(select.options).some(({ value }) => value === chosen)) select.value = chosen;
 }
 

@@ -5,7 +5,6 @@ import { fillSelect, Flags, showField, showLine } from "./forms.js";
 import { drawAll } from "./plots.js";
 import { tableIn } from "./table.js";
 import { JobButton, Tool } from "./tools.js";
-import { recordedOn } from "./verdict.js";
 import { action, html, write } from "../shared/ink.js";
 
 export class Load extends Tool {
@@ -15,13 +14,15 @@ export class Load extends Tool {
     super(lab, pane);
     this.line = this.addSelect("Method", "The method whose budgets are drawn");
     showField(this.line, false);
-    this.again = action(this.bar, "Measure again", "Measures this method at these budgets and numbers of requests once more, with the same prompts, repeats, temperature and tokens", () => this.measureAgain());
+    this.again = action(this.bar, "Measure again", "Repeats this measurement with the same budgets, concurrency and prompts",
+      () => this.view && lab.sweep.control("repeat", { line: this.view.line }));
     this.plots = this.plotsIn("lab-one", {
-      heat: ["All requests together", "Total {tokens/s} by {node budget} and requests at once; a frame marks the best budget of each row, ▸ the number that curves and table show."],
+      heat: ["All requests together", "Total {tokens/s} by {node budget} and concurrency. Framed: the best budget of a row; ▸: the row shown under Speed."],
     });
     this.words = html("ul", { class: "lab-card lab-words", "aria-label": "What the figures show" }, pane);
     this.plots.heat.onPoint = ({ x, y }) => this.chooseCell(x, y);
-    this.table = tableIn(pane, "lab-concurrency-table", "In figures", "Total {tokens/s} with the {95 %} interval (the range, with fewer than six prompts), and those of each request.");
+    this.table = tableIn(pane, "lab-concurrency-table", "In figures",
+      "Total {tokens/s} with the {95 %} interval (below six prompts the range), and tokens/s of each request.");
   }
 
   /** A click on a cell chooses that number of requests, and puts the budget into the page's controls.
@@ -38,18 +39,10 @@ export class Load extends Tool {
     if (setting) this.lab.apply(setting);
   }
 
-  measureAgain() {
-    if (!this.view) return;
-    const { line, columns, rows, form_values: formValues } = this.view;
-    const { sweep, results: { table } } = this.lab;
-    const method = table?.rows.find((row) => row.line === line)?.method ?? line;
-    if (formValues) sweep.fill(formValues);
-    sweep.measure(method, columns, rows.map(({ concurrency }) => concurrency));
-  }
-
   async redraw() {
     const { progress, sweep, setup, results: { concurrency } } = this.lab;
-    const answer = await this.lab.ask("lab_concurrency", { sweep: progress.sweep, line: this.line.value, concurrency }, "The server does not answer; this will be drawn when it does.");
+    const query = { sweep: progress.sweep, line: this.line.value, concurrency };
+    const answer = await this.lab.ask("lab_concurrency", query, "The server does not answer; this will be drawn when it does.");
     const view = this.view = "error" in answer ? null : answer;
     if (view) {
       showField(this.line, view.lines.length > 0);
@@ -64,7 +57,7 @@ export class Load extends Tool {
       "error" in answer ? answer.error : "How many requests can share a pass before drafting stops paying?",
       table ? sweep.severalAction : sweep.measureAction]);
     if (!drawn) return this.table.fill([]);
-    const sentences = drawn.recorded ? [...drawn.words, recordedOn(drawn.recorded)] : drawn.words;
+    const sentences = [...drawn.words, drawn.recorded].filter(Boolean);
     this.words.replaceChildren(...sentences.map((sentence) => html("li", "", null, sentence)));
     this.fillTable(drawn);
   }
@@ -72,7 +65,8 @@ export class Load extends Tool {
   fillTable(/** @type {LabConcurrency} */ { columns, rows }) {
     this.table.head(["requests at once", ...columns.map((column) => (/^[0-9]/.test(column) ? `${column} nodes` : column))]);
     this.table.fill(rows.map((row) => {
-      const line = html("tr", { class: row.withheld ? "is-withheld" : row.concurrency === this.lab.results.concurrency ? "is-best" : "", title: row.withheld });
+      const isShown = row.concurrency === this.lab.results.concurrency;
+      const line = html("tr", { class: row.withheld ? "is-withheld" : isShown ? "is-best" : "", title: row.withheld });
       html("th", { scope: "row" }, line, String(row.concurrency));
       for (const cell of row.cells) {
         const box = html("td", "", line, cell ? "" : "–");
@@ -102,13 +96,13 @@ export class ServerLoad extends Tool {
     this.about = this.addNote();
     const { concurrency, ...counters } = this.plotsIn("lab-three", {
       traffic: ["All requests to the server", "{τ} and tokens per second between two readings of the server's counters."],
-      places: ["Acceptance by position", "The share of drafts in which the token at each position was accepted, since this tab was first opened."],
-      concurrency: ["Concurrency", "Tokens per second of all requests together, and the median time of one."],
+      places: ["Acceptance by position", "The share of drafts whose token at each position was accepted, since this tab was first opened."],
+      concurrency: ["Concurrency", "Total tokens per second, and the median time of a request."],
     });
     this.concurrency = concurrency;
     this.counters = counters;
     this.silence = html("p", { class: "lab-notice", role: "status", hidden: true }, pane);
-    this.flags = new Flags("Draft length, by its own counts", pane);
+    this.flags = new Flags("Draft length, from the server's counters", pane);
     this.flags.box.hidden = true;
     this.concurrency.say("Not measured yet", "Press Measure requests at once: it keeps the server busy for up to a few minutes.");
   }

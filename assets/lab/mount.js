@@ -78,17 +78,17 @@ class Tabs {
 function listEntry({ number, started, rig, concurrency, state, done, total, other_rig: otherRig }) {
   if (number <= 0) return [String(number), `recorded ${started.slice(0, 10)}: ${rig}${concurrency > 1 ? `, up to ${concurrency} at once` : ""}`];
   const when = new Date(started).toLocaleString([], { dateStyle: "medium", timeStyle: "short" });
-  const far = state === "done" ? `${total} runs` : `${done} of ${total} runs, ${STATES[state] || state}`;
-  return [String(number), `${number}: ${otherRig ? `${rig}, ` : ""}${when}, ${far}`];
+  const runs = state === "done" ? `${total} runs` : `${done} of ${total} runs, ${STATES[state] || state}`;
+  return [String(number), `${number}: ${otherRig ? `${rig}, ` : ""}${when}, ${runs}`];
 }
 
 class History {
-  key = ""; // of what is listed
+  drawnKey = ""; // identifies the drawn list
 
   constructor(/** @type {Lab} */ lab, /** @type {Element} */ parent) {
     this.lab = lab;
     this.box = html("section", "lab-card lab-history", parent);
-    this.field = selectField(this.box, "Measurements", "Your measurements are kept until you delete them",
+    this.field = selectField(this.box, "Measurements", "Measurements are kept until you delete them",
       () => lab.follow(this.field.value ? Number(this.field.value) : null));
     this.deletion = html("div", "", this.box); // it asks first, since a deleted measurement cannot be restored
     new Menu(this.deletion, "Delete …", "Delete the measurement that is chosen", () => {
@@ -106,33 +106,35 @@ class History {
 
   draw() {
     const { sweeps, sweep, recorded } = this.lab.progress;
-    this.box.hidden = sweeps.every(({ number }) => number === sweep); // there is no choice
+    this.box.hidden = sweeps.every(({ number }) => number === sweep); // nothing to choose from
     this.deletion.hidden = sweep === null;
     this.deletion.querySelector("button").disabled = Boolean(recorded) || this.lab.busy;
     const entries = sweeps.filter((other) => !other.other_rig).map(listEntry);
-    const apart = sweeps.filter((other) => other.other_rig).map(listEntry);
+    const ofOtherRigs = sweeps.filter((other) => other.other_rig).map(listEntry);
     if (!entries.length) entries.push(["", `none of ${this.lab.setup.rig}`]);
-    const key = JSON.stringify([entries, apart, sweep]);
-    if (key === this.key || document.activeElement === this.field) return;
-    this.key = key;
-    fillSelect(this.field, entries, sweep === null ? "" : String(sweep), { heading: "Other rigs", apart });
+    const key = JSON.stringify([entries, ofOtherRigs, sweep]);
+    if (key === this.drawnKey || document.activeElement === this.field) return;
+    this.drawnKey = key;
+    fillSelect(this.field, entries, sweep === null ? "" : String(sweep), { heading: "Other rigs", entries: ofOtherRigs });
   }
 }
 
 // The lab's view: the form at the left, the results in tabs at the right.
 const BUSY_MS = 500;
 const IDLE_MS = 4000;
-const OF_THE_RUN = ["speed", "acceptance"]; // tabs that are drawn from the rounds of the run on the stage, as they come
+const RUN_TABS = ["speed", "acceptance"]; // they follow the rounds of the run on the stage
 const BETWEEN_DRAWS_MS = 600;
 const LOST = "The server does not answer; the lab keeps trying.";
 /** @type {Record<string, string>} */
-const FORMER_TABS = { // the tabs of older addresses, and those that replaced them
-  curves: "speed", table: "speed", cost: "speed", shapes: "acceptance", anatomy: "acceptance", concurrency: "load", server: "load", race: "compare", doctor: "check",
+const LEGACY_TABS = { // in addresses of earlier versions
+  curves: "speed", table: "speed", cost: "speed", shapes: "acceptance", anatomy: "acceptance",
+  concurrency: "load", server: "load", race: "compare", doctor: "check",
 };
-/** @type {SweepProgress} */
-const NOTHING = { sweep: null, other_sweep_running: false, state: "none", message: "", done: 0, total: 0, failed: 0, seconds_left: null, recorded: null, other_rig: "", sweeps: [], command: "" };
 /** @type {Omit<LabCurves, "curves"> & { curves: LabCurves["curves"] | null }} */
-const NO_RESULTS = { curves: null, table: null, kinds: {}, cost: null, counts: [1], concurrency: 1, categories: [], category: "", command: "", seconds_per_run: null };
+const NO_RESULTS = {
+  curves: null, table: null, kinds: {}, cost: null, counts: [1], concurrency: 1,
+  categories: [], category: "", command: "", seconds_per_run: null,
+};
 
 function askOf(/** @type {LabServer} */ server) {
   /** The answer of one of the server's functions, or why there is none.
@@ -149,7 +151,6 @@ function askOf(/** @type {LabServer} */ server) {
 /** @extends {EventEmitter<LabEvents>} */
 export class Lab extends EventEmitter {
   chosenSweep = /** @type {number | null} */ (null); // the measurement that was chosen
-  progress = NOTHING;
   results = NO_RESULTS; // of that measurement, at one number of requests at once and for one category of its prompts
   chosenConcurrency = /** @type {number | null} */ (null); // the number of requests at once to show
   prediction = ""; // the run whose prediction is shown
@@ -166,6 +167,7 @@ export class Lab extends EventEmitter {
     this.server = server;
     this.ask = askOf(server);
     this.setup = setup;
+    this.progress = setup.progress;
     this.adopt = adopt;
     this.reason = setup.reason;
     this.root = html("div", "lab", host);
@@ -176,14 +178,15 @@ export class Lab extends EventEmitter {
     const tabs = this.tabs = new Tabs(this, html("div", "lab-main", this.root));
     this.speed = tabs.add("speed", "Which method and budget are fastest: curves, table, cost of a pass, other machines", Speed);
     this.acceptance = tabs.add("acceptance", "How many tokens rounds add, which guesses are accepted, where a tree pays", Acceptance);
-    this.load = tabs.add("load", "Several requests at once: which budget is fastest, and where drafting stops paying", /** @type {new (lab: Lab, pane: HTMLElement) => import("./tools.js").Tool} */ (setup.server ? ServerLoad : Load));
+    const LoadTab = /** @type {new (lab: Lab, pane: HTMLElement) => import("./tools.js").Tool} */ (setup.server ? ServerLoad : Load);
+    this.load = tabs.add("load", "Several requests at once: which budget is fastest, and where drafting stops paying", LoadTab);
     this.compare = tabs.add("compare", "Methods in a race on one prompt, and runs side by side", Compare);
     tabs.add("check", "Why is τ low? Checks every drafter's configuration", Check);
-    const tabOf = (/** @type {string} */ name) => (tabs.panes.has(FORMER_TABS[name] ?? name) ? FORMER_TABS[name] ?? name : "");
+    const tabOf = (/** @type {string} */ name) => (tabs.panes.has(LEGACY_TABS[name] ?? name) ? LEGACY_TABS[name] ?? name : "");
     tabs.go(tabOf(stage.tab) || "speed");
     stage.on("tab", (name) => tabOf(name) && tabOf(name) !== tabs.current && tabs.go(tabOf(name)));
     stage.on("mode", () => this.show());
-    stage.on("state", throttled(() => this.shown && OF_THE_RUN.includes(this.tab) && this.tabs.draw(), BETWEEN_DRAWS_MS));
+    stage.on("state", throttled(() => this.shown && RUN_TABS.includes(this.tab) && this.tabs.draw(), BETWEEN_DRAWS_MS));
     this.show();
   }
 
@@ -255,8 +258,8 @@ export class Lab extends EventEmitter {
 
   // Reloads curves and table after a measurement, the end of a run, or another choice of sweep.
   async loadCurves() {
-    const answer = await this.ask("lab_curves", {
-      sweep: this.progress.sweep, what_if: this.prediction || null, line: this.speed.line.value, concurrency: this.chosenConcurrency, category: this.results.category }, LOST);
+    const { progress: { sweep }, prediction, speed: { line }, chosenConcurrency: concurrency, results: { category } } = this;
+    const answer = await this.ask("lab_curves", { sweep, what_if: prediction || null, line: line.value, concurrency, category }, LOST);
     if ("error" in answer) {
       this.lost = answer.error === LOST;
       this.sweep.fail(answer.error);

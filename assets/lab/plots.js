@@ -11,13 +11,14 @@ import { modes } from "../stage/stage.js";
 /** @type {Record<string, string>} */
 export const WORDS = {
   ...Object.fromEntries(TERMS),
-  "tokens/s": "Tokens divided by engine time: the sum of all rounds, without reading the prompt, the network or this page.",
+  "tokens/s": "Tokens divided by engine time: the time of all rounds, without prompt, network and page.",
   "95 %": "An interval that contains the true median in 95 of 100 such measurements (order statistics over prompts).",
-  "spread": "From the slowest to the fastest of the runs.",
+  "spread": "From the slowest to the fastest run.",
   "Σq": "The drafter's probabilities summed over the tree: how many drafted tokens it expects to be accepted.",
   "rank": "The place of a token in the drafter's list for its position; 1 is the likeliest.",
   "depth": "How many tokens after the root.",
-  "pays from": "The τ from which the setting is faster than plain decoding: the time of its rounds in rounds of plain decoding, as measured; modelled: by the cost of a pass, once Predict all budgets has measured that.",
+  "pays from": "The τ above which this setting beats plain decoding: its round time divided by plain decoding's. "
+    + "“Modelled” uses the measured cost of a pass instead.",
   "predicted": "Calculated from one text and the measured cost of a pass; not a measurement of that setting.",
   "pass": "One run of the target over one or more rows.",
 };
@@ -63,19 +64,21 @@ export class Plot {
     new Menu(tools, "⤓", `Save “${title}” as an image`, () => ["svg", "png"].map((format) => (
       { label: format.toUpperCase(), act: () => this.save(format, name) })));
     this.body = html("div", "lab-plot-body", this.box);
-    this.canvas = /** @type {PlotlyElement} */ (html("div", { class: "lab-canvas", role: "figure" }, this.body)); // not an image: it contains plotly's own controls
+    // not an image, because it contains plotly's own controls
+    this.canvas = /** @type {PlotlyElement} */ (html("div", { class: "lab-canvas", role: "figure" }, this.body));
     this.empty = new Empty(this.body, "cp-empty");
     this.canvas.addEventListener("pointerdown", () => this.waitForDragEnd());
     new ResizeObserver(() => this.drawnSize !== this.size && this.redraw()).observe(this.body);
     onTheme(() => this.redraw());
   }
 
-  /** Shows instead of a figure why there is none, and a button that leads to one. @param {string} headline @param {string} more @param {Way | null} [wayOut] */
-  say(headline, more, wayOut) {
+  /** Says why there is no figure, with a button that leads to one.
+   *  @param {string} headline @param {string} more @param {Remedy | null} [remedy] */
+  say(headline, more, remedy) {
     this.figure = null;
     this.canvas.hidden = true;
     this.empty.say(headline, more);
-    if (wayOut) action(this.empty.box, wayOut.label, wayOut.title, wayOut.act);
+    if (remedy) action(this.empty.box, remedy.label, remedy.title, remedy.act);
   }
 
   draw(/** @type {Figure} */ figure) {
@@ -130,13 +133,13 @@ export function headed(parent, title, caption) {
   return head;
 }
 
-/** A button that makes what is missing. @typedef {{ label: string, title: string, act: () => unknown }} Way */
-/** @type {Way} */
+/** A button that makes the missing figure. @typedef {{ label: string, title: string, act: () => unknown }} Remedy */
+/** @type {Remedy} */
 export const RUN = { label: "▶ Run", title: "Answer the prompt in the bar above", act: () => document.querySelector("#canopy-run").click() };
 
-/** Draws the figures that there are; the others say why not: `why` gives a headline and more for a plot's name.
+/** Draws the figures that exist; `why` gives headline and text for the plots of the others.
  *  @template {string} Name @param {Record<Name, Plot>} plots @param {{ [name in NoInfer<Name>]?: Figure | null }} figures
- *  @param {(name: NoInfer<Name>) => [headline: string, more: string, way?: Way | null]} why */
+ *  @param {(name: NoInfer<Name>) => [headline: string, more: string, remedy?: Remedy | null]} why */
 export function drawAll(plots, figures, why) {
   for (const name in plots) {
     const figure = figures[name];

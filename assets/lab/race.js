@@ -13,15 +13,16 @@ const SPLITS = { "full for each": "each", shared: "total" }; // by their names i
 const WATCHED_SECONDS = 9; // about how long it should take to watch the slowest track
 
 export class Race extends Tool {
-  at = 0; // seconds of the wall clock
+  clockSeconds = 0;
   seconds = 0; // of the longest track
   playing = false;
   drawn = /** @type {ReturnType<Race["track"]>[]} */ ([]); // the tracks
 
   constructor(/** @type {Lab} */ lab, /** @type {HTMLElement} */ pane) {
     super(lab, pane);
-    this.begin = new JobButton(this, { label: "▶ Race", title: "Measure the methods one at a time on the prompt in the bar above, then replay them together",
-      act: () => this.start(), ending: "■ Stop", endingTitle: "End the race after the current run" });
+    const title = "Measure the methods one at a time on the prompt in the bar above, then replay them together";
+    this.begin = new JobButton(this, { label: "▶ Race", title, act: () => this.start(),
+      ending: "■ Stop", endingTitle: "End the race after the current run" });
     const { methods, limits, defaults } = lab.setup;
     const details = foldIn(pane, "Choose the methods", "lab-form lab-race-form");
     this.methods = /** @type {Chips<string>} */ (new Chips(details, "Methods, at the node budget in the bar above"));
@@ -30,11 +31,11 @@ export class Race extends Tool {
     this.auto.box.title = WORDS.auto;
     this.auto.addMethods(methods.filter((name) => METHODS[name]?.drafts !== false), []);
     const row = html("div", "lab-row", details);
-    this.repeats = field("input", row, "Repeats", { type: "number", value: 3, min: 3, max: 20, title: "How often each method runs; at least three, to show a spread" });
+    this.repeats = field("input", row, "Repeats", { type: "number", value: 3, min: 3, max: 20, title: "Runs per method; at least three for a spread" });
     this.tokens = field("input", row, "Max tokens", { type: "number", value: defaults.max_tokens, min: 1, max: limits.max_tokens });
     this.box = html("section", { class: "lab-plot lab-race", "aria-label": "Race", hidden: true }, pane);
     prose(html("p", "lab-caption lab-race-caption", this.box),
-      "Measured one after the other, each with the machine to itself, then replayed on one clock; medians with their {spread}, speed-up over {plain decoding}.");
+      "Measured one at a time, each alone on the machine, then replayed on one clock; medians with {spread}, against {plain decoding}.");
     const bar = html("div", "lab-race-bar", this.box);
     this.play = button(bar, "▶", "Play or pause the race", () => (this.playing ? this.pause() : this.run()));
     this.range = html("input", { type: "range", min: 0, max: 1000, value: 0, "aria-label": "Wall clock of the race" }, bar);
@@ -52,8 +53,9 @@ export class Race extends Tool {
     this.pause();
     const value = (/** @type {string} */ selector) => document.querySelector(selector)?.value;
     const query = {
-      prompt: value("#canopy-prompt textarea"), turns: controls.turns, budget: value("#canopy-budget input"), temperature: value("#canopy-temperature input") || 0,
-      split: SPLITS[value("#canopy-split input")] || "total", methods: this.methods.values, auto: this.auto.values, repeats: this.repeats.value, max_tokens: this.tokens.value };
+      prompt: value("#canopy-prompt textarea"), turns: controls.turns, budget: value("#canopy-budget input"),
+      temperature: value("#canopy-temperature input") || 0, split: SPLITS[value("#canopy-split input")] || "total",
+      methods: this.methods.values, auto: this.auto.values, repeats: this.repeats.value, max_tokens: this.tokens.value };
     const { result } = await this.begin.run("lab_race", query);
     if (result) this.open(result);
   }
@@ -90,29 +92,31 @@ export class Race extends Tool {
 
   /** @param {Element} parent @param {TableRow} row @param {string} difference @param {number} best */
   addFigures(parent, { total, speedup, record, tau, repeating }, difference, best) {
-    const figure = (/** @type {string} */ text, /** @type {string} */ title, className = "") => html("span", { class: className, title }, parent, text);
-    const range = (/** @type {Estimate} */ { minimum, maximum }, /** @type {number} */ digits) => `${minimum.toFixed(digits)} to ${maximum.toFixed(digits)}`;
+    /** @param {string} text @param {string} title */
+    const figure = (text, title, className = "") => html("span", { class: className, title }, parent, text);
+    /** @param {Estimate} estimate @param {number} digits */
+    const range = ({ minimum, maximum }, digits) => `${minimum.toFixed(digits)} to ${maximum.toFixed(digits)}`;
     if (total.median === best && record.ratio > 1) figure("fastest", "The most tokens per second in this race", "lab-tag");
     figure(`${record.speed} tokens/s`, `${WORDS["tokens/s"]} Spread: ${range(total, 0)}`);
     figure(`(${range(total, 0)})`, WORDS.spread, "lab-quiet");
-    if (record.times && speedup) figure(record.times, `Over plain decoding, its tokens/s divided by those. Spread in single repeats: ${range(speedup, 2)}`);
+    if (record.times && speedup) figure(record.times, `Its tokens/s divided by plain decoding's. Single repeats: ${range(speedup, 2)}`);
     else if (record.withheld) figure("speed-up withheld", record.withheld, "lab-quiet");
     figure(`τ ${tau.median.toFixed(2)}`, WORDS["τ"]);
-    if (repeating) figure("repeats itself", "The text repeats itself, which every drafter guesses right; these figures count it.", "lab-tag is-warning");
+    if (repeating) figure("repeats itself", "The text repeats itself, which is easy to draft; these figures count it.", "lab-tag is-warning");
     figure(difference ? "≠ text differs" : "= same text",
       difference || "The text is the same as plain decoding's, token for token, in every repeat.", difference ? "lab-tag is-warning" : "lab-quiet");
   }
 
   run() {
-    if (this.at >= this.seconds) this.show(0);
+    if (this.clockSeconds >= this.seconds) this.show(0);
     this.playing = true;
     this.play.textContent = "❚❚";
     let before = performance.now();
     const frame = (/** @type {number} */ now) => {
       if (!this.playing) return;
-      this.show(this.at + ((now - before) / 1000) * Number(this.speed.value));
+      this.show(this.clockSeconds + ((now - before) / 1000) * Number(this.speed.value));
       before = now;
-      if (this.at >= this.seconds) this.pause();
+      if (this.clockSeconds >= this.seconds) this.pause();
       else requestAnimationFrame(frame);
     };
     requestAnimationFrame(frame);
@@ -123,19 +127,19 @@ export class Race extends Tool {
     this.play.textContent = "▶";
   }
 
-  // The race at a moment of its wall clock, in seconds.
-  show(/** @type {number} */ at) {
+  // Shows the race at this time of its clock.
+  show(/** @type {number} */ clockSeconds) {
     const { seconds } = this;
-    this.at = Math.max(0, Math.min(seconds, at));
-    this.range.value = String(seconds ? (1000 * this.at) / seconds : 0);
-    this.clock.textContent = `${this.at.toFixed(2)} of ${seconds.toFixed(2)} s`;
+    this.clockSeconds = Math.max(0, Math.min(seconds, clockSeconds));
+    this.range.value = String(seconds ? (1000 * this.clockSeconds) / seconds : 0);
+    this.clock.textContent = `${this.clockSeconds.toFixed(2)} of ${seconds.toFixed(2)} s`;
     for (const drawn of this.drawn) this.drawTrack(drawn);
   }
 
   drawTrack(/** @type {ReturnType<Race["track"]>} */ drawn) {
     const { track, fill, flag, text, last, still } = drawn;
-    const over = still || this.at >= last;
-    const count = over ? track.seconds.length : track.seconds.findIndex((second) => second > this.at);
+    const over = still || this.clockSeconds >= last;
+    const count = over ? track.seconds.length : track.seconds.findIndex((second) => second > this.clockSeconds);
     const tokens = count > 0 ? track.tokens[count - 1] : 0;
     fill.style.width = still ? "0" : `${(100 * tokens) / Math.max(1, track.tokens.at(-1) || 0)}%`; // of the text: the fastest track is full first
     flag.textContent = over && track.end ? `✓ ${tokens} tokens in ${track.end} s` : `${tokens} tokens`;

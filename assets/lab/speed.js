@@ -14,11 +14,12 @@ export class Speed extends Tool {
       type: "range", min: 0, step: 1, title: "How many requests are answered at once; the curves, the table and the recommendation follow",
     }, ({ value }) => lab.showConcurrency(lab.results.counts[Number(value)]));
     this.shown = html("output", { htmlFor: this.concurrency.id }, this.concurrency.parentElement);
-    this.category = selectField(this.bar, "Kind of text", "The category of the prompts that curves, table and recommendation are of", () => {
+    this.category = selectField(this.bar, "Kind of text", "The category of prompts for curves, table and recommendation", () => {
       lab.results.category = this.category.value;
       lab.reload();
     });
-    this.begin = new JobButton(this, { label: "Predict all budgets", className: "", act: () => this.predict(), title: "Times forward passes of every size here, then replays the current run's text with every budget: τ is exact, tokens/s are predicted" });
+    this.begin = new JobButton(this, { label: "Predict all budgets", className: "", act: () => this.predict(),
+      title: "Times passes of every size, then replays the current run with every budget: τ is exact, tokens/s are predicted" });
     this.line = selectField(this.bar, "Predicted", "The method whose prediction is drawn", () => lab.reload());
     const pair = html("div", "lab-grid lab-pair", pane);
     this.curves = new Curves(lab, pair);
@@ -26,8 +27,8 @@ export class Speed extends Tool {
     this.table = new Table(lab, pane);
     this.about = html("p", "lab-note", pane);
     this.plots = this.plotsIn("lab-two", {
-      cost: ["What a pass costs", "Milliseconds of one forward {pass} of the target by its number of rows, measured on this machine; the band holds eight passes in ten."],
-      gain: ["What a node gains", "Tokens that one more node adds to a {round}, against what its row costs: nodes pay while the gain is above the cost, and the curves cross at the best budget, {predicted}."],
+      cost: ["What a pass costs", "Milliseconds of one {pass} by its rows, measured on this machine; the band holds eight passes in ten."],
+      gain: ["What a node gains", "Tokens that one more node adds to a {round}, and what its row costs. The curves cross at the best budget, {predicted}."],
     });
     this.costs = pane.querySelector(".lab-two");
     this.elsewhere = new OtherMachine(lab, pane);
@@ -36,11 +37,12 @@ export class Speed extends Tool {
   // From the current run: what a pass costs here, and what every budget would have achieved.
   async predict() {
     const { lab, begin } = this;
-    if (!lab.stage.header || lab.unasked) return begin.showStatus("Open a recording or press Run first: the prediction replays the text of a run.", true);
+    if (!lab.stage.header || lab.unasked) return begin.showStatus("Open a recording or press Run first: this replays the text of a run.", true);
     const { result } = await begin.run("lab_what_if", { run: lab.stage.value.run });
     if (!result) return;
     lab.prediction = result.what_if;
-    if (result.departures) begin.showStatus(`Because of rounding, the target would choose another token at ${result.departures} places of this text, so τ is not exact.`);
+    const { departures } = result;
+    if (departures) begin.showStatus(`τ is not exact: by rounding, the target would choose other tokens at ${departures} positions of this text.`);
     await lab.reload();
   }
 
@@ -79,7 +81,7 @@ class OtherMachine extends Tool {
     this.model = this.addSelect("Model", "A target by its published configuration");
     this.device = this.addSelect("Device", "Bandwidth and operations as published");
     this.plots = this.plotsIn("lab-two", { elsewhere: ["On another machine, predicted",
-      "The current run's measured {τ} over the predicted cost of a round there: speed is {predicted}, from published figures alone."] });
+      "The current run's measured {τ} divided by the cost of a round there, which is {predicted} from published figures."] });
     this.flags = new Flags("Flags to paste", box.querySelector(".lab-grid"));
     this.costOn = html("p", "lab-caption", null);
     this.flags.list.before(this.costOn);
@@ -90,7 +92,7 @@ class OtherMachine extends Tool {
     const { stage, prediction, unasked } = this.lab;
     const run = stage.header && stage.rounds.length && !unasked ? stage.value.run : "";
     if (!run) {
-      write(this.status, "Open a recording or press Run: this prices the rounds of the run on the page.");
+      write(this.status, "Open a recording or press Run: this predicts the rounds of the run on the page.");
       return;
     }
     const query = { run, model: this.model.value, device: this.device.value };
@@ -106,8 +108,8 @@ class OtherMachine extends Tool {
     drawAll(this.plots, { elsewhere }, () => ["Nothing to predict", tooLarge || "Nothing was drafted."]);
     fillSelect(this.model, models, this.model.value || model); // what was chosen while this was asked for stays
     fillSelect(this.device, devices, this.device.value || device);
-    write(this.costOn, flags.length ? `Best for this run by the cost on ${costOn}. Predict all budgets measures the cost on the rig that answers. Names as in ${readIn}.`
-      : "None: other trees of this run are not known, or no cost is.");
+    write(this.costOn, flags.length ? `Best for this run with the pass cost of ${costOn} (Predict all budgets measures it here). Flags as in ${readIn}.`
+      : "None: the drafts of this run or the cost of a pass are not known.");
     this.flags.show(flags);
   }
 }

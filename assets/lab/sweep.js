@@ -7,8 +7,8 @@ import { action, button, html, write } from "../shared/ink.js";
 import { counted } from "../shared/round.js";
 import { send } from "../stage/save.js";
 
-const MAX_FILE = 8; // MiB, as on the server
-const SEVERAL = [1, 4, 16]; // requests at once
+const MAX_FILE_MIB = 8; // as on the server
+const SUGGESTED_CONCURRENCY = [1, 4, 16];
 /** @type {Record<string, string>} */
 export const STATES = {
   none: "", queued: "waiting", running: "measuring", paused: "paused", stopped: "stopped", done: "done", error: "ended by an error",
@@ -45,18 +45,19 @@ export class Sweep {
       this.concurrency.add(count, { on: defaults.concurrency.includes(count), title });
     }
     /** @param {Element} row @param {string} label @param {number} value @param {number} min @param {number} max @param {string} title */
-    const number = (row, label, value, min, max, title, step = 1) => field("input", row, label, { type: "number", value, min, max, step, title }, changed);
+    const number = (row, label, value, min, max, title, step = 1) => (
+      field("input", row, label, { type: "number", value, min, max, step, title }, changed));
     const prompts = html("div", "lab-row", this.details);
     this.set = selectField(prompts, "Prompts", "The prompts that every setting answers", changed);
-    this.promptCount = number(prompts, "How many", defaults.prompts, 1, limits.prompts, "How many prompts of the set, from the first on; intervals need at least six");
+    this.promptCount = number(prompts, "How many", defaults.prompts, 1, limits.prompts, "How many of the set, from the first; intervals need at least six");
     const file = html("input", { type: "file", hidden: true, accept: ".jsonl,.json,.txt", "aria-label": "A prompt file" }, this.details);
     file.addEventListener("change", () => this.upload(file));
-    button(this.details, "Upload prompts …", "A JSONL file: every line has a “prompt”, or “turns”, of which the first is used", () => file.click());
+    button(this.details, "Upload prompts …", "A JSONL file: each line has a “prompt”, or “turns” (the first is used)", () => file.click());
     const more = html("div", "lab-row", this.details);
     this.repeats = number(more, "Repeats", defaults.repeats, 1, limits.repeats, "How many times every setting answers every prompt");
-    this.temperature = number(more, "Temperature", defaults.temperature, 0, limits.temperature, "0: always the most probable token (greedy)", 0.1);
+    this.temperature = number(more, "Temperature", defaults.temperature, 0, limits.temperature, "0: always the most probable token", 0.1);
     this.tokens = number(more, "Max tokens", defaults.max_tokens, 1, limits.max_tokens, "The most tokens that an answer may have");
-    this.split = selectField(more, "Merged budget", "With the method merged, the two drafters share the node budget, or each gets all of it", changed);
+    this.split = selectField(more, "Merged budget", "With merged, both drafters share the budget, or each gets all of it", changed);
     fillSelect(this.split, [["total", "shared"], ["each", "full for each"]]);
     this.sets = lab.setup.sets;
     this.fillSets(defaults.set);
@@ -88,7 +89,7 @@ export class Sweep {
     const file = input.files?.[0];
     input.value = "";
     if (!file) return;
-    const { upload, error } = await send(async (piece) => ({ upload: "", ...await this.lab.ask("lab_upload", piece) }), file, MAX_FILE);
+    const { upload, error } = await send(async (piece) => ({ upload: "", ...await this.lab.ask("lab_upload", piece) }), file, MAX_FILE_MIB);
     const answer = error ? { error } : await this.lab.ask("lab_prompts", { name: file.name, upload });
     if (this.refused(answer)) return;
     this.sets = answer.sets;
@@ -98,8 +99,9 @@ export class Sweep {
 
   get query() {
     return {
-      methods: this.methods.values, budgets: this.budgets.values, concurrency: this.concurrency.values, set: this.set.value, prompts: this.promptCount.value,
-      repeats: this.repeats.value, temperature: this.temperature.value, max_tokens: this.tokens.value, split: this.split.value,
+      methods: this.methods.values, budgets: this.budgets.values, concurrency: this.concurrency.values, split: this.split.value,
+      set: this.set.value, prompts: this.promptCount.value, repeats: this.repeats.value, temperature: this.temperature.value,
+      max_tokens: this.tokens.value,
     };
   }
 
@@ -138,32 +140,11 @@ export class Sweep {
   }
 
   get severalAction() {
-    return this.measureAction && { label: "Choose several at once", title: "Ticks 1, 4 and 16 requests at once in the form; then press Measure", act: () => {
-      this.concurrency.values = SEVERAL;
+    const title = "Ticks 1, 4 and 16 requests at once in the form; then press Measure";
+    return this.measureAction && { label: "Choose several at once", title, act: () => {
+      this.concurrency.values = SUGGESTED_CONCURRENCY;
       this.openForm(this.concurrency.inputs.get(1));
     } };
-  }
-
-  /** Fills the form as a sweep was measured; a set that the server no longer has stays what it is.
-   *  @param {import("../types.d.ts").FormValues} values */
-  fill({ set, prompts, repeats, temperature, max_tokens: tokens }) {
-    if (this.sets.some(({ name }) => name === set)) this.set.value = set;
-    this.promptCount.value = String(prompts);
-    this.repeats.value = String(repeats);
-    this.temperature.value = String(temperature);
-    this.tokens.value = String(tokens);
-  }
-
-  /** Measures one method alone. @param {string} method @param {string[]} budgets @param {number[]} concurrency */
-  measure(method, budgets, concurrency) {
-    this.methods.values = [method];
-    this.budgets.values = [];
-    for (const budget of budgets.filter((one) => one !== "plain")) {
-      this.budgets.add(budget === "auto" ? budget : Number(budget), { on: true, title: WORDS[budget] });
-    }
-    this.concurrency.values = concurrency;
-    this.drawPlan();
-    return this.begin();
   }
 
   async begin() {
@@ -173,9 +154,10 @@ export class Sweep {
     this.draw();
   }
 
-  async control(/** @type {string} */ what) {
-    const answer = await this.lab.ask("lab_control", { do: what, sweep: this.lab.progress.sweep });
-    if (!this.refused(answer)) await this.lab.refresh();
+  /** Pauses, resumes, stops or repeats the measurement. @param {string} what @param {object} more */
+  async control(what, more = {}) {
+    const answer = await this.lab.ask("lab_control", { do: what, sweep: this.lab.progress.sweep, ...more });
+    if (!this.refused(answer)) await this.lab.follow(answer.sweep);
   }
 
   /** Whether the server refused, which the form then says. @param {object} answer @returns {answer is Failed} */

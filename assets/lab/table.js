@@ -25,7 +25,8 @@ export function tableIn(parent, className, title, caption) {
   return {
     box,
     /** @param {string[]} names @param {Record<string, string>} [titles] */
-    head: (names, titles = {}) => row.replaceChildren(...names.map((name) => html("th", { scope: "col", title: titles[name] || "", class: DETAILS.includes(name) ? "lab-detail" : "" }, null, name))),
+    head: (names, titles = {}) => row.replaceChildren(...names.map((name) => (
+      html("th", { scope: "col", title: titles[name] || "", class: DETAILS.includes(name) ? "lab-detail" : "" }, null, name)))),
     fill: (/** @type {Element[]} */ rows) => {
       box.hidden = !rows.length;
       body.replaceChildren(...rows);
@@ -33,19 +34,19 @@ export function tableIn(parent, className, title, caption) {
   };
 }
 
-const DETAILS = ["pays from", "runs", "same text"]; // left out where there is no room for more than decides
+const DETAILS = ["pays from", "runs", "same text"]; // hidden on narrow screens
 const COLUMNS = {
   setting: "", "tokens/s": WORDS["tokens/s"], "× plain": WORDS["plain decoding"], "τ": WORDS["τ"], "pays from": WORDS["pays from"],
   runs: "Measured runs; failed ones in brackets",
   "same text": "How many of the compared runs wrote exactly what plain decoding wrote; in bfloat16, near-ties may differ",
-  use: "Set the controls of the page to this setting",
+  use: "Set the bar to this setting",
 };
 
 // The table behind the plots: a row for each setting, the fastest first, those whose speed-up is withheld last.
 export class Table {
   constructor(/** @type {Lab} */ lab, /** @type {Element} */ parent) {
     this.lab = lab;
-    this.table = tableIn(parent, "lab-table-box", "All settings", "Medians over prompts with their {95 %} intervals, the fastest setting first, those without a speed-up last.");
+    this.table = tableIn(parent, "lab-table-box", "All settings", "Medians over prompts with {95 %} intervals, fastest first, withheld ones last.");
     this.table.head(Object.keys(COLUMNS), COLUMNS);
     this.fold = foldIn(parent, "The fastest by kind of text", "", !onPhone());
     this.kinds = tableIn(this.fold, "lab-kinds", "By kind of text", "The fastest setting over the prompts of each category.");
@@ -70,7 +71,8 @@ export class Table {
     const name = html("th", { scope: "row" }, line);
     methodMark(method, name);
     name.append(label);
-    const tag = (/** @type {string} */ text, className = "", title = "") => name.append(" ", html("span", { class: `lab-tag ${className}`, title }, null, text));
+    const tag = (/** @type {string} */ text, className = "", title = "") => (
+      name.append(" ", html("span", { class: `lab-tag ${className}`, title }, null, text)));
     if (fastest) tag("fastest");
     if (record.withheld) tag("speed-up withheld", "", record.withheld);
     if (!lossless) tag("biased", "is-warning");

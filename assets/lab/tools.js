@@ -20,7 +20,7 @@ export class Tool {
     return selectField(this.bar, label, title, () => this.draw());
   }
 
-  // A line for what is said of the figures, read aloud when it changes.
+  // A line about the figures, read aloud when it changes.
   addNote() {
     return html("p", { class: "lab-note", role: "status" }, this.bar);
   }
@@ -42,7 +42,7 @@ export class Tool {
 export class JobButton {
   job = "";
 
-  /** `refused` says why nothing can be begun.
+  /** `refused` says why the job cannot start.
    *  @param {Tool} tool
    *  @param {{ label: string, title: string, act: () => unknown, className?: string, refused?: string, ending?: string, endingTitle?: string }} about */
   constructor({ lab, bar }, { label, title, act, className = "lab-primary", refused = lab.reason, ending = "Cancel", endingTitle = "Cancel and drop what was measured so far" }) {

@@ -1,4 +1,4 @@
-// The result of the measurement: the fastest setting, how certain it is, one click to use it, the figures behind it.
+// The fastest setting of the measurement: how certain it is, its figures, and a button that uses it.
 
 import { Command, foldIn } from "./forms.js";
 import { WORDS } from "./plots.js";
@@ -26,7 +26,7 @@ export class Verdict {
     this.figures = html("dl", "lab-figures", this.box);
     this.note = html("p", "lab-note", this.box);
     this.row = html("div", "lab-row", this.box);
-    this.useButton = action(this.row, "Use it", "Set the controls of the page to this method and budget", () => this.best && lab.apply(this.best), "lab-primary");
+    this.useButton = action(this.row, "Use it", "Set the bar to this method and budget", () => this.best && lab.apply(this.best), "lab-primary");
     new Menu(this.row, "Report ▾", "Save what was measured", () => REPORTS.map(([label, note, kind]) => ({ label, note, act: async () => {
       const file = await lab.ask("lab_report", { sweep: lab.progress.sweep, kind });
       if (!lab.sweep.refused(file)) download(file);
@@ -51,10 +51,10 @@ export class Verdict {
 
   drawEmpty(/** @type {boolean} */ busy) {
     const { reason, setup } = this.lab;
-    const none = `Nothing was measured with ${setup.rig} yet, and no recorded measurement of it comes with the page.`;
+    const none = `Nothing was measured with ${setup.rig} yet, and the page has no recorded measurement of it.`;
     write(this.eyebrow, setup.rig);
     write(this.headline, reason ? "Nothing can be measured here" : "Which method and budget are fastest here?");
-    write(this.note, reason || (busy ? "The first figures come in a moment." : `${none} One press measures them on this machine, beside plain decoding.`));
+    write(this.note, reason || (busy ? "The first figures come in a moment." : `${none} Press Measure to time them on this machine.`));
   }
 
   /** @param {TableView} table @param {TableRow} best */
@@ -70,31 +70,30 @@ export class Verdict {
     let advice = "";
     if (otherRig) {
       write(this.eyebrow, `Of another rig: ${otherRig}`);
-      advice = `Nothing of it holds for ${this.lab.setup.rig}, which answers now.`;
+      advice = `It does not hold for ${this.lab.setup.rig}, the loaded rig.`;
     } else if (recorded) {
-      write(this.eyebrow, outcome === "faster" ? `Fastest in the recorded measurement${kind}` : `Recorded: ${heading[0].toLowerCase()}${heading.slice(1)}${kind}`);
+      const words = outcome === "faster" ? "Fastest in the recorded measurement" : `Recorded: ${heading[0].toLowerCase()}${heading.slice(1)}`;
+      write(this.eyebrow, `${words}${kind}`);
       advice = "Press Measure for figures of this machine.";
     } else write(this.eyebrow, partial ? `Fastest so far, ${done} of ${total} runs${kind}` : `${heading}${kind}`);
-    write(this.note, [recorded && recordedOn(recorded), remark].filter(Boolean).join(" "));
+    write(this.note, [recorded, remark].filter(Boolean).join(" "));
     if (rivals.length) this.note.append(" ", html("abbr", { class: "lab-word", title: rivals.join("\n") }, null, "Which?"));
     if (advice) this.note.append(" ", advice);
   }
 
   drawFigures(/** @type {TableRow} */ { total, speedup, record, tau, concurrency }) {
     const { withheld } = record;
+    const range = record.range || (speedup ? spread(speedup, 2) : withheld && "withheld");
     const figures = [
       [record.speed, concurrency > 1 ? `tokens/s, ${concurrency} at once` : "tokens/s", spread(total, 0), WORDS["tokens/s"]],
-      [record.times || "–", "plain decoding", record.range || (speedup ? spread(speedup, 2) : withheld ? "withheld" : ""), withheld || WORDS["plain decoding"]],
+      [record.times || "–", "plain decoding", range, withheld || WORDS["plain decoding"]],
       [tau.median.toFixed(2), "τ", spread(tau, 2), WORDS["τ"]],
     ];
-    this.figures.replaceChildren(...figures.map(([number, name, range, title]) => {
+    this.figures.replaceChildren(...figures.map(([number, name, interval, title]) => {
       const item = html("div", { title });
       html("dd", "lab-number", item, number);
-      html("small", "", html("dt", "", item, name), range);
+      html("small", "", html("dt", "", item, name), interval);
       return item;
     }));
   }
 }
-
-// A sentence that says when, with which rig and on which machine a recorded measurement was made.
-export const recordedOn = (/** @type {RecordedOn} */ { date, rig, hardware, dtype }) => `Recorded on ${date}: ${rig}, ${hardware}, ${dtype}.`;

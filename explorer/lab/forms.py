@@ -1,6 +1,7 @@
 """From the lab's forms to plans: prompt sets, shipped and uploaded, and a check of every field of a sweep or a race."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, TypedDict
@@ -149,6 +150,17 @@ def sweep_plan_from(form: Mapping[str, Any], sets: PromptSets, instruments: Inst
                            "are taken, so choose fewer of them.")
     check(plan, laboratory.methods, laboratory.drafters)
     return plan
+
+
+def repeated_plan(plan: SweepPlan, line: str, instruments: Instruments) -> SweepPlan:
+    """Return the plan that measures the curve ``line`` of an earlier plan again, and plain decoding, on the loaded rig.
+    RequestError if the rig cannot."""
+    laboratory = instruments.laboratory
+    chosen = tuple(setting for setting in plan.settings if setting.line == line or not setting.drafts)
+    repeated = replace(plan, settings=chosen, rig=instruments.opened_as, dtype=laboratory.conditions.dtype)
+    check_drafting([setting.method for setting in chosen])
+    check(repeated, laboratory.methods, laboratory.drafters)
+    return repeated
 
 
 def race_plan_from(form: Mapping[str, Any], instruments: Instruments) -> SweepPlan:

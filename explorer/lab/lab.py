@@ -33,10 +33,10 @@ from explorer.lab.curves import CurvesView, curves_view, live_figure
 from explorer.lab.recorded import is_recorded
 from explorer.lab.report import saved
 from explorer.lab.style import Figure
-from explorer.lab.sweeps import NO_RESULTS, FormValues, RecordedOn, SweepProgress, Sweeps, seconds_per_run
+from explorer.lab.sweeps import NO_RESULTS, SweepProgress, Sweeps, seconds_per_run
 from explorer.lab.table import TableRow, TableView, row_view, table_view
 from explorer.recordings import LAB_RECORDING
-from explorer.rig import CurrentRig
+from explorer.rig import CurrentRig, Instruments
 
 MAX_PREDICTIONS = 16  # that are remembered
 MAX_SERVER_PROMPTS = 32  # of a set
@@ -50,6 +50,7 @@ class LabSetup(TypedDict):
     initial_recording: str
     reason: str
     live: Figure
+    progress: SweepProgress
     server: bool
     defaults: forms.SweepForm
     methods: list[str]
@@ -83,10 +84,9 @@ class LabCurves(TypedDict):
 
 
 class LabConcurrency(ConcurrencyView):
-    """The figures, for a shipped sweep when and where it was recorded, and with what prompts they were measured."""
+    """The figures. ``recorded``: when and where a shipped sweep was measured, "" for any other."""
 
-    recorded: RecordedOn | None
-    form_values: FormValues | None
+    recorded: str
 
 
 class PredictionResult(TypedDict):
@@ -137,7 +137,8 @@ class Lab:
         methods = list(instruments.laboratory.methods)
         return {
             "rig": instruments.laboratory.conditions.rig, "initial_recording": LAB_RECORDING,
-            "reason": instruments.reason, "live": live_figure(), "server": server_of(self._rig.source) is not None,
+            "reason": instruments.reason, "live": live_figure(), "progress": self.progress({}),
+            "server": server_of(self._rig.source) is not None,
             "defaults": {**forms.DEFAULT_FORM,
                          "methods": [name for name in forms.DEFAULT_FORM["methods"] if name in methods]},
             "methods": methods, "budgets": list(forms.OFFERED), "concurrency": list(TRIED_CONCURRENCY),
@@ -153,13 +154,18 @@ class Lab:
         return self.sweeps.progress_view(query.get("sweep"))
 
     def start(self, form: Mapping[str, Any]) -> dict[str, int]:
+        return {"sweep": self.sweeps.start(forms.sweep_plan_from(form, self._sets, self._measuring()))}
+
+    def _measuring(self) -> Instruments:
+        """Return the rig's instruments; RequestError if nothing can be measured with them."""
         instruments = self._rig.instruments
         if instruments.reason:
             raise RequestError(instruments.reason)
-        return {"sweep": self.sweeps.start(forms.sweep_plan_from(form, self._sets, instruments))}
+        return instruments
 
     def control(self, query: Mapping[str, Any]) -> dict[str, int]:
-        """Pause, resume or stop a sweep: {"do", "sweep"}."""
+        """Pause, resume or stop a sweep, {"do", "sweep"}, or repeat {"line": one of its curves} as a new one. Return
+        {"sweep": its number}."""
         ends = {"pause": "paused", "stop": "stopped"}
         do, stored = str(query.get("do")), self.sweeps.select(query.get("sweep"))
         if stored is None:
@@ -169,9 +175,12 @@ class Lab:
             self.sweeps.resume(number)
         elif do in ends:
             self.sweeps.end(number, ends[do])
+        elif do == "repeat":
+            shown = self.sweeps.view(number, concurrent=True).stored or stored
+            number = self.sweeps.start(forms.repeated_plan(shown.plan, str(query.get("line")), self._measuring()))
         else:
-            raise RequestError(f"A sweep cannot {do[:20]!r}; it can pause, resume, stop.")
-        return {}
+            raise RequestError(f"A sweep cannot {do[:20]!r}; it can pause, resume, stop, repeat.")
+        return {"sweep": number}
 
     def delete(self, query: Mapping[str, Any]) -> dict[str, int]:
         """Delete a sweep and its results: {"sweep"}."""
@@ -226,7 +235,7 @@ class Lab:
         figures = concurrency_view(
             view.summary, view.stored.plan.settings if view.stored else (), line=str(query.get("line")),
             concurrency=concurrency if isinstance(concurrency, int) else 1)
-        return {**figures, "recorded": view.recorded, "form_values": view.form_values}
+        return {**figures, "recorded": view.recorded}
 
     def acceptance(self, query: Mapping[str, Any]) -> AcceptanceView:
         """Return figures of the rounds of {"run"}, or of {"sweep", "nodes", "line": a curve}."""

@@ -32,15 +32,6 @@ MAX_LISTED = 40
 NO_RESULTS = "Nothing has been measured yet; press Measure first."
 
 
-class RecordedOn(TypedDict):
-    """When and where a shipped sweep was measured."""
-
-    date: str
-    rig: str
-    hardware: str
-    dtype: str
-
-
 class SweepLine(TypedDict):
     """A sweep in the list of sweeps."""
 
@@ -52,16 +43,6 @@ class SweepLine(TypedDict):
     done: int
     total: int
     state: str
-
-
-class FormValues(TypedDict):
-    """The prompts and options of a sweep, as the lab's form holds them."""
-
-    set: str
-    prompts: int
-    repeats: int
-    temperature: float
-    max_tokens: int
 
 
 class SweepProgress(TypedDict):
@@ -76,7 +57,7 @@ class SweepProgress(TypedDict):
     total: int
     failed: int
     seconds_left: float | None
-    recorded: RecordedOn | None
+    recorded: str
     other_rig: str
     other_sweep_running: bool
     command: str
@@ -93,21 +74,12 @@ class SweepView:
     other_rig: bool = False
 
     @property
-    def recorded(self) -> RecordedOn | None:
-        """When and where a sweep that ships with the page was measured; None of any other."""
+    def recorded(self) -> str:
+        """A sentence on when and where a shipped sweep was measured; "" for any other sweep."""
         if self.stored is None or not is_recorded(self.stored.number):
-            return None
-        conditions = self.stored.conditions
-        return {"date": self.stored.started[:10], "rig": conditions.rig, "hardware": conditions.hardware,
-                "dtype": conditions.dtype}
-
-    @property
-    def form_values(self) -> FormValues | None:
-        if self.stored is None:
-            return None
-        plan = self.stored.plan
-        return {"set": plan.prompt_set, "prompts": len(plan.prompts), "repeats": plan.repeats,
-                "temperature": plan.settings[0].temperature, "max_tokens": plan.max_tokens}
+            return ""
+        conditions, date = self.stored.conditions, self.stored.started[:10]
+        return f"Recorded on {date}: {conditions.rig}, {conditions.hardware}, {conditions.dtype}."
 
 
 class Sweeps:
@@ -265,7 +237,7 @@ class Sweeps:
         listed = [self._line(sweep) for sweep in sweeps]
         if stored is None:
             return {"sweep": None, "sweeps": listed, "state": "none", "message": "", "done": 0, "total": 0, "failed": 0,
-                    "seconds_left": None, "recorded": None, "other_rig": "", "other_sweep_running": False,
+                    "seconds_left": None, "recorded": "", "other_rig": "", "other_sweep_running": False,
                     "command": ""}
         job, line = self._jobs.get(stored.number), self._line(stored)
         return {

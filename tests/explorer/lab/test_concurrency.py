@@ -2,15 +2,18 @@
 
 import json
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from engine.errors import RequestError
 from engine.lab.settings import Setting
 from engine.lab.summary import Summary
 from explorer.lab.concurrency import concurrency_view
 from tests.engine.lab.test_concurrency import row
-from tests.explorer.scripted_lab import FORM, lab_at, measure, saved_file
+from tests.explorer.scripted_lab import FORM, lab_at, measure, measured_lab, saved_file, state
+from tests.running import until
 
 CROWD = {**FORM, "methods": ["ddtree"], "budgets": [8, 16], "concurrency": [1, 4]}
 ASKED = (Setting("autoregressive", 0), *(Setting("ddtree", budget, concurrency=count)
@@ -35,11 +38,20 @@ def test_curves_table_and_recommendation_are_those_of_the_number_of_requests(lab
     assert four["curves"]["figure"]["layout"]["yaxis2"]["title"]["text"] == "tokens per second, 4 at once"
 
 
+def test_a_curve_is_measured_again_with_its_prompts_and_settings(tmp_path: Path) -> None:
+    lab = measured_lab(tmp_path, CROWD)
+    before = lab.progress({})
+    with pytest.raises(RequestError, match="No method besides"):
+        lab.control({"do": "repeat", "sweep": before["sweep"], "line": "nobody"})
+    number = lab.control({"do": "repeat", "sweep": before["sweep"], "line": "ddtree"})["sweep"]
+    until(lambda: state(lab) == "done")
+    after = lab.progress({})
+    assert (after["sweep"], after["command"], after["total"]) == (number, before["command"], before["total"])
+    assert number > before["sweep"]
+
+
 def test_every_cell_is_in_the_report_and_has_a_description(lab: Any) -> None:
     view = lab.concurrency({"concurrency": 4})
-    assert {name: str(value) for name, value in view["form_values"].items()} == {
-        "set": "math", "prompts": "2", "repeats": str(CROWD["repeats"]), "temperature": "0.0",
-        "max_tokens": str(CROWD["max_tokens"])}
     assert (view["lines"], view["line"]) == (["ddtree"], "ddtree")
     assert lab.concurrency({"line": "nobody"})["line"] == "ddtree"
     assert (view["columns"], [row["concurrency"] for row in view["rows"]]) == (["plain", "8", "16"], [1, 4])

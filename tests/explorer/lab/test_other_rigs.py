@@ -43,12 +43,12 @@ def test_the_lab_opens_on_the_recorded_sweep_of_the_rig_that_is_loaded(tmp_path:
     record_sweep(tmp_path, "second-several", HERE, concurrency=[1, 2])
     for rig, number in ((THERE, 0), (HERE, -1)):
         progress = lab_of(tmp_path, rig).progress({})
-        assert (progress["sweep"], progress["recorded"]["rig"], progress["other_rig"]) == (number, rig, "")
+        assert (progress["sweep"], progress["other_rig"]) == (number, "") and rig in progress["recorded"]
     here = lab_of(tmp_path, HERE)
     assert [sweep["concurrency"] for sweep in here.progress({})["sweeps"]] == [1, 1, 2]
     assert {row["concurrency"] for row in here.curves({"sweep": -2, "concurrency": 2})["table"]["rows"]} == {2}
     shown = here.concurrency({})
-    assert shown["recorded"]["rig"] == HERE and len(shown["rows"]) == 2
+    assert HERE in shown["recorded"] and len(shown["rows"]) == 2
     rows = lab_of(tmp_path, THERE).concurrency({"sweep": 0})["rows"]
     assert rows[-1]["concurrency"] == 1, "several requests were measured HERE"
     with pytest.raises(RequestError, match="recorded"):
@@ -60,7 +60,7 @@ def test_another_rigs_measurement_is_shown_only_on_request_and_marked(tmp_path: 
     lab = lab_of(tmp_path)
     assert lab.progress({})["sweep"] is None
     asked = lab.progress({"sweep": elsewhere})
-    assert (asked["sweep"], asked["other_rig"], asked["recorded"]) == (elsewhere, THERE, None)
+    assert (asked["sweep"], asked["other_rig"], asked["recorded"]) == (elsewhere, THERE, "")
     here = measure(lab, SMALL)
     assert lab.progress({})["sweep"] == here
     assert [sweep["other_rig"] for sweep in lab.progress({})["sweeps"]] == [False, True]
@@ -92,13 +92,12 @@ def test_the_lab_opens_with_the_recorded_sweep_until_something_is_measured(tmp_p
     lab = lab_of(tmp_path, "demo rig")
     lab.lab.sweeps.recorded = shipped(FOLDER)
     progress = lab.progress({})
-    assert progress["sweep"] == FIRST_RECORDED and set(progress["recorded"]) == {"date", "rig", "hardware", "dtype"}
-    assert all(progress["recorded"].values())
+    assert progress["sweep"] == FIRST_RECORDED and progress["recorded"]
     answer = lab.curves({})
     assert len(answer["table"]["rows"]) > 10 and answer["seconds_per_run"] is None  # it was measured on another machine
     assert lab.acceptance({"sweep": FIRST_RECORDED, "nodes": "16"})["lengths"]
     measure(lab)
-    assert lab.progress({})["sweep"] == 1 and lab.progress({})["recorded"] is None
+    assert lab.progress({})["sweep"] == 1 and lab.progress({})["recorded"] == ""
     assert lab.progress({"sweep": FIRST_RECORDED})["recorded"]
 
 
