@@ -112,7 +112,6 @@ export interface LabSetup {
   initial_recording: string;
   reason: string;
   live: Figure;
-  progress: SweepProgress;
   server: boolean;
   defaults: SweepForm;
   methods: string[];

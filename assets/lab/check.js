@@ -17,8 +17,7 @@ const GLYPHS = { wrong: "✕", suspicious: "▲", fine: "✓" };
 export class Check extends Tool {
   constructor(/** @type {Lab} */ lab, /** @type {HTMLElement} */ pane) {
     super(lab, pane);
-    this.begin = new JobButton(this, { label: "Examine the rig", act: () => this.examine(),
-      title: "Runs every drafter as configured and with variants of its configuration; takes minutes" });
+    this.begin = new JobButton(this, { label: "Examine the rig", title: "Tries every drafter and variants of it", act: () => this.examine() });
     this.box = html("section", { class: "lab-card lab-findings", tabIndex: 0, "aria-label": "Findings" }, pane);
     for (const words of BEFORE) html("p", "lab-note", this.box, words);
     const last = JSON.parse(localStorage.getItem(STORE) ?? "{}");

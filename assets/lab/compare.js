@@ -90,7 +90,7 @@ class Side {
     ];
   }
 
-  /** Draws the figures and marks those that are the best of all runs, unless their ranges overlap. @param {ComparedFigure[]} figures @param {ComparedFigure[][]} others */
+  /** Marks the figures that are best of all runs, unless ranges overlap. @param {ComparedFigure[]} figures @param {ComparedFigure[][]} others */
   drawFigures(figures, others) {
     this.figures.replaceChildren(...figures.map(({ name, value, spread: [low] = [1], text, doubt, range }, place) => {
       const item = html("div", "");
@@ -207,7 +207,7 @@ export class Compare {
     }
   }
 
-  // Says which figures can be compared.
+  // Returns which figures can be compared, in sentences.
   comparability(/** @type {Side[]} */ shown) {
     const stages = shown.map((side) => side.stage);
     const repetitions = stages.map(({ repetition }, place) => (

@@ -6,7 +6,7 @@ import { html, methodColour, throttled, write } from "../shared/ink.js";
 import { settingOf } from "../shared/round.js";
 
 // The run that streams, as curves over its rounds: the figure comes from Python, its numbers from the stage.
-const RECENT = 8;
+const RECENT_ROUNDS = 8;
 const BETWEEN_DRAWS_MS = 120;
 
 /** @typedef {ReturnType<typeof curvesOf>} RoundCurves */
@@ -24,7 +24,7 @@ export function curvesOf(/** @type {Round[]} */ rounds) {
     const seconds = to.seconds - from.seconds;
     return { tau: (to.tokens - from.tokens) / count, speed: seconds > 0 ? (to.timed - from.timed) / seconds : null };
   });
-  const [all, recent] = [over(Infinity), over(RECENT)];
+  const [all, recent] = [over(Infinity), over(RECENT_ROUNDS)];
   return {
     x: rounds.map((_, index) => index + 1), "tau.all": all.map(({ tau }) => tau), "tau.recent": recent.map(({ tau }) => tau),
     "speed.all": all.map(({ speed }) => speed), "speed.recent": recent.map(({ speed }) => speed),
@@ -57,17 +57,12 @@ export class Live {
       this.plot.say(runRig ? `No run of ${setup.rig} yet` : "No run yet", "The curves grow with the text of a run.", RUN);
       return;
     }
-    write(this.headline, this.words(header, runRig));
-    this.plot.draw(this.filledFigure(curvesOf(rounds), header));
-  }
-
-  /** The run in words, with its rig if that is another one than the rig that answers.
-   *  @param {Header} header @param {string} otherRig */
-  words(header, otherRig) {
-    const { rounds, recorded, value, figuresBeforeRepetition: { tau }, speed: { text }, slowed } = this.stage;
-    const name = header.pace === "auto" ? `${header.method}, auto up to ${header.budget} nodes` : settingOf(header);
+    const { recorded, figuresBeforeRepetition: { tau }, speed: { text }, slowed } = this.stage;
+    const setting = header.pace === "auto" ? `${header.method}, auto up to ${header.budget} nodes` : settingOf(header);
     const speed = text && `${text} tokens/s${slowed ? " on a busy machine" : ""}`;
-    return [otherRig, `${name}: τ ${tau.toFixed(2)}`, speed, `${rounds.length} rounds`, recorded ? "a recording" : STATE_WORDS[value.state]].filter(Boolean).join(", ");
+    const state = recorded ? "a recording" : STATE_WORDS[value.state];
+    write(this.headline, [runRig, `${setting}: τ ${tau.toFixed(2)}`, speed, `${rounds.length} rounds`, state].filter(Boolean).join(", "));
+    this.plot.draw(this.filledFigure(curvesOf(rounds), header));
   }
 
   /** @param {RoundCurves} curves @param {Header} header @returns {Figure} */
@@ -92,7 +87,7 @@ export class Curves {
   constructor(/** @type {Lab} */ lab, /** @type {Element} */ parent) {
     this.lab = lab;
     this.stage = lab.stage;
-    this.plot = new Plot(lab, parent, "curves", "By node budget", "{τ} and {tokens/s}: medians with their {95 %} intervals. The faint horizontal lines are {auto}.");
+    this.plot = new Plot(lab, parent, "curves", "By node budget", "{τ} and {tokens/s}: medians with {95 %} intervals. Faint horizontal lines: {auto}.");
     this.doubt = html("p", { class: "lab-notice", hidden: true });
     this.plot.body.before(this.doubt);
     this.plot.onPoint = ({ customdata: [budget, method, , pace] = [] }) => { // its setting goes into the page's controls
@@ -107,7 +102,7 @@ export class Curves {
     showLine(this.doubt, curves.predicted.withheld);
     if (!curves.count) {
       if (busy) this.plot.say("Measuring", "The first points come in a moment.");
-      else this.plot.say(`Nothing measured with ${setup.rig} yet`, "A measurement tries every method and budget in the form, beside plain decoding.", sweep.measureAction);
+      else this.plot.say(`Nothing measured with ${setup.rig} yet`, "Measure compares the form's methods and budgets.", sweep.measureAction);
       return;
     }
     const { figure } = curves;

@@ -17,12 +17,11 @@ export class Load extends Tool {
     this.again = action(this.bar, "Measure again", "Repeats this measurement with the same budgets, concurrency and prompts",
       () => this.view && lab.sweep.control("repeat", { line: this.view.line }));
     this.plots = this.plotsIn("lab-one", {
-      heat: ["All requests together", "Total {tokens/s} by {node budget} and concurrency. Framed: the best budget of a row; ▸: the row shown under Speed."],
+      heat: ["All requests together", "Total {tokens/s} by {node budget} and concurrency. Framed: best of a row; ▸: the row shown under Speed."],
     });
     this.words = html("ul", { class: "lab-card lab-words", "aria-label": "What the figures show" }, pane);
     this.plots.heat.onPoint = ({ x, y }) => this.chooseCell(x, y);
-    this.table = tableIn(pane, "lab-concurrency-table", "In figures",
-      "Total {tokens/s} with the {95 %} interval (below six prompts the range), and tokens/s of each request.");
+    this.table = tableIn(pane, "lab-concurrency-table", "In figures", "Total {tokens/s} with {95 %} interval (or range), and of each request.");
   }
 
   /** A click on a cell chooses that number of requests, and puts the budget into the page's controls.
@@ -111,11 +110,8 @@ export class ServerLoad extends Tool {
   async redraw() {
     clearTimeout(this.timer);
     if (!this.lab.shown || this.lab.tab !== "load") return;
-    this.show(await this.lab.ask("lab_server_counters", {}, "The page's server does not answer; trying again."));
+    const answer = await this.lab.ask("lab_server_counters", {}, "The page's server does not answer; trying again.");
     this.timer = setTimeout(() => this.draw(), BETWEEN_COUNTS_MS);
-  }
-
-  show(/** @type {CountersView | Failed} */ answer) {
     const error = "error" in answer ? answer.error : "";
     const { about, silence, flags, ...figures } = "error" in answer ? { about: error, silence: "", flags: [] } : answer;
     write(this.about, about);

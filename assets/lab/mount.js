@@ -130,6 +130,11 @@ const LEGACY_TABS = { // in addresses of earlier versions
   curves: "speed", table: "speed", cost: "speed", shapes: "acceptance", anatomy: "acceptance",
   concurrency: "load", server: "load", race: "compare", doctor: "check",
 };
+/** @type {SweepProgress} */
+const NO_SWEEP = {
+  sweep: null, other_sweep_running: false, state: "none", message: "", done: 0, total: 0, failed: 0,
+  seconds_left: null, recorded: "", other_rig: "", sweeps: [], command: "",
+};
 /** @type {Omit<LabCurves, "curves"> & { curves: LabCurves["curves"] | null }} */
 const NO_RESULTS = {
   curves: null, table: null, kinds: {}, cost: null, counts: [1], concurrency: 1,
@@ -151,6 +156,7 @@ function askOf(/** @type {LabServer} */ server) {
 /** @extends {EventEmitter<LabEvents>} */
 export class Lab extends EventEmitter {
   chosenSweep = /** @type {number | null} */ (null); // the measurement that was chosen
+  progress = NO_SWEEP;
   results = NO_RESULTS; // of that measurement, at one number of requests at once and for one category of its prompts
   chosenConcurrency = /** @type {number | null} */ (null); // the number of requests at once to show
   prediction = ""; // the run whose prediction is shown
@@ -167,7 +173,6 @@ export class Lab extends EventEmitter {
     this.server = server;
     this.ask = askOf(server);
     this.setup = setup;
-    this.progress = setup.progress;
     this.adopt = adopt;
     this.reason = setup.reason;
     this.root = html("div", "lab", host);

@@ -31,7 +31,7 @@ export class Race extends Tool {
     this.auto.box.title = WORDS.auto;
     this.auto.addMethods(methods.filter((name) => METHODS[name]?.drafts !== false), []);
     const row = html("div", "lab-row", details);
-    this.repeats = field("input", row, "Repeats", { type: "number", value: 3, min: 3, max: 20, title: "Runs per method; at least three for a spread" });
+    this.repeats = field("input", row, "Repeats", { type: "number", value: 3, min: 3, max: 20, title: "Runs per method; at least three" });
     this.tokens = field("input", row, "Max tokens", { type: "number", value: defaults.max_tokens, min: 1, max: limits.max_tokens });
     this.box = html("section", { class: "lab-plot lab-race", "aria-label": "Race", hidden: true }, pane);
     prose(html("p", "lab-caption lab-race-caption", this.box),

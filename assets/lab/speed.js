@@ -28,7 +28,7 @@ export class Speed extends Tool {
     this.about = html("p", "lab-note", pane);
     this.plots = this.plotsIn("lab-two", {
       cost: ["What a pass costs", "Milliseconds of one {pass} by its rows, measured on this machine; the band holds eight passes in ten."],
-      gain: ["What a node gains", "Tokens that one more node adds to a {round}, and what its row costs. The curves cross at the best budget, {predicted}."],
+      gain: ["What a node gains", "Tokens that one more node adds to a {round}, and the cost of its row. They cross at the best budget, {predicted}."],
     });
     this.costs = pane.querySelector(".lab-two");
     this.elsewhere = new OtherMachine(lab, pane);
@@ -67,9 +67,9 @@ export class Speed extends Tool {
   }
 }
 
-// The current run's trees on another machine, predicted, with flags of other engines to paste. Asked for once it is opened.
+// The current run's trees predicted on another machine, with flags for other engines. Loaded when it is unfolded.
 class OtherMachine extends Tool {
-  shownQuery = ""; // what the shown prediction answers
+  shownKey = ""; // identifies the shown prediction
 
   constructor(/** @type {Lab} */ lab, /** @type {Element} */ pane) {
     const box = foldIn(pane, "On another machine, predicted, and flags to paste", "lab-card lab-elsewhere");
@@ -96,19 +96,17 @@ class OtherMachine extends Tool {
       return;
     }
     const query = { run, model: this.model.value, device: this.device.value };
-    const about = JSON.stringify([query, stage.rounds.length, prediction]);
-    if (about === this.shownQuery) return;
-    this.shownQuery = about;
+    const key = JSON.stringify([query, stage.rounds.length, prediction]);
+    if (key === this.shownKey) return;
+    this.shownKey = key;
     const answer = await this.lab.ask("lab_predict_on_machine", query);
     write(this.status, "error" in answer ? answer.error : answer.caution);
-    if (!("error" in answer)) this.show(answer);
-  }
-
-  show(/** @type {MachinePrediction} */ { elsewhere, too_large: tooLarge, flags, cost_on: costOn, read_in: readIn, models, devices, model, device }) {
+    if ("error" in answer) return;
+    const { elsewhere, too_large: tooLarge, flags, cost_on: costOn, read_in: readIn, models, devices, model, device } = answer;
     drawAll(this.plots, { elsewhere }, () => ["Nothing to predict", tooLarge || "Nothing was drafted."]);
     fillSelect(this.model, models, this.model.value || model); // what was chosen while this was asked for stays
     fillSelect(this.device, devices, this.device.value || device);
-    write(this.costOn, flags.length ? `Best for this run with the pass cost of ${costOn} (Predict all budgets measures it here). Flags as in ${readIn}.`
+    write(this.costOn, flags.length ? `Best for this run with the pass cost of ${costOn}; Predict all budgets measures it here. Flags of ${readIn}.`
       : "None: the drafts of this run or the cost of a pass are not known.");
     this.flags.show(flags);
   }

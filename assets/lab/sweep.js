@@ -49,7 +49,7 @@ export class Sweep {
       field("input", row, label, { type: "number", value, min, max, step, title }, changed));
     const prompts = html("div", "lab-row", this.details);
     this.set = selectField(prompts, "Prompts", "The prompts that every setting answers", changed);
-    this.promptCount = number(prompts, "How many", defaults.prompts, 1, limits.prompts, "How many of the set, from the first; intervals need at least six");
+    this.promptCount = number(prompts, "How many", defaults.prompts, 1, limits.prompts, "How many, from the first; intervals need at least six");
     const file = html("input", { type: "file", hidden: true, accept: ".jsonl,.json,.txt", "aria-label": "A prompt file" }, this.details);
     file.addEventListener("change", () => this.upload(file));
     button(this.details, "Upload prompts …", "A JSONL file: each line has a “prompt”, or “turns” (the first is used)", () => file.click());
@@ -120,11 +120,6 @@ export class Sweep {
     const time = secondsPerRun ? `, about ${duration(1.15 * (runs / settings) * texts * secondsPerRun)}` : "";
     const repeats = Number(this.repeats.value) > 1 ? `, ${this.repeats.value} times` : "";
     write(this.plan, `${counted(settings, "setting")} on ${counted(prompts, "prompt")}${repeats}: ${counted(runs, "run")}${time}.`);
-  }
-
-  doublePrompts() {
-    this.promptCount.value = String(Math.min(Number(this.promptCount.max), Math.max(12, 2 * Number(this.promptCount.value))));
-    this.openForm(this.promptCount);
   }
 
   // Opens the form, so that settings can be changed before Measure is pressed.

@@ -64,26 +64,22 @@ export class JobButton {
   async run(name, query) {
     this.button.disabled = true;
     this.showStatus("Asking …");
-    const job = await this.waitForEnd(name, query);
+    const poll = (/** @type {{ job: string }} */ { job }) => {
+      this.job = job;
+      return this.lab.ask("lab_job", { job });
+    };
+    const job = await jobEnd(this.lab.ask(name, query), poll, ({ message, done, total, share }) => {
+      write(this.status, message || (total ? `${done} of ${total} runs` : ""));
+      this.cancel.hidden = false;
+      this.bar.hidden = share === null;
+      this.bar.value = share || 0;
+    });
     const error = "error" in job ? job.error : job.state === "error" ? job.message : "";
     const stopped = "state" in job && job.state === "stopped";
     this.showStatus(error || (stopped ? "Stopped." : ""), Boolean(error));
     this.button.disabled = false;
     this.bar.hidden = this.cancel.hidden = true;
     return { result: error || !("result" in job) ? null : /** @type {JobResults[Name] | null} */ (job.result), error };
-  }
-
-  /** Starts a job and returns it once it has ended. @param {keyof JobResults} name @param {object} query */
-  waitForEnd(name, query) {
-    return jobEnd(this.lab.ask(name, query), ({ job }) => {
-      this.job = job;
-      return this.lab.ask("lab_job", { job });
-    }, (job) => {
-      write(this.status, job.message || (job.total ? `${job.done} of ${job.total} runs` : ""));
-      this.cancel.hidden = false;
-      this.bar.hidden = job.share === null;
-      this.bar.value = job.share || 0;
-    });
   }
 
   /** @param {string} message @param {boolean} [wrong] */

@@ -31,7 +31,11 @@ export class Verdict {
       const file = await lab.ask("lab_report", { sweep: lab.progress.sweep, kind });
       if (!lab.sweep.refused(file)) download(file);
     } })));
-    this.moreButton = action(this.row, "More prompts", "Sets the form to twice as many prompts; then press Measure", () => lab.sweep.doublePrompts());
+    this.moreButton = action(this.row, "More prompts", "Sets the form to twice as many prompts; then press Measure", () => {
+      const { promptCount } = lab.sweep;
+      promptCount.value = String(Math.min(Number(promptCount.max), Math.max(12, 2 * Number(promptCount.value))));
+      lab.sweep.openForm(promptCount);
+    });
     this.commands = foldIn(this.box, "On the command line");
     this.command = new Command(this.commands, "The same measurement");
     this.bestCommand = new Command(this.commands, "The recommended setting");

@@ -72,7 +72,10 @@ export class Icicle extends TreeMarks {
     const [rejected, accepted] = [false, true].map((lit) => single.filter((node) => this.isLit(node) === lit).map((node) => this.node(node)));
     render(this.lines, [group(this.axis()), group(joinPaths(bundles.map((bundle) => outline("cp-bundle", bundle)))),
       group(joinPaths(rejected)), group(joinPaths(accepted))]); // the accepted ones over their neighbours
-    render(this.points, [group(this.bonus(round.keep[round.keep.length - 1])), group(this.cellLabels(single)), group(this.bundleLabels(bundles))]);
+    const counted = bundles.filter(({ width, count }) => this.row >= LABEL.row && textWidth(`+${count}`, FONT.small) <= width - 4);
+    const counts = counted.map(({ x, y, height, count }) => (
+      text("cp-cell-text is-small is-quiet", `+${count}`, x + 2, y + height / 2 + 3, { "aria-hidden": "true" })));
+    render(this.points, [group(this.bonus(round.keep[round.keep.length - 1])), group(this.cellLabels(single)), group(counts)]);
   }
 
   /** Siblings too narrow for labels as one cell, and all nodes in or under such a cell. @param {number[]} shown */
@@ -91,11 +94,6 @@ export class Icicle extends TreeMarks {
       for (const child of narrow) bundled.add(child);
     }
     return { bundles, bundled };
-  }
-
-  bundleLabels(/** @type {ReturnType<Icicle["bundlesOf"]>["bundles"]} */ bundles) {
-    const fitting = bundles.filter(({ width, count }) => this.row >= LABEL.row && textWidth(`+${count}`, FONT.small) <= width - 4);
-    return fitting.map(({ x, y, height, count }) => text("cp-cell-text is-small is-quiet", `+${count}`, x + 2, y + height / 2 + 3, { "aria-hidden": "true" }));
   }
 
   shareOf(/** @type {number} */ node) {

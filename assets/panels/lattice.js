@@ -7,8 +7,8 @@ import { clip, MONO, nats, ORIGIN, probability } from "../shared/ink.js";
 const SLOT = { minWidth: 46, cellShare: 0.64, minRow: 14, maxRow: 28, top: 40, foot: 16 };
 const MIN_SHOWN = 3; // candidates of a column; more are shown only if they have MIN_MASS
 const MIN_MASS = 0.002;
-const MAX_LINES = 26; // between two columns: more could not be told apart
-const MIN_FLOW = 0.012; // of the probability that passes between two columns, for a line outside the tree
+const MAX_LINES = 26; // between two columns
+const MIN_FLOW = 0.012; // probability along a line outside the tree
 
 /** @typedef {{ from: Candidate, to: Candidate, chance: number, flow: number, lit: boolean, kept: boolean }} Line */
 /** Which candidates a candidate leads to in the tree. @typedef {Map<Candidate, Set<Candidate>>} TreeLinks */
@@ -73,8 +73,8 @@ export function entropyOf(/** @type {number[]} */ chances) {
  *  @param {Round} round @param {number} node @param {number | null} other */
 export function preferredNode(round, node, other) {
   if (other === null) return node;
-  const [here, there] = [node, other].map((one) => Number(round.kept.has(one)));
-  return here > there || (here === there && round.logprobs[node] > round.logprobs[other]) ? node : other;
+  if (round.kept.has(node) !== round.kept.has(other)) return round.kept.has(node) ? node : other;
+  return round.logprobs[node] > round.logprobs[other] ? node : other;
 }
 
 /** The candidates of a column that fit: those in the tree first, then the most probable.
@@ -102,23 +102,23 @@ export function linesInto(column, shownAbove, path, round) {
   return lines.sort((one, other) => order(other) - order(one) || other.flow - one.flow).slice(0, MAX_LINES);
 }
 
-/** What follows a candidate, the likeliest first, beside what follows on average over all that may stand in its place.
+/** Next-token probabilities after a candidate, highest first, each with the average over all candidates of its column.
  *  @param {Candidate} candidate @param {Candidate[]} column @returns {Change[]} */
 export function changesOf(candidate, column) {
   const shared = column.some(({ before }) => before.length > 1);
   const total = column.length ? [...new Set(column.flatMap(({ before }) => before.map(({ from }) => from)))]
     .reduce((sum, { mass }) => sum + mass, 0) : 1;
   const after = [...candidate.after].sort((one, other) => other.chance - one.chance);
-  return after.map(({ to, chance }, rank) => ({ to, own: chance, rank,
+  return after.map(({ to, chance }, rank) => ({ to, chance, rank,
     average: shared ? to.mass / total : null, rankAverage: shared ? column.indexOf(to) : null }));
 }
 
-/** The sentences of a tip. @param {Candidate} candidate @param {Change[]} changes @param {(id: number) => string} show */
+/** Describes what may follow a candidate. @param {Candidate} candidate @param {Change[]} changes @param {(id: number) => string} show */
 export function changeWords(candidate, changes, show) {
   const [first] = changes;
   if (!first) return ["nothing was drafted after it"];
-  const lines = changes.slice(0, 3).map(({ to, own, average }) =>
-    `${show(to.token)}  ${probability(own)}${average === null ? "" : ` (${probability(average)})`}`);
+  const lines = changes.slice(0, 3).map(({ to, chance, average }) =>
+    `${show(to.token)}  ${probability(chance)}${average === null ? "" : ` (${probability(average)})`}`);
   const best = changes.find(({ rankAverage }) => rankAverage === 0);
   const moved = best && best !== first
     ? [`${show(best.to.token)} is first on average, here ${best.rank + 1} of ${changes.length}`] : [];
@@ -234,12 +234,12 @@ export class LatticeDrawing {
   neighbour(candidate, key) {
     const column = this.shown[candidate.depth + 1];
     const beside = column[column.indexOf(candidate) + (key === "ArrowDown" ? 1 : -1)];
-    const likeliest = (/** @type {{ at: Candidate, chance: number }[]} */ steps) => steps
-      .filter(({ at }) => at !== this.lattice.root && this.placed.has(at)).sort((one, other) => other.chance - one.chance)[0]?.at;
+    const likeliest = (/** @type {{ to: Candidate, chance: number }[]} */ steps) => steps
+      .filter(({ to }) => to !== this.lattice.root && this.placed.has(to)).sort((one, other) => other.chance - one.chance)[0]?.to;
     switch (key) {
       case "ArrowUp": case "ArrowDown": return beside;
-      case "ArrowRight": return likeliest(candidate.after.map(({ to, chance }) => ({ at: to, chance })));
-      case "ArrowLeft": return likeliest(candidate.before.map(({ from, chance }) => ({ at: from, chance: chance * from.mass })));
+      case "ArrowRight": return likeliest(candidate.after);
+      case "ArrowLeft": return likeliest(candidate.before.map(({ from, chance }) => ({ to: from, chance: chance * from.mass })));
       default: return undefined;
     }
   }

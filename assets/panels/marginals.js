@@ -281,16 +281,16 @@ export class MarginalsPanel extends DrawnPanel {
 
   /** One candidate of the next column: a bar as long as its probability after the focused one, a mark at its average.
    *  @param {Box} from @param {Change & { hit: Box }} change @param {Origin} origin */
-  changeMarks(from, { hit, own, average, to }, origin) {
+  changeMarks(from, { hit, chance, average, to }, origin) {
     const [y, colour] = [hit.y + hit.height / 2, `var(${ORIGIN[origin]})`];
     const bar = (/** @type {number} */ width) => box(hit.x, hit.y + 1, width, hit.height - 2);
     const mark = average === null ? []
       : [path("cp-change-mark", `M${hit.x + hit.width * Math.min(1, average)},${hit.y}v${hit.height}`)];
     return [
       path("", `M${from.x + from.width},${from.y + from.height / 2}L${hit.x},${y}`,
-        { stroke: colour, "stroke-width": 0.8 + 3 * own, "stroke-opacity": 0.25 + 0.75 * own }),
+        { stroke: colour, "stroke-width": 0.8 + 3 * chance, "stroke-opacity": 0.25 + 0.75 * chance }),
       path("cp-change-cell", bar(hit.width)),
-      path("", bar(hit.width * own), { fill: colour, "fill-opacity": 0.55 }), ...mark,
+      path("", bar(hit.width * chance), { fill: colour, "fill-opacity": 0.55 }), ...mark,
       text("", clip(this.round.show(to.token), hit.width - 5, `10px ${MONO}`), hit.x + 3, y + 3.5)];
   }
 

@@ -14,12 +14,6 @@ const GROWTH_MS = { grow: 190, walk: 110 }; // a round that follows sooner is no
 const SCENES = { guess: { grow: 1600, walk: 0 }, verify: { grow: 0, walk: 1600 } }; // in the film's scenes
 const ICICLE_NODES = 256; // a larger tree is an icicle unless a person chooses
 
-/** A tree that was not chosen, with its nodes numbered after the round's own; both have one root.
- *  @param {Round} round @param {Tree} tree */
-function unverifiedTree({ n }, { parents, tokens }) {
-  return { parents: Array.from(parents.subarray(1), (parent) => (parent === 0 ? 0 : n + parent - 1)), tokens: Array.from(tokens.subarray(1)) };
-}
-
 export class TreePanel extends DrawnPanel {
   focus = 0;
   folded = /** @type {Set<number>} */ (new Set());
@@ -118,7 +112,11 @@ export class TreePanel extends DrawnPanel {
     this.keptSharesButton.setAttribute("aria-pressed", String(Boolean(this.keptShares)));
     this.keptSharesButton.hidden = this.stage.mode === "story" || round.n < 2;
     if (this.keptShares) this.keptShares.count(this.stage.rounds);
-    this.unverified = this.rejectedTree && this.rejectedTreeShown ? unverifiedTree(round, this.rejectedTree) : this.isIcicle ? { parents: [], tokens: [] } : nextGuesses(round);
+    if (this.rejectedTree && this.rejectedTreeShown) {
+      const [, ...tokens] = this.rejectedTree.tokens; // both trees have one root; its nodes follow those of the round
+      const [, ...parents] = this.rejectedTree.parents;
+      this.unverified = { tokens, parents: parents.map((parent) => (parent === 0 ? 0 : round.n + parent - 1)) };
+    } else this.unverified = this.isIcicle ? { parents: [], tokens: [] } : nextGuesses(round);
     this.parents = Int32Array.of(...round.parents, ...this.unverified.parents);
     this.layout = layoutOf(this.parents, round.kept, round.keep[round.keep.length - 1], this.folded);
     if (!this.camera.held) this.fitCamera();

@@ -28,16 +28,16 @@ const FIGURES = [
     title: "τ: tokens added per round, the root included. Plain decoding has τ = 1.",
     text: ({ run, speedup }) => speedup?.tau ?? run.tau.toFixed(2) },
   { name: "cost", label: "a plain pass's time", note: "drafting included", compared: true,
-    title: "Time of a round divided by that of a plain pass: more rows take longer, and drafting takes time. It is tokens per round divided by the speed-up.",
+    title: "The time of a round divided by that of a plain pass. It equals tokens per round divided by the speed-up.",
     text: ({ speedup }) => (speedup ? `${speedup.cost}×` : "") },
   { name: "gain", label: "plain decoding's speed", note: "measured", compared: true,
-    title: "Tokens per second divided by plain decoding's, measured after the run, interleaved, on the same prompt, machine and precision. One prompt; the lab measures over many.",
+    title: "Tokens/s divided by plain decoding's, timed in turns after the run, on this prompt alone; the lab measures many.",
     text: ({ speedup }) => speedup?.times ?? "" },
   { name: "accepted", label: "accepted", note: "per round",
     title: "Drafted tokens that the target accepted, per round: τ without the root.",
     text: ({ run }) => run.accepted.toFixed(2) },
   { name: "speed", label: "tokens/s", note: "engine time",
-    title: "Tokens per second of engine time; prompt and network excluded. After the comparison: the speed measured beside plain decoding. For shared rounds, time spent waiting counts.",
+    title: "Tokens per second of engine time, without prompt and network; once compared, as measured beside plain decoding.",
     text: ({ speed }) => speed.text },
   { name: "rounds", label: "rounds", note: "",
     title: "Rounds so far. Each is one draft and one pass of the target.",
@@ -50,7 +50,7 @@ const FIGURES = [
     text: (covered, round) => String(round.keep.length) },
 ];
 
-/** Sums over a run whose server does not report rounds: `accepted` of `drafted` tokens, in about `passes`. null for all other runs.
+/** Sums over a run whose server does not report rounds, with the approximate number of passes; null for other runs.
  *  @typedef {{ drafted: number, accepted: number, passes: number }} Sums
  *  @param {Pick<Stage, "run">} stage @param {Pick<RunFigures, "tokens">} run @returns {Sums | null} */
 export function reportedSums({ run: { header, end } }, run) {
@@ -65,8 +65,8 @@ const UNREPORTED = "Unknown: this server does not report its rounds.";
 /** A figure of such a run, {text, note, title}; undefined if it does not depend on rounds.
  *  @param {string} name @param {Sums} sums */
 function reportedFigure(name, { drafted, accepted, passes }) {
-  if (drafted && name === "accepted") return { text: `${accepted} of ${drafted}`, note: "drafted tokens", title: "Accepted and drafted tokens of this text, as the server counted them." };
-  if (drafted && name === "rounds") return { text: `≈ ${passes}`, note: "", title: "About how many passes wrote this text: its tokens less the accepted ones." };
+  if (drafted && name === "accepted") return { text: `${accepted} of ${drafted}`, note: "drafted tokens", title: "As the server counted them." };
+  if (drafted && name === "rounds") return { text: `≈ ${passes}`, note: "", title: "Passes, estimated as all tokens less the accepted ones." };
   return ["tau", "accepted", "rounds", "round"].includes(name) ? { text: "", note: "not reported", title: UNREPORTED } : undefined;
 }
 

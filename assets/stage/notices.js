@@ -34,29 +34,34 @@ class Notice {
 
 export class Notices {
   hiddenNotes = new Set([""]); // notes that were hidden, or shown with an earlier run of this page
-  toastTimer = 0; // a timer
+  toastTimer = 0;
 
   constructor(/** @type {Stage} */ stage, /** @type {HTMLElement} */ parent) {
     this.stage = stage;
     this.box = html("div", "cs-notices", parent);
-    this.lost = new Notice(this.box, "lost", { role: "alert" }, "Ask the server again now"); // the server is gone: as long as it is, this stays
+    this.lost = new Notice(this.box, "lost", { role: "alert" }, "Ask the server again now"); // stays while the server is gone
     this.error = new Notice(this.box, "error", { role: "alert" }, "Dismiss this message (Esc)");
     this.wait = new Notice(this.box, "wait");
     this.news = new Notice(this.box, "news", { role: "status" }); // something happened elsewhere
-    this.outside = new Notice(this.box, "outside", { role: "status" }); // of what the rig was trained on, and another rig
+    this.outside = new Notice(this.box, "outside", { role: "status" }); // the prompt is unlike the rig's training data
     this.note = new Notice(this.box, "note");
     this.note.choice.ariaLabel = "Hide this note";
     this.liveRegion = html("div", { class: "cs-spoken", "aria-live": "polite" }, this.box);
     this.toast = html("div", { class: "cs-toast", role: "status", hidden: true }, document.body);
     stage.on("state", () => this.drawWaiting());
-    stage.on("round", throttled(() => this.announceRound(), SPOKEN_EVERY_MS));
-    stage.on("requested run", () => { // what was said of an earlier request is past
+    stage.on("round", throttled(() => {
+      const { recordedRound: round } = stage;
+      if (!round || round.chunked) return;
+      write(this.liveRegion, `Round ${round.index + 1}: ${round.n - 1} nodes drafted, ${round.keep.length - 1} accepted, `
+        + `bonus '${spoken(round, round.bonus)}'`);
+    }, SPOKEN_EVERY_MS));
+    stage.on("requested run", () => { // messages about earlier requests go
       this.error.say("");
       this.news.say("");
     });
     stage.on("requested", () => stage.recorded || this.hiddenNotes.add(this.note.message));
     stage.on("refused", (message) => this.fail(message));
-    stage.on("cancelled", () => this.runAgain("Stopped before its first token; what is shown is the run before."));
+    stage.on("cancelled", () => this.runAgain("Stopped before its first token; the previous run is still shown."));
     stage.on("lines mode", () => this.drawNote());
   }
 
@@ -78,7 +83,7 @@ export class Notices {
     this.news.say(message, "Run it again", act);
   }
 
-  // Something was done that needs no answer: the message goes away by itself.
+  // Shows a message that goes away by itself.
   brief(/** @type {string} */ message) {
     clearTimeout(this.toastTimer);
     this.toast.hidden = false;
@@ -93,7 +98,7 @@ export class Notices {
     return message !== "";
   }
 
-  // What the rig says of a run made here is told in the workbench, what somebody wrote about one everywhere.
+  // The rig's note on a run made here is shown in the workbench; what a person wrote about a run, everywhere.
   drawNote() {
     const { header, about, mode, server, recorded } = this.stage;
     const ours = mode === "story" && server && !recorded;
@@ -103,20 +108,13 @@ export class Notices {
       this.note.say("");
     });
   }
-
-  announceRound() {
-    const { recordedRound: round } = this.stage;
-    if (!round || round.chunked) return;
-    write(this.liveRegion, `Round ${round.index + 1}: ${round.n - 1} nodes drafted, ${round.keep.length - 1} accepted, `
-      + `bonus '${spoken(round, round.bonus)}'`);
-  }
 }
 
-// Notices that the server is gone, shows one sentence and Retry, and reloads the page when it answers again, with the text that
-// was there, the prompt and the turns before it.
+// Notices that the server is gone, says so with a button Retry, and reloads the page when it answers again, with the text,
+// the prompt and the turns before it.
 const POLL_MS = 600;
-const GONE = "The server does not answer any more; what it wrote stays here, and this page goes on as soon as it is back.";
-const RUNS_THEN = "The server does not answer yet; your prompt runs as soon as it is back.";
+const GONE = "The server is not responding. The text so far is kept; this page reconnects automatically.";
+const RUNS_THEN = "The server is not responding. Your prompt runs as soon as it is back.";
 
 export class ConnectionMonitor {
   constructor(/** @type {Stage} */ stage, /** @type {Notices} */ notices) {
@@ -127,12 +125,13 @@ export class ConnectionMonitor {
     stage.on("disconnected", () => this.waitForServer());
     // Gradio passes nothing on once a call of its own has failed, so what is asked of a server that is gone is heard here too.
     document.addEventListener("click", ({ target }) => target instanceof Element && target.closest("#canopy-run") && this.checkServer());
-    document.addEventListener("keydown", ({ key, shiftKey, target }) => key === "Enter" && !shiftKey && target === promptField() && this.checkServer());
+    document.addEventListener("keydown", ({ key, shiftKey, target }) => (
+      key === "Enter" && !shiftKey && target === promptField() && this.checkServer()));
     window.addEventListener("pagehide", () => { // for the page that comes after this one
       if (!this.gone) return;
       const { resumeAction, stage: { value: { run, state, message }, run: { lines }, scene } } = this;
-      const standing = /** @type {StateLine} */ ({ state, run, message });
-      controls.keepForReload({ run: lines.length ? [standing, ...lines] : null, resumeAction: resumeAction || (scene === "card" ? scene : null) });
+      const stateLine = /** @type {StateLine} */ ({ state, run, message });
+      controls.keepForReload({ run: lines.length ? [stateLine, ...lines] : null, resumeAction: resumeAction || (scene === "card" ? scene : null) });
     });
   }
 

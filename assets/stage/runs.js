@@ -7,13 +7,13 @@ import { counted, letterOf, machineOf, settingOf, speedText, textOf, usedOf } fr
 import { Stage } from "./stage.js";
 
 const STORE = "canopy-runs";
-const FILE = "canopy-run-file:"; // and the run: the trace file of a starred one, in base64
+const FILE_PREFIX = "canopy-run-file:"; // before the run's id: the trace file of a starred run, in base64
 const OPEN = "canopy-runs-open";
 const MAX_RUNS = 30; // without a star
-const MAX_ROUNDS = 1024; // of a run that is laid over another
+const MAX_ROUNDS = 1024; // of an overlaid run
 const MAX_BUDGET = 4096; // the largest that the server accepts
-const SAMPLED_TEMPERATURE = 0.7; // for another answer to a turn that was answered at temperature 0
-const FULL = "The browser has no room for this run beside those with a star; take a star away, or save this run as a file.";
+const SAMPLED_TEMPERATURE = 0.7; // for another answer to a turn that was answered greedily
+const FULL = "The browser has no room for another starred run; remove a star, or save this run as a file.";
 
 /** The list and the ticks as the browser has them now: another tab may have changed them.
  *  @returns {{ runs: RunPoint[], ticked: string[] }} */
@@ -24,8 +24,9 @@ export function runPoint(stage, header) {
   const { value: { run }, run: { end }, rounds, figures, figuresBeforeRepetition: { tau }, speed } = stage;
   const shown = rounds.slice(0, MAX_ROUNDS);
   return {
-    run, title: settingOf(header), method: header.method, prompt: header.prompt, budget: usedOf(header, rounds), tau, speed: speed.value, printed: speed.text, doubt: speed.doubt,
-    machine: machineOf(header), options: header.options, answer: textOf(stage.run), first: end?.prefill_seconds ?? 0, drafted: 1 - rounds.length / figures.tokens,
+    run, title: settingOf(header), method: header.method, prompt: header.prompt, budget: usedOf(header, rounds),
+    tau, speed: speed.value, printed: speed.text, doubt: speed.doubt, machine: machineOf(header), options: header.options,
+    answer: textOf(stage.run), first: end?.prefill_seconds ?? 0, drafted: 1 - rounds.length / figures.tokens,
     lengths: shown.map(({ keep }) => keep.length), spent: shown.map(({ spent }) => Number(spent.toPrecision(4))),
   };
 }
@@ -70,7 +71,7 @@ export class RunList {
     this.box = html("aside", { class: "cs-runs", "aria-label": "Runs" }, document.body);
     const head = html("header", "", this.box);
     action(head, "Open a file …", "Open a trace file; or drop one anywhere", () => recordings.input.click());
-    this.compareButton = action(head, "Compare", "Figures and texts of the ticked runs side by side", () => {
+    this.compareButton = action(head, "Compare", "Compare figures and texts of the ticked runs", () => {
       stage.setMode("lab", { push: true });
       stage.setTab("compare");
       this.toggle(false); // they need its room
@@ -127,8 +128,8 @@ export class RunList {
   store(change = (runs) => runs) {
     const { stage } = this;
     stage.ownRuns = change(stored().runs);
-    const files = new Set(stage.ownRuns.filter(({ starred }) => starred).map(({ run }) => FILE + run));
-    for (const key of Object.keys(localStorage)) if (key.startsWith(FILE) && !files.has(key)) localStorage.removeItem(key);
+    const files = new Set(stage.ownRuns.filter(({ starred }) => starred).map(({ run }) => FILE_PREFIX + run));
+    for (const key of Object.keys(localStorage)) if (key.startsWith(FILE_PREFIX) && !files.has(key)) localStorage.removeItem(key);
     const ticked = stage.overlaidRuns.map(({ run }) => run);
     for (;;) {
       try {
@@ -142,7 +143,7 @@ export class RunList {
     }
   }
 
-  /** Lays a run over the one that is shown, or takes it away. @param {string} run @param {boolean} on */
+  /** Overlays a run on the shown one, or removes it. @param {string} run @param {boolean} on */
   async tick(run, on, quiet = false) {
     const { stage } = this;
     let point = /** @type {RunPoint | null} */ (null);
@@ -165,7 +166,7 @@ export class RunList {
       const file = server && await recordings.answer(() => server.export({ kind: "trace", run, round: 0 }));
       if (!file) return;
       try {
-        localStorage.setItem(FILE + run, JSON.stringify({ name: file.name, data: file.data }));
+        localStorage.setItem(FILE_PREFIX + run, JSON.stringify({ name: file.name, data: file.data }));
       } catch {
         return notices.fail(FULL);
       }
@@ -180,7 +181,7 @@ export class RunList {
     if (stage.mode === "lab") stage.setMode("workbench", { push: true });
     if (run === recordings.followedRuns[0]) recordings.follow();
     else if (!await recordings.open(run, { push: true })) {
-      const { name, data } = JSON.parse(localStorage.getItem(FILE + run) ?? "{}");
+      const { name, data } = JSON.parse(localStorage.getItem(FILE_PREFIX + run) ?? "{}");
       if (data) await recordings.read(new File([bytesOf(data)], name));
       else if (options) stage.emit("offerRerun", options);
     }
@@ -193,14 +194,15 @@ export class RunList {
     if (this.box.hidden) return;
     /** @type {[string, HTMLElement[]][]} */
     const groups = [
-      ["In the folder that is followed", followedRuns.map((run, index) => this.row({ run, method: "" }, run, index ? "" : "the newest, followed"))],
+      ["In the followed folder", followedRuns.map((run, index) => this.row({ run, method: "" }, run, index ? "" : "newest, followed"))],
       ["Yours", stage.ownRuns.map((point) => this.row(point, point.prompt ?? "", figuresText(point)))],
-      ["Recorded", listed.map((one) => this.row({ run: one.name, method: one.method }, one.title, `${settingOf(one)} · τ ${one.tau?.toFixed(1) ?? "–"}`))],
+      ["Recorded", listed.map((recording) => this.row({ run: recording.name, method: recording.method }, recording.title,
+        `${settingOf(recording)} · τ ${recording.tau?.toFixed(1) ?? "–"}`))],
     ];
     const controls = () => Array.from(this.list.querySelectorAll("button, input"));
     const focused = controls().indexOf(document.activeElement);
     this.list.replaceChildren();
-    for (const [heading, rows] of groups.filter(([, some]) => some.length)) {
+    for (const [heading, rows] of groups.filter(([, rows]) => rows.length)) {
       html("h2", "", this.list, heading);
       html("ul", "", this.list).append(...rows);
     }
@@ -214,7 +216,7 @@ export class RunList {
     const item = html("li", "cs-run");
     item.style.setProperty("--o", methodColour(point.method));
     const index = stage.overlaidRuns.findIndex((one) => one.run === run);
-    const tick = html("input", { type: "checkbox", checked: index >= 0, title: "Lay this run over the one that is shown", "aria-label": `Lay over: ${label}` }, item);
+    const tick = html("input", { type: "checkbox", checked: index >= 0, title: "Overlay this run on the shown one", "aria-label": `Overlay: ${label}` }, item);
     tick.addEventListener("change", () => this.tick(run, tick.checked));
     const opener = html("button", { type: "button", class: "cs-run-open", title: label }, item);
     html("span", "cs-run-prompt", opener, index < 0 ? label : `${letterOf(index)}: ${label}`);

@@ -1,12 +1,12 @@
-// The note under the figures: why the run was slower than plain decoding, how much of its budget auto used, which setting to use
-// instead, and a recording that won. Here is the comparison with plain decoding, too, which is made after a run.
+// The note under the figures: why the run was slower than plain decoding, how much of its budget auto used, a faster setting
+// or recording. Also starts the comparison with plain decoding after a run.
 
 import { action, html, write } from "../shared/ink.js";
 import { jobEnd } from "../shared/lines.js";
 import { counted, usedOf } from "../shared/round.js";
 
 const ALWAYS_DRAFTING = 0.75; // fraction of rounds with a draft above which a run counts as always drafting
-const TIMING_POLL_MS = 1000; // an answer takes time from what is timed
+const TIMING_POLL_MS = 1000; // rare, because an answer disturbs the timing
 const RARELY_DRAFTING = 0.25; // fraction of rounds up to which a run counts as decoding plainly
 
 // Returns why the run was slower than plain decoding, or why no speed-up is shown; "" if it was faster.
@@ -14,22 +14,26 @@ export function slowdownReason(/** @type {Pick<Stage, "speedup" | "comparison" |
   const { speedup, comparison, rounds, figures, withheld } = stage;
   if (!speedup) return withheld;
   if (speedup.outcome === "faster") return "";
-  if (speedup.outcome === "similar") return `No clear difference from plain decoding here: ${speedup.plain_speed} against ${speedup.speed} tokens/s, ${speedup.times}.`;
+  if (speedup.outcome === "similar") return `No clear difference: ${speedup.speed} tokens/s, plain decoding ${speedup.plain_speed}: ${speedup.times}.`;
   const rows = Math.round(rounds.reduce((sum, { n }) => sum + n, 0) / rounds.length);
-  return [`${figures.tokens} tokens in ${rounds.length} passes; plain decoding takes ${figures.tokens}. A round (${rows} rows, drafting included) takes ${speedup.cost} times a plain pass here. It pays from τ ${speedup.cost}; this run had τ ${speedup.tau}.`,
+  return [`${figures.tokens} tokens in ${rounds.length} passes; plain decoding takes ${figures.tokens}.`,
+    `A round (${rows} rows, drafting included) takes ${speedup.cost} times a plain pass here. It pays from τ ${speedup.cost}; this run had τ ${speedup.tau}.`,
     ...(comparison?.others ?? []).filter(decodedPlainly).slice(0, 1).map(() => "The budget auto would have decoded plainly.")].join(" ");
 }
 
-export const decodedPlainly = (/** @type {import("../types.d.ts").OtherSetting} */ { pace, rounds, drafted }) => pace === "auto" && rounds > 0 && drafted <= RARELY_DRAFTING * rounds;
+/** @param {import("../types.d.ts").OtherSetting} setting */
+export const decodedPlainly = ({ pace, rounds, drafted }) => pace === "auto" && rounds > 0 && drafted <= RARELY_DRAFTING * rounds;
 
-/** Returns how much of its budget an auto run used, and how often it drafted. @param {Header | null} header @param {Round[]} rounds @param {boolean} busy */
+/** Returns how much of its budget an auto run used, and how often it drafted.
+ *  @param {Header | null} header @param {Round[]} rounds @param {boolean} busy */
 export function autoUsage(header, rounds, busy) {
   if (!header || header.pace !== "auto" || !header.drafters.length || !rounds.length) return "";
   const draftedRounds = rounds.filter((round) => round.n > 1).length;
-  if (!draftedRounds) return `auto ${busy ? "has decoded plainly so far" : "decoded plainly"}: a draft would have cost more than it brought.`;
+  if (!draftedRounds) return `auto ${busy ? "has decoded plainly so far" : "decoded plainly"}: a draft would have cost more than it gained.`;
   const used = `auto used ${usedOf(header, rounds)} of up to ${(header.budget ?? 0).toLocaleString("en")} nodes`;
   if (draftedRounds > ALWAYS_DRAFTING * rounds.length) return `${used}.`;
-  return `${used} and drafted in ${draftedRounds} of ${rounds.length} rounds${busy ? " so far" : ""}; in the others a draft would have cost more than it brought.`;
+  const share = `${draftedRounds} of ${rounds.length} rounds${busy ? " so far" : ""}`;
+  return `${used} and drafted in ${share}; in the others a draft would have cost more than it gained.`;
 }
 
 export function slowdownNote(/** @type {Stage} */ stage, /** @type {HTMLElement} */ parent) {
@@ -73,7 +77,7 @@ export function fasterSetting({ speedup, comparison }) {
 /** Under a run that was slower: the setting to use instead, and a recording that won.
  *  @param {Stage} stage @param {Element} parent @param {Parts["recordings"]} recordings */
 export function fasterButtons(stage, parent, recordings) {
-  let from = /** @type {PlainComparison | null} */ (null); // that it was drawn from
+  let drawnComparison = /** @type {PlainComparison | null} */ (null);
   let setting = /** @type {Setting} */ ({}); // to use instead
   let winner = /** @type {Recording | undefined} */ (undefined);
   const box = html("span", { class: "cs-faster", hidden: true }, parent);
@@ -83,8 +87,8 @@ export function fasterButtons(stage, parent, recordings) {
   const draw = () => {
     const { speedup, comparison, server, header, value: { run } } = stage;
     box.hidden = speedup?.outcome !== "slower";
-    if (!speedup || !comparison || !header || box.hidden || from === comparison) return;
-    from = comparison;
+    if (!speedup || !comparison || !header || box.hidden || drawnComparison === comparison) return;
+    drawnComparison = comparison;
     const instead = fasterSetting({ speedup, comparison });
     ({ setting } = instead);
     useButton.hidden = !server || comparison.state === "measuring";
@@ -93,7 +97,7 @@ export function fasterButtons(stage, parent, recordings) {
     winner = recordings.listed.find(({ rig, won: times, name }) => times && rig === header.rig && name !== run);
     winnerButton.hidden = !winner || !server;
     write(winnerButton, `See one that won: ${winner?.title}, ${winner?.won}`);
-    winnerButton.title = `A recording with ${header.rig}, faster than plain decoding on ${winner?.hardware === header.hardware ? "such a machine" : winner?.hardware}`;
+    winnerButton.title = `A recording of ${header.rig} that beat plain decoding on ${winner?.hardware}`;
   };
   stage.on("lines round run compared mode", draw);
   draw();
@@ -106,7 +110,7 @@ export function canMeasureAgain(/** @type {Stage} */ stage) {
   return withheld ? Boolean(comparison?.speed.again) : Boolean(comparing) && !comparing.endsWith("…");
 }
 
-// Compares each live run that shared no rounds with plain decoding, if the queue is empty: after it was played, since drawing slows it.
+// Compares each live run that shared no rounds with plain decoding, once it was played, since drawing slows the timing.
 export function compareRuns(/** @type {Stage} */ stage) {
   const comparedRuns = /** @type {Set<string>} */ (new Set());
   const report = (/** @type {string} */ run, /** @type {string} */ message) => {
@@ -129,7 +133,8 @@ export function compareRuns(/** @type {Stage} */ stage) {
   stage.on("remeasure", () => compare(stage.value.run));
 }
 
-/** Compares a run and shows what changed once it was timed: drawing slows what is timed. Returns "", or why there is none. @param {Stage} stage @param {string} run */
+/** Compares a run, and shows the result once it was timed. Returns "", or why there is none.
+ *  @param {Stage} stage @param {string} run */
 async function runComparison(stage, run) {
   const { server } = stage;
   if (!server) return "";
@@ -141,7 +146,8 @@ async function runComparison(stage, run) {
     stage.setComparison(run, result);
   };
   try {
-    const job = await jobEnd(server.compare({ run }), ({ job }) => server.compared({ job }), ({ result }) => show(result), undefined, TIMING_POLL_MS);
+    const poll = (/** @type {{ job: string }} */ { job }) => server.compared({ job });
+    const job = await jobEnd(server.compare({ run }), poll, ({ result }) => show(result), undefined, TIMING_POLL_MS);
     if ("error" in job) return job.error;
     if (job.state === "error") return job.message;
     return job.result ? "" : "Timing stopped because another run began.";

@@ -34,13 +34,13 @@ export class Timeline {
     this.stage = stage;
     this.player = player;
     this.box = html("section", { class: "cs-timeline", "aria-label": "Timeline" }, parent);
-    const how = "Drag: look through the rounds. Drag along the ruler, or Shift and ← →: sum up a range. Wheel, or + and −: zoom; 0: all";
+    const how = "Drag to move through the rounds. Drag along the ruler, or Shift and ← →: select a range. Wheel, or + and −: zoom; 0: all";
     this.chart = html("div", { class: "cs-chart", title: how }, this.box);
     this.canvas = svg("svg", { class: "cs-bars", tabindex: 0, role: "slider", "aria-label": "Round", "aria-description": how }, this.chart);
     this.window = svg("svg", { x: LEFT - 2, overflow: "hidden", role: "presentation" }, this.canvas); // a part of the axis at most
-    this.under = svg("g", {}, this.window);
+    this.background = svg("g", {}, this.window);
     this.bars = svg("g", {}, this.window);
-    this.over = svg("g", {}, this.window);
+    this.foreground = svg("g", {}, this.window);
     this.scale = svg("g", {}, this.canvas);
     this.tip = html("div", { class: "cs-bar-tip", hidden: true }, this.chart);
     const row = html("div", "cs-transport", this.box);
@@ -63,7 +63,7 @@ export class Timeline {
       player.pause();
       stage.go(stage.rounds.length - 1, { follow: true, animate: true });
     }, "cs-newest");
-    this.clock = button(row, "by time", "Rounds as wide as the engine time that they took", () => {
+    this.clock = button(row, "by time", "Draw rounds as wide as their engine time", () => {
       this.axis.byTime = !this.axis.byTime;
       this.axis.part = null;
       this.clock.ariaPressed = String(this.axis.byTime);
@@ -129,14 +129,14 @@ export class Timeline {
 
   onKey(/** @type {KeyboardEvent} */ event) {
     const { stage, player } = this;
-    const by = event.key === "ArrowLeft" ? -1 : event.key === "ArrowRight" ? 1 : 0;
+    const step = event.key === "ArrowLeft" ? -1 : event.key === "ArrowRight" ? 1 : 0;
     const factor = FACTORS[event.key];
-    if (event.ctrlKey || event.metaKey || !stage.rounds.length || !(factor || (by && event.shiftKey))) return;
+    if (event.ctrlKey || event.metaKey || !stage.rounds.length || !(factor || (step && event.shiftKey))) return;
     event.preventDefault();
     if (factor) return this.zoom(factor, this.axis.x(this.axis.edges[stage.current]));
     const [first, last] = this.selected || [stage.current, stage.current];
     const fixedEnd = stage.current === last ? first : last; // the end that is not moved
-    player.step(by);
+    player.step(step);
     this.select(fixedEnd, stage.current);
   }
 
@@ -145,18 +145,18 @@ export class Timeline {
     this.scheduleDraw();
   }
 
-  /** Selects the rounds between two; none if `one` is null. @param {number | null} one @param {number} other */
-  select(one, other) {
-    this.selected = one === null ? null : [Math.min(one, other), Math.max(one, other)];
+  /** Selects the rounds between two, in any order; none if `start` is null. @param {number | null} start @param {number} end */
+  select(start, end) {
+    this.selected = start === null ? null : [Math.min(start, end), Math.max(start, end)];
     this.drawTotals();
     this.scheduleDraw();
   }
 
   // Returns whether rounds were selected.
   unselect() {
-    const before = this.selected !== null;
-    if (before) this.select(null, 0);
-    return before;
+    const wasSelected = this.selected !== null;
+    if (wasSelected) this.select(null, 0);
+    return wasSelected;
   }
 
   // Writes the totals of the selected rounds.
@@ -208,19 +208,21 @@ export class Timeline {
     /** @param {number} first @param {number} last @param {number} y @param {number} tall */
     const span = (first, last, y, tall) => box(this.x(first), y, this.x(last) - this.x(first), tall);
     const { repetition, rounds } = stage;
-    render(this.under, [
+    render(this.background, [
       path("cs-repeated", repetition ? span(repetition.round, rounds.length, 0, TOP + high + BOTTOM) : ""),
       path("cs-chosen", selected ? span(selected[0], selected[1] + 1, 0, TOP + high + BOTTOM) : "")]);
     const ticks = overlaidRuns.flatMap((run, place) => this.outline(run, place, high / maxTokens, TOP + high));
     const wide = Math.max(3, this.x(current + 1) - this.x(current));
     const found = stage.foundTokens.size ? Array.from(rounds.keys()).filter((index) => rounds[index].tokens.some((id) => stage.foundTokens.has(id))) : [];
     const middle = (/** @type {number} */ index) => (this.x(index) + this.x(index + 1)) / 2;
-    render(this.over, [
+    render(this.foreground, [
       path("cs-veil", stage.round ? span(current + 1, stage.rounds.length, 0, height) : ""), // over the rounds after the one that is shown
-      path("cs-found", found.map((index) => `M${middle(index)},${TOP}l-4,-5h8z`).join("")), group(ticks), path("cs-here", stage.round ? box(this.x(current) - 1, TOP - 3, wide, high + 5) : ""),
+      path("cs-found", found.map((index) => `M${middle(index)},${TOP}l-4,-5h8z`).join("")), group(ticks),
+      path("cs-here", stage.round ? box(this.x(current) - 1, TOP - 3, wide, high + 5) : ""),
       path("cs-pointed", this.pointedBox(high, high / maxTokens))]);
     put(this.canvas, {
-      "aria-valuemin": 1, "aria-valuemax": Math.max(1, rounds.length), "aria-valuenow": Math.max(1, current + 1), "aria-valuetext": this.placeLabel.textContent });
+      "aria-valuemin": 1, "aria-valuemax": Math.max(1, rounds.length), "aria-valuenow": Math.max(1, current + 1),
+      "aria-valuetext": this.placeLabel.textContent });
   }
 
   /** The round of the token that is pointed at, or in the shown round the selected node's position.
@@ -250,8 +252,8 @@ export class Timeline {
     }
     if (stage.current !== this.drawnRound) axis.show(stage.current);
     this.drawnRound = stage.current;
-    const long = stage.overlaidRuns.map(({ spent = [] }) => (axis.byTime ? spent.reduce((sum, one) => sum + one, 0) : spent.length));
-    axis.layOut(stage.rounds, Math.max(1, width - LEFT - 4), Math.max(0, ...long));
+    const lengths = stage.overlaidRuns.map(({ spent = [] }) => (axis.byTime ? spent.reduce((sum, seconds) => sum + seconds, 0) : spent.length));
+    axis.layOut(stage.rounds, Math.max(1, width - LEFT - 4), Math.max(0, ...lengths));
   }
 
   /** What each round kept, divided by the shares of its stages; drawn anew only if it has changed.
@@ -283,15 +285,15 @@ export class Timeline {
    *  @param {RunPoint} run @param {number} place @param {number} unit @param {number} floor */
   outline({ method, lengths = [], spent = [] }, place, unit, floor) {
     const { axis } = this;
-    let at = 0;
+    let end = 0; // of the rounds so far, on the axis
     let d = `M${LEFT + axis.x(0)},${floor - unit * (lengths[0] ?? 0)}`;
     lengths.forEach((tokens, index) => {
       d += `V${floor - unit * tokens}`;
-      at += axis.byTime ? spent[index] : 1;
-      d += `H${LEFT + axis.x(at)}`;
+      end += axis.byTime ? spent[index] : 1;
+      d += `H${LEFT + axis.x(end)}`;
     });
     const colour = methodColour(method);
-    const x = Math.min(LEFT + axis.x(at) + 3, this.size.width - 12);
+    const x = Math.min(LEFT + axis.x(end) + 3, this.size.width - 12);
     return [path("cs-outline", `${d}V${floor}`, { stroke: colour, "stroke-dasharray": place ? `${9 - 2 * place} 3` : "none" }),
       text("", letterOf(place), x, TOP + 12 + 12 * place, { fill: colour })];
   }
@@ -309,10 +311,14 @@ export class Timeline {
     const { axis, stage: { rounds } } = this;
     const { byTime, from, to } = axis;
     const numbers = byTime ? roundTicks(from, to, width / TICK_ROOM)
-      : [...new Set([1, ...roundTicks(from + 1, Math.min(to, rounds.length), width / TICK_ROOM)])].filter((number) => number > from && Number.isInteger(number));
-    const unit = (/** @type {number} */ seconds) => (to - from < 1 ? `${Number((1000 * seconds).toPrecision(6))} ms` : `${Number(seconds.toPrecision(6))} s`);
-    const places = rounds.length ? numbers.map((number) => ({ x: LEFT + axis.x(byTime ? number : number - 0.5), words: byTime ? unit(number) : String(number) })) : [];
-    const marks = places.filter(({ x }) => x < width - 16).map(({ x, words }) => text("", words, Math.max(x, LEFT + 16), RULER - 4, { "text-anchor": "middle" }));
+      : [...new Set([1, ...roundTicks(from + 1, Math.min(to, rounds.length), width / TICK_ROOM)])]
+        .filter((number) => number > from && Number.isInteger(number));
+    const unit = (/** @type {number} */ seconds) => (
+      to - from < 1 ? `${Number((1000 * seconds).toPrecision(6))} ms` : `${Number(seconds.toPrecision(6))} s`);
+    const places = (rounds.length ? numbers : []).map((number) => (
+      { x: LEFT + axis.x(byTime ? number : number - 0.5), words: byTime ? unit(number) : String(number) }));
+    const marks = places.filter(({ x }) => x < width - 16)
+      .map(({ x, words }) => text("", words, Math.max(x, LEFT + 16), RULER - 4, { "text-anchor": "middle" }));
     return [path("cs-ruler", box(0, 0, width, RULER)), path("cs-scale", places.map(({ x }) => `M${x},${RULER - 2}v4`).join("")),
       text("", byTime ? "time" : "round", 0, RULER - 4), ...marks];
   }

@@ -50,7 +50,6 @@ class LabSetup(TypedDict):
     initial_recording: str
     reason: str
     live: Figure
-    progress: SweepProgress
     server: bool
     defaults: forms.SweepForm
     methods: list[str]
@@ -137,8 +136,7 @@ class Lab:
         methods = list(instruments.laboratory.methods)
         return {
             "rig": instruments.laboratory.conditions.rig, "initial_recording": LAB_RECORDING,
-            "reason": instruments.reason, "live": live_figure(), "progress": self.progress({}),
-            "server": server_of(self._rig.source) is not None,
+            "reason": instruments.reason, "live": live_figure(), "server": server_of(self._rig.source) is not None,
             "defaults": {**forms.DEFAULT_FORM,
                          "methods": [name for name in forms.DEFAULT_FORM["methods"] if name in methods]},
             "methods": methods, "budgets": list(forms.OFFERED), "concurrency": list(TRIED_CONCURRENCY),

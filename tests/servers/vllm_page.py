@@ -31,7 +31,7 @@ FLAGS = ("--host", "127.0.0.1", "--served-model-name", "demo", "--dtype", "float
          "--enforce-eager", "--per-request-spec-decode-metrics", "detailed", "--speculative-config", json.dumps(DRAFTS))
 PROMPTS = [json.loads(line)["prompt"] for line in (RIGS_FOLDER / "prompts" / "math.jsonl").open(encoding="utf8")][:4]
 RIGS = "Canopy.parts.rigs"  # null on the page of the first seconds
-SETTLED = f"Canopy.parts && Canopy.parts.ready && {RIGS} && {RIGS}.state && !{RIGS}.state.coming"
+SETTLED = f"Canopy.parts && Canopy.parts.ready && {RIGS} && {RIGS}.state && !{RIGS}.state.first_load"
 LOGGED_SECONDS = 12.0  # vLLM says what it counted every ten
 
 
