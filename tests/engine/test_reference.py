@@ -14,10 +14,6 @@ from tests.engine.toy import ToyDrafter, ToyTarget
 POINTS = [(method, split) for method, row in METHODS.items() for split in row.splits if row.replayable]
 
 
-def as_function(toy: ToyTarget) -> reference.Target:
-    return lambda seen: toy.table[toy.context(seen)]
-
-
 def drafting(drafter: ToyDrafter) -> Callable[[Sequence[int]], Floats]:
     return lambda text: drafter._blurred(drafter.target.context(text))
 
@@ -33,8 +29,8 @@ def test_every_round_equals_that_of_the_reference(method: str, split: str, budge
         request = Request((1, 2, number), method=method, split=split, budget=budget, max_tokens=limit,
                           stop_ids=frozenset(stop), sampling=Sampling(temperature, seed=number))
         rounds = list(decode(request, toy, drafters))
-        steps = list(reference.generate(
-            as_function(toy), [drafting(drafter) for drafter in drafters], request, toy.context_limit))
+        steps = list(reference.generate(lambda text: toy.table[toy.context(text)], list(map(drafting, drafters)),
+                                        request, toy.context_limit))
         assert len(steps) == len(rounds) and (rounds or stop)
         for round_, step in zip(rounds, steps, strict=True):
             tree, kept = round_.tree, round_.acceptance

@@ -32,11 +32,6 @@ def _with_bytes(backend: Tokenizer) -> Tokenizer:
     return Tokenizer.from_str(json.dumps(values))
 
 
-def demo_bytes() -> PreTrainedTokenizerBase:
-    """Return the demo rig's own tokenizer: byte-level BPE."""
-    return PreTrainedTokenizerFast.from_pretrained(TOKENIZER)
-
-
 def demo_sentencepiece() -> PreTrainedTokenizerBase:
     """Return the demo rig's vocabulary as Llama 2's tokenizer: a space before each text, and byte fallback."""
     values = json.loads((TOKENIZER / "tokenizer.json").read_text(encoding="utf8").replace("Ġ", "▁"))
@@ -112,9 +107,10 @@ def added_words() -> PreTrainedTokenizerBase:
 
 
 KINDS: Mapping[str, Callable[[], PreTrainedTokenizerBase]] = {
-    "byte-level": demo_bytes, "sentencepiece": demo_sentencepiece, "metaspace first": partial(metaspace, "first"),
-    "metaspace always": partial(metaspace, "always"), "metaspace never": partial(metaspace, "never"), "gemma": gemma,
-    "unigram": unigram, "wordpiece": wordpiece, "word ends": word_ends, "added words": added_words}
+    "byte-level": partial(PreTrainedTokenizerFast.from_pretrained, TOKENIZER), "sentencepiece": demo_sentencepiece,
+    "metaspace first": partial(metaspace, "first"), "metaspace always": partial(metaspace, "always"),
+    "metaspace never": partial(metaspace, "never"), "gemma": gemma, "unigram": unigram, "wordpiece": wordpiece,
+    "word ends": word_ends, "added words": added_words}
 
 
 @lru_cache(maxsize=len(KINDS))

@@ -6,9 +6,9 @@ character whose bytes are split over two tokens."""
 
 import re
 import time
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
@@ -212,7 +212,7 @@ class ScriptedSource:
         return self.drafters[:METHODS[method].drafter_count]
 
     def prepare(self, ask: PromptRequest, *, cache_key: str | None = "") -> "ScriptedRun":
-        return ScriptedRun(self, ask)
+        return ScriptedRun(partial(self.run, ask), self.room)
 
     def run(self, ask: PromptRequest) -> Generator[Line, None, None]:
         asked = re.fullmatch(r"Go on for (\d+) tokens\.", ask.prompt)
@@ -249,15 +249,8 @@ class ScriptedSource:
 class ScriptedRun:
     """Run the script once."""
 
-    source: ScriptedSource
-    ask: PromptRequest
-
-    @property
-    def share(self) -> float:
-        return self.source.room
-
-    def lines(self) -> Generator[Line, None, None]:
-        return self.source.run(self.ask)
+    lines: Callable[[], Generator[Line, None, None]]
+    share: float
 
 
 def with_fixed_times(round_: Round) -> Round:

@@ -41,11 +41,8 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
 
 def gpus(monkeypatch: pytest.MonkeyPatch, *free: int) -> None:
     """Pretend that the machine has GPUs with these numbers of free bytes."""
-    def free_of(device: torch.device) -> int:
-        return free[device.index or 0]
-
     monkeypatch.setattr(torch.cuda, "device_count", lambda: len(free))
-    monkeypatch.setattr("engine.checkpoints.memory.free_bytes", free_of)
+    monkeypatch.setattr("engine.checkpoints.memory.free_bytes", lambda device: free[device.index or 0])
 
 
 def gpu_of_modules(folders: list[Path]) -> dict[str, int]:

@@ -162,9 +162,8 @@ def test_rotary_sections_for_images_get_three_position_rows(
     rotary = type(drafter.rotary)
     turn = rotary.forward
 
-    def of_three(self: Any, states: Tensor, positions: Tensor) -> Any:  # as transformers 5.17 does
-        return turn(self, states, positions[:3, :, :])
-    monkeypatch.setattr(rotary, "forward", of_three)
+    monkeypatch.setattr(  # as transformers 5.17 does
+        rotary, "forward", lambda self, states, positions: turn(self, states, positions[:3, :, :]))
     assert read(drafter, [40, 41], (2,), torch.randn(2, SIZES["hidden_size"])).depth
 
 
