@@ -25,9 +25,9 @@ from explorer.lab.sweeps import SweepView
 from explorer.lines import encoded
 from explorer.rig import CurrentRig
 
-MAX_ROUNDS = 128  # of a run, evenly chosen
-MAX_LIVE_ROUNDS = 6  # a call, of a run in progress: redrafting slows its own rounds down
-MAX_RUNS = 16  # whose figures stay in memory
+MAX_SAMPLED_ROUNDS = 128  # evenly chosen
+MAX_NEW_LIVE_ROUNDS = 6  # per call, because redrafting slows down a run in progress
+MAX_CACHED_RUNS = 16
 
 
 class Band(TypedDict):
@@ -74,7 +74,7 @@ class Budgets:
         self._trace_of = trace_of
         self._speed_of = speed_of
         self._sweep_of = sweep_of
-        self._read = BoundedDict[str, dict[int, Figures]](MAX_RUNS)
+        self._read = BoundedDict[str, dict[int, Figures]](MAX_CACHED_RUNS)
         self._lock = Lock()
 
     def functions(self) -> list[Call]:
@@ -128,11 +128,11 @@ class Budgets:
         start = repetition_in(rounds, pieces_of(trace))
         count = len(rounds) if start is None else rounds_within(rounds, start)
         usable = [number for number, round_ in enumerate(rounds[:count]) if drafts.is_replayable(round_)]
-        usable = usable[::-(-len(usable) // MAX_ROUNDS) or 1]
+        usable = usable[::-(-len(usable) // MAX_SAMPLED_ROUNDS) or 1]
         with self._lock:
             read = self._read[run] = self._read.get(run, {})
             new = [number for number in usable if number not in read]
-            for number in new[:MAX_LIVE_ROUNDS] if live else new:
+            for number in new[:MAX_NEW_LIVE_ROUNDS] if live else new:
                 read[number] = drafts.kept_and_rows(trace.entries[number].round, budgets)
             figures = [read[number] for number in (sorted(read) if live else usable)]
         kept, rows = np.asarray(figures, np.float64).reshape(-1, 2, len(budgets)).swapaxes(0, 1)

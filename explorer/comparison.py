@@ -26,8 +26,9 @@ from explorer.runs import Runs
 REPEAT_SECONDS = 4.0  # a text of few turns is timed again for at most this long
 CANDIDATE_SECONDS, CANDIDATE_TOKENS = 2.0, 64  # limits for timing each candidate setting
 UPDATE_SECONDS = 0.4  # between two results for the page
-QUIET, QUIET_SECONDS = 0.1, 3.0  # missing processors to wait for, and how long at most: the page still draws the end
-LOOK_SECONDS = 0.2  # the time over which missing processors are counted
+QUIET_PROCESSORS = 0.1  # a machine with fewer missing processors is quiet
+MAX_QUIET_WAIT_SECONDS = 3.0  # for a quiet machine: the page still draws the end of the run
+PROCESSOR_SAMPLE_SECONDS = 0.2  # the time over which missing processors are counted
 MAX_TIMINGS = 3  # of a run whose speed-up is withheld because the machine was busy
 SMALLER_BUDGETS = (16, 4)  # node budgets that are tried if a larger one did not pay
 
@@ -83,7 +84,7 @@ class Comparison:
         return view
 
     def _timed(self, run: str, trace: Trace, job: Job) -> RunComparison:
-        """Time a run beside plain decoding as soon as other programs are quiet, or after ``QUIET_SECONDS``."""
+        """Time a run beside plain decoding as soon as other programs are quiet, or after ``MAX_QUIET_WAIT_SECONDS``."""
         instruments, request = self._rig.instruments, request_of(trace)
         self._wait_for_quiet(job)
         instruments.missing_processors()
@@ -97,12 +98,13 @@ class Comparison:
         return replace(comparison, busy=instruments.missing_processors() >= BUSY_THRESHOLD)
 
     def _wait_for_quiet(self, job: Job) -> None:
-        instruments, interrupt, until = self._rig.instruments, self._interrupt(job), monotonic() + QUIET_SECONDS
+        instruments, interrupt = self._rig.instruments, self._interrupt(job)
+        until = monotonic() + MAX_QUIET_WAIT_SECONDS
         instruments.missing_processors()
-        sleep(LOOK_SECONDS)
-        while instruments.missing_processors() > QUIET and monotonic() < until:
+        sleep(PROCESSOR_SAMPLE_SECONDS)
+        while instruments.missing_processors() > QUIET_PROCESSORS and monotonic() < until:
             interrupt()
-            sleep(LOOK_SECONDS)
+            sleep(PROCESSOR_SAMPLE_SECONDS)
 
     def _cost_is_stale(self, trace: Trace, speed: Mapping[str, Any]) -> bool:
         """Return whether the known cost curve contradicts the measured speed-up."""

@@ -20,12 +20,12 @@ from engine.trace import Trace, dumps, encode_record, load, loads
 from explorer.claims import PlainComparison
 from explorer.runs import RunLog, Runs
 
-MAX_RUNS, MAX_BYTES = 500, 2**30  # of a folder
+MAX_SHARED_RUNS, MAX_SHARED_BYTES = 500, 2**30
 MAX_FILE_BYTES = 32 * 2**20  # so that it can be opened again as a file
 MAX_LENGTHS = {"title": 120, "comment": 500}
 NAME = re.compile(r"shared-[0-9a-f]{32}")
-# In comparisons that former versions wrote.
-OLDER_WORDS = ((b'"standing": ', b'"outcome": '), (b': "alike"', b': "similar"'), (b': "cut"', b': "interrupted"'))
+# in comparisons that earlier versions wrote
+LEGACY_WORDS = ((b'"standing": ', b'"outcome": '), (b': "alike"', b': "similar"'), (b': "cut"', b': "interrupted"'))
 INVISIBLE = re.compile(r"[\x00-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2028\u2029\u2066-\u2069]+")  # or turning text
 
 
@@ -74,9 +74,9 @@ class SharedRuns:
             for path in self._folder.glob("shared-*.jsonl.gz"):
                 with suppress(OSError):  # deleted meanwhile, or a link that leads nowhere
                     sizes.append(path.stat().st_size)
-            if len(sizes) >= MAX_RUNS or sum(sizes) + len(data) > MAX_BYTES:
-                raise RequestError(f"This server keeps up to {MAX_RUNS} shared runs in {MAX_BYTES >> 20} MiB, and has "
-                                   "no room for another; delete one, or share the run as one file.")
+            if len(sizes) >= MAX_SHARED_RUNS or sum(sizes) + len(data) > MAX_SHARED_BYTES:
+                raise RequestError(f"This server keeps up to {MAX_SHARED_RUNS} shared runs in {MAX_SHARED_BYTES >> 20} "
+                                   "MiB, and has no room for another; delete one, or share the run as one file.")
             self._loaded.store(run)
             try:
                 replace_file(self._trace(name), data)
@@ -117,8 +117,8 @@ class SharedRuns:
 
         try:
             written = self._measured(name).read_bytes()
-            for older, current in OLDER_WORDS:
-                written = written.replace(older, current)
+            for legacy, current in LEGACY_WORDS:
+                written = written.replace(legacy, current)
             return TypeAdapter(PlainComparison | None).validate_json(written)
         except (OSError, ValueError):
             return None

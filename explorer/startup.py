@@ -20,9 +20,9 @@ from explorer.security.bodies import Refusal
 from explorer.security.gate import LOOPBACK, Address, Gate, hosts_of
 
 SHUTDOWN_SECONDS = 2  # for streams to end when the server is told to
-MAX_HEADER_BYTES = 32 * 2**10  # bytes
+MAX_HEADER_BYTES = 32 * 2**10
 LAST_PORT = 2**16 - 1
-MAX_WAITING = 64  # requests for the real page
+MAX_WAITING_REQUESTS = 64  # for the real page
 _UNBUILT = Refusal(503, "The page could not be built; the terminal that it was started in says why.").response(
     programs=False)
 _BUSY = Refusal(503, "Too many requests wait for this page to be built; ask again in a few seconds.",
@@ -104,7 +104,7 @@ class FirstSeconds:
             await self._page(scope, receive, send)
         elif scope["type"] != "http" or scope["path"] == "/":
             await self._first(scope, receive, send)
-        elif self._waiting >= MAX_WAITING and not self._settled.is_set():
+        elif self._waiting >= MAX_WAITING_REQUESTS and not self._settled.is_set():
             await _BUSY(scope, receive, send)
         else:
             self._waiting += 1

@@ -4,7 +4,7 @@ export const CONFIG = {
   displaylogo: false, showSendToCloud: false, plotlyServerURL: "", responsive: false,
   displayModeBar: false, // it would stand on the legend
 };
-const BULK = new Set(["x", "y", "z", "customdata", "text", "hovertext", "meta"]); // data, in which no colour stands
+const DATA_KEYS = new Set(["x", "y", "z", "customdata", "text", "hovertext", "meta"]); // data, in which no colour stands
 
 /** A figure with its CSS variables resolved. @param {Figure} figure @param {Element} host */
 export function dressed(figure, host) {
@@ -19,7 +19,7 @@ export function dressed(figure, host) {
   /** @param {unknown} value @param {string} [key] @returns {any} a part of a figure, in Plotly's names */
   const walk = (value, key = "") => {
     if (typeof value === "string") return value.startsWith("var(--") ? colour(value.slice(4, -1)) : value;
-    if (Array.isArray(value)) return BULK.has(key) ? value : value.map((item) => walk(item));
+    if (Array.isArray(value)) return DATA_KEYS.has(key) ? value : value.map((item) => walk(item));
     if (!value || typeof value !== "object") return value;
     return Object.fromEntries(Object.entries(value).map(([name, item]) => [name, walk(item, name)]));
   };

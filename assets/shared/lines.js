@@ -2,7 +2,7 @@
 
 import { pause } from "./ink.js";
 
-const TRIES = 4; // to take up a run again whose connection was lost
+const MAX_RECONNECTS = 4; // to take up a run again whose connection was lost
 const BETWEEN_TRIES_MS = 400;
 const ENDED = ["stopped", "done", "error"];
 
@@ -42,7 +42,7 @@ export const knownRun = (name = "") => (/** @type {AbortSignal} */ signal) => li
 /** @param {string} name @param {AbortSignal} signal @param {RequestInit} [begin] @returns {AsyncGenerator<StreamLine[]>} */
 async function* linesOf(name, signal, begin) {
   const had = { run: name, named: "", count: 0, ended: false }; // state and about lines are not counted
-  for (let tries = 0; tries <= TRIES; tries++) {
+  for (let tries = 0; tries <= MAX_RECONNECTS; tries++) {
     try {
       const { run, count } = had;
       const rest = run && `/${encodeURIComponent(run)}?from=${count}`; // after the last line that was received

@@ -1,7 +1,7 @@
 // The address bar holds the view: #trace=…&round=…&node=…&mode=…&tab=…&panel=…&zoom=…&method=…&budget=…; rounds and
 // nodes as shown. Of a run of one's own also what it was asked with (ask), for a server that does not have the run any more.
 
-const MAX_ASKED = 16000; // characters of what a run was asked with; a longer conversation is left out
+const MAX_REQUEST_LENGTH = 16000; // characters of what a run was asked with; a longer conversation is left out
 
 function read() {
   const named = new URLSearchParams(window.location.hash.slice(1));
@@ -28,7 +28,7 @@ function parsedRequest(text) {
 function requestOf(/** @type {Stage} */ { pending, incoming, header }) {
   const made = pending ? incoming.run.header : header;
   const text = made && !made.recorded && !made.engine ? JSON.stringify(made.options) : "";
-  return text.length < MAX_ASKED ? text : "";
+  return text.length < MAX_REQUEST_LENGTH ? text : "";
 }
 
 export class Address {

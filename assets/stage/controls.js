@@ -11,7 +11,7 @@ import { runPoint } from "./runs.js";
 const STORE = "canopy-reload";
 const MAX_SECONDS = 60; // to wait until the bar holds the requested values
 const SETTLED_MS = 500;
-const NOT_YET = 503; // while the page is being built
+const UNAVAILABLE = 503; // while the page is being built
 const BUDGET_CONTROLS = ["steps", "budget", "pace", "drafters", "split"]; // for methods that draft; the last for those with two trees
 
 /** What a page hands over to the one that replaces it. `resumeAction`: what it was doing ("runs", "plays", "card"),
@@ -237,7 +237,7 @@ export function pastTheProxy() {
 export async function whoAnswers() {
   try {
     const answer = await fetch(routeTo("gradio_api/app_id"), { cache: "no-store" });
-    if (answer.status === NOT_YET) return "not yet";
+    if (answer.status === UNAVAILABLE) return "not yet";
     return answer.ok && "app_id" in await answer.json() ? "here" : "gone";
   } catch {
     return "gone";

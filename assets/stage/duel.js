@@ -4,7 +4,7 @@
 import { button, fitType, html, write } from "../shared/ink.js";
 import { TokenReader } from "../shared/round.js";
 
-const MIN_TYPE = 13; // pixels
+const MIN_FONT_SIZE = 13; // pixels
 const MAX_TYPE = 40;
 
 /** @typedef {{ text: string, origin?: Origin, pass: number }} TypedToken */
@@ -95,7 +95,7 @@ export class Duel {
     this.milliseconds = milliseconds;
     this.box.classList.toggle("is-alone", tracks.length === 1);
     this.box.hidden = false;
-    fitType(this.box, tracks.map(({ text }) => text), MIN_TYPE, MAX_TYPE);
+    fitType(this.box, tracks.map(({ text }) => text), MIN_FONT_SIZE, MAX_TYPE);
     this.began = performance.now() - (this.stage.reducedMotion ? milliseconds : 0);
     this.drawFrame();
   }

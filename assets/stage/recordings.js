@@ -5,7 +5,7 @@ import { html } from "../shared/ink.js";
 import { knownRun } from "../shared/lines.js";
 import { send } from "./save.js";
 
-const MAX_FILE = 32; // MiB of a trace file, as on the server
+const MAX_FILE_MIB = 32; // as on the server
 
 export class Recordings {
   opening = ""; // the recording that the page opened with
@@ -92,7 +92,7 @@ export class Recordings {
     const { server } = this.stage;
     if (!file || !server) return;
     const opened = await this.answer(async () => {
-      const { error, upload } = await send((piece) => server.upload(piece), file, MAX_FILE);
+      const { error, upload } = await send((piece) => server.upload(piece), file, MAX_FILE_MIB);
       return error ? { error } : server.open_trace({ name: file.name, upload });
     });
     if (opened) await this.open(opened.run, { push: true });

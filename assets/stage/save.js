@@ -6,9 +6,9 @@ import { Sheet } from "../shared/overlays.js";
 import { captioned, picture } from "../shared/picture.js";
 import { settingOf } from "../shared/round.js";
 
-const MIB = 2 ** 20; // so much of a file goes in one request
-const SCALE = 2; // pixels of a PNG per pixel of the screen
-const SHARED = "shared-"; // how the names of runs begin that the server keeps for others
+const MIB = 2 ** 20; // a file is sent in pieces of this size
+const PNG_SCALE = 2; // pixels of a PNG per pixel of the screen
+const SHARED_PREFIX = "shared-"; // how the names of runs begin that the server keeps for others
 const FORMS = [
   { kind: "trace", label: "Trace", note: "the whole run, to open again" },
   { kind: "rounds", label: "Table of rounds", note: "CSV" },
@@ -53,7 +53,7 @@ async function png(/** @type {string} */ svg) {
   const image = new Image();
   image.src = `data:image/svg+xml;charset=utf-8,${encodeURIComponent(svg)}`;
   await image.decode();
-  const canvas = new OffscreenCanvas(image.width * SCALE, image.height * SCALE);
+  const canvas = new OffscreenCanvas(image.width * PNG_SCALE, image.height * PNG_SCALE);
   canvas.getContext("2d")?.drawImage(image, 0, 0, canvas.width, canvas.height);
   return canvas.convertToBlob();
 }
@@ -90,7 +90,7 @@ export class Save {
     return [
       { label: "Copy link", note: "to this view", act: () => this.copyLink() },
       ...(forms.length ? [{ label: "Share …", note: "a file or a link that lasts", act: () => this.openShare() }] : []),
-      ...(stage.server && stage.value.run.startsWith(SHARED) ? [{ label: "Delete shared run", note: "for everybody", act: () => this.removeShared() }] : []),
+      ...(stage.server && stage.value.run.startsWith(SHARED_PREFIX) ? [{ label: "Delete shared run", note: "for everybody", act: () => this.removeShared() }] : []),
       { heading: forms.length ? "This run" : "Nothing else to save yet" },
       ...forms.map(({ kind, label, note }) => ({ label, note, act: async () => {
         const { server, value: { run }, current } = stage;

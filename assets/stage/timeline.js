@@ -11,14 +11,14 @@ const ICONS = {
   first: "M2 2h2.4v12H2zM14 2v12L5.4 8z", back: "M12.5 2v12L3.5 8z", play: "M3.5 1.5v13L14 8z",
   pause: "M3 2h3.6v12H3zM9.4 2H13v12H9.4z", next: "M3.5 2v12l9-6z", last: "M11.6 2H14v12h-2.4zM2 2v12l8.6-6z",
 };
-const RULER = 15; // pixels above the bars
-const TOP = RULER + 4;
+const RULER_HEIGHT = 15; // pixels above the bars
+const TOP = RULER_HEIGHT + 4;
 const BOTTOM = 4;
-const TICK_ROOM = 90; // pixels between two numbers of the ruler
+const TICK_SPACING = 90; // pixels between two numbers of the ruler
 const LEFT = 30;
-const ZOOM = 1.25; // a notch of the wheel, or a key
+const ZOOM_STEP = 1.25; // a notch of the wheel, or a key
 /** @type {Record<string, number>} */
-const FACTORS = { "+": 1 / ZOOM, "=": 1 / ZOOM, "-": ZOOM, 0: Infinity };
+const FACTORS = { "+": 1 / ZOOM_STEP, "=": 1 / ZOOM_STEP, "-": ZOOM_STEP, 0: Infinity };
 
 export class Timeline {
   axis = new Axis();
@@ -104,7 +104,7 @@ export class Timeline {
     canvas.addEventListener("pointerdown", (event) => {
       canvas.setPointerCapture(event.pointerId);
       player.pause();
-      const onRuler = event.clientY - canvas.getBoundingClientRect().top < RULER;
+      const onRuler = event.clientY - canvas.getBoundingClientRect().top < RULER_HEIGHT;
       start = event.shiftKey || onRuler ? this.roundAt(event) : null;
       if (start === null) seek(event);
       this.select(start, start ?? 0);
@@ -122,7 +122,7 @@ export class Timeline {
     canvas.addEventListener("wheel", (event) => {
       if (stage.mode !== "workbench" || !stage.rounds.length) return; // elsewhere the page scrolls
       event.preventDefault();
-      this.zoom(event.deltaY > 0 ? ZOOM : 1 / ZOOM, this.pixel(event));
+      this.zoom(event.deltaY > 0 ? ZOOM_STEP : 1 / ZOOM_STEP, this.pixel(event));
     }, { passive: false });
     canvas.addEventListener("keydown", (event) => this.onKey(event));
   }
@@ -310,17 +310,17 @@ export class Timeline {
   ruler(/** @type {number} */ width) {
     const { axis, stage: { rounds } } = this;
     const { byTime, from, to } = axis;
-    const numbers = byTime ? roundTicks(from, to, width / TICK_ROOM)
-      : [...new Set([1, ...roundTicks(from + 1, Math.min(to, rounds.length), width / TICK_ROOM)])]
+    const numbers = byTime ? roundTicks(from, to, width / TICK_SPACING)
+      : [...new Set([1, ...roundTicks(from + 1, Math.min(to, rounds.length), width / TICK_SPACING)])]
         .filter((number) => number > from && Number.isInteger(number));
     const unit = (/** @type {number} */ seconds) => (
       to - from < 1 ? `${Number((1000 * seconds).toPrecision(6))} ms` : `${Number(seconds.toPrecision(6))} s`);
     const places = (rounds.length ? numbers : []).map((number) => (
       { x: LEFT + axis.x(byTime ? number : number - 0.5), words: byTime ? unit(number) : String(number) }));
     const marks = places.filter(({ x }) => x < width - 16)
-      .map(({ x, words }) => text("", words, Math.max(x, LEFT + 16), RULER - 4, { "text-anchor": "middle" }));
-    return [path("cs-ruler", box(0, 0, width, RULER)), path("cs-scale", places.map(({ x }) => `M${x},${RULER - 2}v4`).join("")),
-      text("", byTime ? "time" : "round", 0, RULER - 4), ...marks];
+      .map(({ x, words }) => text("", words, Math.max(x, LEFT + 16), RULER_HEIGHT - 4, { "text-anchor": "middle" }));
+    return [path("cs-ruler", box(0, 0, width, RULER_HEIGHT)), path("cs-scale", places.map(({ x }) => `M${x},${RULER_HEIGHT - 2}v4`).join("")),
+      text("", byTime ? "time" : "round", 0, RULER_HEIGHT - 4), ...marks];
   }
 }
 

@@ -13,7 +13,7 @@ from explorer.lab.style import ACCENT, INK, QUIET, Figure, axis, figure, heat_ma
 
 PLAIN = "plain"  # the column of decoding without a drafter
 TOOLTIP_WIDTH = 48  # characters
-HALF, INSET = 0.5, 0.46  # of a cell: its edge, and the frame in it
+HALF_CELL, HALF_FRAME = 0.5, 0.46  # half the width of a cell and of the frame in it
 Grid = Mapping[int, Sequence[Row | None]]  # by requests at once, a cell for each column, None if nothing was measured
 
 
@@ -107,15 +107,16 @@ def heat_figure(line: str, columns: Sequence[str], grid: Grid, concurrency: int)
               "textfont": {"color": [INK if totals[y][x] else QUIET for x, y, _ in cells], "size": 12},
               "customdata": [[_tooltip(cell)] for _, _, cell in cells],
               "hovertemplate": "%{customdata[0]}<extra></extra>"}
-    frames = [{"type": "rect", "x0": x - INSET, "x1": x + INSET, "y0": y - INSET, "y1": y + INSET,
+    frames = [{"type": "rect", "x0": x - HALF_FRAME, "x1": x + HALF_FRAME, "y0": y - HALF_FRAME, "y1": y + HALF_FRAME,
                "line": {"color": ACCENT, "width": 2.5}} for x, y, cell in cells if cell in bests]
     best_labels = [f"{label_of(best.setting)} ({best.total.median:,.0f} tokens per second)" for best in bests]
     return figure(
         [heat, labels], f"Total tokens per second of {line} over node budget and requests at once. The best: "
         f"{'; '.join(best_labels) or 'not said'}. The table has every cell.", showlegend=False, shapes=frames,
         xaxis=axis("node budget", tickvals=list(range(len(columns))), ticktext=list(columns), showgrid=False,
-                   range=[-HALF, len(columns) - HALF]),
-        yaxis=axis("requests at once", tickvals=list(range(len(grid))), showgrid=False, range=[-HALF, len(grid) - HALF],
+                   range=[-HALF_CELL, len(columns) - HALF_CELL]),
+        yaxis=axis("requests at once", tickvals=list(range(len(grid))), showgrid=False,
+                   range=[-HALF_CELL, len(grid) - HALF_CELL],
                    ticktext=[f"{'▸ ' if count == concurrency else ''}{count}" for count in grid]))
 
 

@@ -24,7 +24,7 @@ TITLES: Mapping[str, str] = MappingProxyType({
     "all": "All categories", "math": "Arithmetic word problems", "code": "Small Python functions",
     "explain": "Questions and answers", "mixed": "A word problem and its function", "bench": "Benchmark: math and code",
     "check": "Exactness check"})
-MAX_UPLOAD = 8 * 2**20  # bytes of a prompt file
+MAX_UPLOAD_BYTES = 8 * 2**20  # of a prompt file
 MAX_FILE_PROMPTS = 10_000  # a sweep takes a tenth of them
 MAX_UPLOADS = 8  # files that are remembered
 
@@ -44,7 +44,7 @@ class PromptSets:
         shipped = shipped_sets()
         self._shipped = {name: (TITLES.get(name, name), prompt_set(name))
                          for name in (*TITLES, *shipped) if name in shipped}
-        self.uploads = Uploads(MAX_UPLOAD)
+        self.uploads = Uploads(MAX_UPLOAD_BYTES)
         self._uploaded = BoundedDict[str, tuple[str, tuple[Prompt, ...]]](MAX_UPLOADS)
 
     @property
@@ -82,11 +82,11 @@ class PromptSets:
 
 
 MAX_PROMPTS, MAX_SWEEP_REPEATS, MAX_RACE_REPEATS = 1000, 100, 20
-MAX_RUNS = 20_000  # of a sweep; at a second each, they take as long as anybody's patience
-MAX_ITEMS = 64  # of a list in a form
-OFFERED = (AUTO, *TRIED_BUDGETS)  # as chips of the form; any other number can be typed
+MAX_SWEEP_RUNS = 20_000  # over five hours, at a second each
+MAX_LIST_ITEMS = 64
+OFFERED_BUDGETS = (AUTO, *TRIED_BUDGETS)  # as chips; other numbers can be typed
 LIMITS: Mapping[str, float] = MappingProxyType({  # the most that each number of the forms may be
-    "prompts": MAX_PROMPTS, "repeats": MAX_SWEEP_REPEATS, "items": MAX_ITEMS,
+    "prompts": MAX_PROMPTS, "repeats": MAX_SWEEP_REPEATS, "items": MAX_LIST_ITEMS,
     **{name: high(name, page=True) for name in ("max_tokens", "temperature", "budget")}})
 
 
@@ -121,8 +121,8 @@ def items(form: Mapping[str, Any], name: str, default: Sequence[Any] | None = No
     value = form.get(name, default)
     if not isinstance(value, list | tuple):
         raise RequestError(f"The {name} are {str(value)[:40]!r}; they have to be a list.")
-    if len(value) > MAX_ITEMS:
-        raise RequestError(f"There are {len(value):,} {name}; at most {MAX_ITEMS} are taken.")
+    if len(value) > MAX_LIST_ITEMS:
+        raise RequestError(f"There are {len(value):,} {name}; at most {MAX_LIST_ITEMS} are taken.")
     return list(value)
 
 
@@ -145,9 +145,9 @@ def sweep_plan_from(form: Mapping[str, Any], sets: PromptSets, instruments: Inst
         prompts=sets.named(name)[:count], settings=chosen_settings,
         repeats=check_int("Repeats", form.get("repeats"), 1, MAX_SWEEP_REPEATS), max_tokens=option(form, "max_tokens"),
         rig=instruments.opened_as, dtype=laboratory.conditions.dtype, prompt_set=sets.origin(name))
-    if len(plan) > MAX_RUNS:
-        raise RequestError(f"The sweep has {len(plan):,} runs (prompts × settings × repeats); at most {MAX_RUNS:,} "
-                           "are taken, so choose fewer of them.")
+    if len(plan) > MAX_SWEEP_RUNS:
+        raise RequestError(f"The sweep has {len(plan):,} runs (prompts × settings × repeats); at most "
+                           f"{MAX_SWEEP_RUNS:,} are taken, so choose fewer of them.")
     check(plan, laboratory.methods, laboratory.drafters)
     return plan
 

@@ -139,7 +139,7 @@ class Lab:
             "reason": instruments.reason, "live": live_figure(), "server": server_of(self._rig.source) is not None,
             "defaults": {**forms.DEFAULT_FORM,
                          "methods": [name for name in forms.DEFAULT_FORM["methods"] if name in methods]},
-            "methods": methods, "budgets": list(forms.OFFERED), "concurrency": list(TRIED_CONCURRENCY),
+            "methods": methods, "budgets": list(forms.OFFERED_BUDGETS), "concurrency": list(TRIED_CONCURRENCY),
             "limits": dict(forms.LIMITS), "sets": self._sets.view()}
 
     @cached_property

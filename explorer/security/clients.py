@@ -22,12 +22,12 @@ from starlette.types import Message, Scope, Send
 from explorer.bounded_dict import BoundedDict
 
 STALL_SECONDS = 30.0  # a reader that accepts no data for longer is disconnected
-MAX_REMEMBERED = 4096  # addresses that have failed
+MAX_REMEMBERED_ADDRESSES = 4096  # addresses that have failed
 READERS_KEY = "canopy.readers"  # in the ASGI scope
 PROXY_KEY = "canopy.behind_proxy"  # in the ASGI scope: whether requests may come through a proxy
 STREAMS = ("/gradio_api/queue/data", "/gradio_api/call/")
 ALLOWED_FAILURES = 5  # people mistype
-MAX_WAIT_SECONDS = 60.0  # no longer, or others who share the address could be kept out
+MAX_LOGIN_WAIT_SECONDS = 60.0  # no longer, or others who share the address could be kept out
 
 
 class Readers:
@@ -112,7 +112,7 @@ class Logins:
     def __init__(self, clock: Callable[[], float] = monotonic) -> None:
         self._clock = clock
         # failures since the last successful login, and when the address may try again
-        self._failures = BoundedDict[str, tuple[int, float]](MAX_REMEMBERED)
+        self._failures = BoundedDict[str, tuple[int, float]](MAX_REMEMBERED_ADDRESSES)
 
     def wait_seconds(self, address: str) -> float:
         """Return how long an address has to wait before its next attempt."""
@@ -123,7 +123,7 @@ class Logins:
         key = client_key(address)
         count = self._failures.get(key, (0, 0.0))[0] + 1
         over = count - ALLOWED_FAILURES
-        wait = min(MAX_WAIT_SECONDS, 2.0 ** min(over, 30)) if over > 0 else 0.0
+        wait = min(MAX_LOGIN_WAIT_SECONDS, 2.0 ** min(over, 30)) if over > 0 else 0.0
         self._failures[key] = count, self._clock() + wait
 
     def succeeded(self, address: str) -> None:

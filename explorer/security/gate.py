@@ -35,7 +35,7 @@ ANSWER_HEADERS: Mapping[str, str] = MappingProxyType({
     "X-Content-Type-Options": "nosniff", "Referrer-Policy": "same-origin",
     POLICY: "frame-ancestors 'self'; form-action 'self'; base-uri 'self'; object-src 'none'",
     "Cross-Origin-Resource-Policy": "same-origin"})
-MAX_PATH_LENGTH, MAX_STEP_LENGTH = 1024, 255  # bytes, as file systems allow
+MAX_PATH_LENGTH, MAX_SEGMENT_LENGTH = 1024, 255  # bytes, as file systems allow
 CORS_HEADERS = ("access-control-allow-origin", "access-control-allow-credentials")  # never sent
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 EVERYWHERE = ("0.0.0.0", "::", "")
@@ -239,7 +239,7 @@ def _can_be_named(path: str) -> bool:
     """Return whether a file can have this path; otherwise Gradio would look for it and fail."""
     encoded = path.encode("utf8", "replace")
     steps = encoded.split(b"/")
-    return (len(encoded) <= MAX_PATH_LENGTH and max(map(len, steps)) <= MAX_STEP_LENGTH
+    return (len(encoded) <= MAX_PATH_LENGTH and max(map(len, steps)) <= MAX_SEGMENT_LENGTH
             and b"\0" not in encoded and b".." not in steps)
 
 

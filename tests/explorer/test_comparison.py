@@ -158,7 +158,7 @@ def test_a_run_is_timed_again_if_the_machine_was_busy(busy_timings: int) -> None
 
 
 def test_an_impossible_ratio_is_withheld(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("explorer.comparison.QUIET_SECONDS", 0.1)
+    monkeypatch.setattr("explorer.comparison.MAX_QUIET_WAIT_SECONDS", 0.1)
     busy = FixedTimes()
     busy.missing = 1.0
     for instruments, reason in ((FixedTimes(lambda round_: 0.01), RATIO_ABOVE_TAU), (busy, BUSY)):

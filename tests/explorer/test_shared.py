@@ -89,10 +89,10 @@ def test_long_titles_and_comments_are_refused_in_a_short_sentence(tmp_path: Path
 def test_the_folders_size_is_limited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     server = Server(tmp_path)
     name = server("share", run="mine")["run"]
-    monkeypatch.setattr(shared, "MAX_RUNS", 1)
+    monkeypatch.setattr(shared, "MAX_SHARED_RUNS", 1)
     assert "no room" in server("share", run="mine")["error"]
     server("unshare", run=name)
-    monkeypatch.setattr(shared, "MAX_BYTES", 100)
+    monkeypatch.setattr(shared, "MAX_SHARED_BYTES", 100)
     assert "no room" in server("share", run="mine")["error"] and not list(tmp_path.iterdir())
 
 

@@ -139,7 +139,7 @@ def test_a_page_that_cannot_be_built_ends_the_server_with_a_reason() -> None:
 
 
 def test_the_number_of_waiting_requests_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(startup, "MAX_WAITING", 2)
+    monkeypatch.setattr(startup, "MAX_WAITING_REQUESTS", 2)
 
     async def act() -> list[httpx.Response]:
         building = SlowPage()

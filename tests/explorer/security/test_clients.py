@@ -21,7 +21,7 @@ from explorer.page import build, guarded
 from explorer.recordings import Library
 from explorer.runs import Runner, Runs
 from explorer.security import clients
-from explorer.security.clients import ALLOWED_FAILURES, MAX_WAIT_SECONDS, Logins, Readers, Requester, client_key
+from explorer.security.clients import ALLOWED_FAILURES, MAX_LOGIN_WAIT_SECONDS, Logins, Readers, Requester, client_key
 from explorer.security.gate import Address, Gate, hosts_of
 from explorer.startup import Listening
 from tests.explorer.scripted import ENDLESS, ScriptedRun, ScriptedSource
@@ -134,9 +134,9 @@ def test_the_wait_after_failed_logins_doubles_up_to_a_limit_and_then_ends() -> N
     for _ in range(ALLOWED_FAILURES + 8):
         logins.attempt("10.0.0.1")
         waits.append(logins.wait_seconds("10.0.0.1"))
-    assert waits == [0.0] * ALLOWED_FAILURES + [2, 4, 8, 16, 32, 60, 60, 60] and max(waits) == MAX_WAIT_SECONDS
+    assert waits == [0.0] * ALLOWED_FAILURES + [2, 4, 8, 16, 32, 60, 60, 60] and max(waits) == MAX_LOGIN_WAIT_SECONDS
     assert logins.wait_seconds("10.0.0.2") == 0
-    clock.now += MAX_WAIT_SECONDS
+    clock.now += MAX_LOGIN_WAIT_SECONDS
     assert logins.wait_seconds("10.0.0.1") == 0
     logins.succeeded("10.0.0.1")
     logins.attempt("10.0.0.1")
@@ -150,7 +150,7 @@ def test_an_ipv6_network_of_a_household_counts_as_one_address() -> None:
 
 
 def test_remembered_logins_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(clients, "MAX_REMEMBERED", 3)
+    monkeypatch.setattr(clients, "MAX_REMEMBERED_ADDRESSES", 3)
     logins = Logins(Clock())
     for number in range(5):
         for _ in range(ALLOWED_FAILURES + 1):
