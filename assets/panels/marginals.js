@@ -107,7 +107,8 @@ export class MarginalsPanel extends DrawnPanel {
     const { lines, boxes, texts } = this.marks;
     const seen = texts.filter(([, { y }]) => Number(y) < this.visibleBottom);
     this.marks.texts = texts.filter(([, { y }]) => Number(y) >= this.visibleBottom);
-    render(this.drawing, [group(lines), group(joinPaths(boxes)), group(seen), path("cp-frontier", this.edges)]);
+    const rows = Array.from(Map.groupBy(seen, ([, { y }]) => y).values(), (row) => group(row)); // or one text less would move all others
+    render(this.drawing, [group(lines), group(joinPaths(boxes)), group(rows), path("cp-frontier", this.edges)]);
     this.deferredTexts.begin();
     this.announce();
   }

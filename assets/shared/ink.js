@@ -81,10 +81,9 @@ export function html(tag, classOrAttributes = {}, parent, text) {
 /** Another text in the text node that is there is cheaper than another node.
  *  @template {Node} N @param {N} element @param {string} text */
 export function write(element, text) {
-  const { firstChild, textContent } = element;
-  if (textContent === text) return element;
-  if (firstChild?.nodeName === "#text" && !firstChild.nextSibling) firstChild.nodeValue = text;
-  else element.textContent = text;
+  const { firstChild } = element;
+  const node = firstChild?.nodeName === "#text" && !firstChild.nextSibling ? firstChild : element;
+  if (node.textContent !== text) node.textContent = text;
   return element;
 }
 
