@@ -97,7 +97,7 @@ def test_after_a_change_of_rig_the_page_opens_with_its_recording(watched: Watche
     page.evaluate("""() => {
         const { rigs, recordings } = Canopy.parts;
         rigs.state.rig = recordings.listed.find(({ name }) => name === "merged").rig = "another";
-        Canopy.controls.reload();
+        setTimeout(() => Canopy.controls.reload());
     }""")
     page.wait_for_function(f"{READY} && {RUN} === 'merged'")
     page.locator(".is-news").get_by_role("button").click()
@@ -161,7 +161,7 @@ def test_after_a_server_failure_the_text_and_the_typed_prompt_stay(unwatched: Pa
     page.locator(".cs-toast", has_text="still does not answer").wait_for(state="visible")
     ask(page, "Something else")
     killed.start()
-    page.wait_for_function("!document.body.classList.contains('canopy-lost') && window.Canopy && Canopy.parts?.ready")
+    page.wait_for_function(f"{READY} && !document.body.classList.contains('canopy-lost')")
     page.wait_for_function("document.querySelector('#canopy-prompt textarea')?.value === 'Something else'")
     assert page.evaluate(f"{STAGE}.rounds.length") == rounds and page.locator(OUTPUT).inner_text() == written
 
@@ -176,7 +176,7 @@ def test_a_run_requested_while_the_server_is_away_starts_when_it_is_back(unwatch
     page.locator(".cs-notice.is-lost", has_text="your prompt runs").wait_for(state="visible")
     page.unroute("**/run/predict")  # otherwise Gradio reloads the page repeatedly
     page.context.set_offline(False)
-    page.wait_for_function(f"window.Canopy && Canopy.parts?.ready && {STAGE}.header.prompt === 'Mine at last'"
+    page.wait_for_function(f"{READY} && {STAGE}.header?.prompt === 'Mine at last'"
                            f" && {STAGE}.rounds.length > 0")
 
 
@@ -184,7 +184,7 @@ def test_the_first_recording_never_replaces_a_run(watched: Watched, address: str
     page = watched.page
     page.route("**/canopy/runs/welcome?*", lambda _: None)  # never answered
     page.goto(address)
-    page.wait_for_function("window.Canopy?.parts?.rigs?.state")
+    page.wait_for_function("window.Canopy?.parts?.rigs?.state && document.querySelector('#canopy-method input')?.value")
     ask(page, MINE)
     page.evaluate("""() => {
         const { run } = Canopy.controls;
