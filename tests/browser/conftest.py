@@ -14,7 +14,8 @@ from tests.running import PORT, ROOT, free_port, served
 
 __all__ = ["PORT", "ROOT", "free_port", "served"]  # re-exported for the browser tests
 
-CHROMIUM = os.environ.get("CHROMIUM") or shutil.which("chromium") or "/usr/bin/chromium"
+CHROMIUM = (os.environ.get("CHROMIUM") or shutil.which("chromium-headless-shell") or shutil.which("chromium")
+            or "/usr/bin/chromium")
 USUAL_SIZE: ViewportSize = {"width": 1440, "height": 900}
 READY = "window.Canopy && Canopy.parts && Canopy.parts.ready"
 PATIENCE_MS = int(os.environ.get("PATIENCE_MS", "90000"))  # an idle machine needs 1000
