@@ -120,7 +120,7 @@ def _lead(summary: Summary, best: Row) -> str:
                 "speed-up at all; more prompts would tell.")
     near, how = rivals(summary)
     if len(near) > MAX_NAMED:
-        return f"; {how}: {len(near)} other settings."
+        return f"; {len(near)} other settings are {how}."
     return f"; {how}: {'; '.join(near)}." if near else f"; {how}."
 
 

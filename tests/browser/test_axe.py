@@ -66,8 +66,7 @@ def open_conversation(page: Any) -> None:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("opened", [
-    open_menus, lambda page: page.keyboard.press("?"), open_rigs, open_conversation])
+@pytest.mark.parametrize("opened", [open_menus, lambda page: page.keyboard.press("?"), open_rigs, open_conversation])
 def test_axe_finds_nothing_in_menus_sheets_and_conversations(watched: Watched, address: str, opened: Any) -> None:
     page = watched.open(f"{address}#mode=workbench&round=4")
     show_round(page, 3)

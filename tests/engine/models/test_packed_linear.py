@@ -278,8 +278,8 @@ def test_a_tree_has_the_same_bits_as_each_path_alone(finer: Sequence[str]) -> No
     for node in (1, 7, 20, 39):
         target.prefill(prompt, 40, Sampling())
         for depth, step in enumerate(path_to(parents, node)):
-            packed = pack(root_of(int(tokens[step])), PROMPT + depth)
-            (alone,) = target.verify_batch([target], [packed])
+            root = DraftTree(tokens[[step]], parents[:1], tree.logprobs[:1], tree.drafters[:1])
+            (alone,) = target.verify_batch([target], [pack(root, PROMPT + depth)])
             target.commit(np.zeros(1, np.int32))
         assert alone.logprobs[0] == in_a_tree[node]
 
@@ -299,9 +299,3 @@ def int4_target(finer: Sequence[str] = (), taps: Sequence[int] = ()) -> TorchTar
     target = TorchTarget(model, taps)
     assert target.enable_int4() and target.dtype == FOUR_BITS
     return target
-
-
-def root_of(token: int) -> DraftTree:
-    """Return a tree of one node."""
-    zero = np.zeros(1, np.int32)
-    return DraftTree(np.asarray([token], np.int32), zero, zero.astype(np.float32), zero + 1)
