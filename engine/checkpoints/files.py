@@ -18,7 +18,7 @@ ADAPTER, ADAPTER_CONFIG = "adapter_model.safetensors", "adapter_config.json"  # 
 COUNT_NAMES = re.compile(r"(layers?|blocks?|experts|depth)$")  # fields that count modules, at most ``MAX_COUNT``
 REAL_NAMES = re.compile(r"(theta|base|factor|scale|scaling|eps|multiplier|cap(ping)?)$")  # may be real numbers
 MAX_COUNT = 2**13
-SHARD = re.compile(r"\w[\w.-]*\.safetensors")  # a file beside the index, never one elsewhere
+SHARD = re.compile(r"\w[\w.-]*\.safetensors")  # in the index's own folder
 PICKLES = ("*.bin", "*.pt", "*.pth", "*.ckpt", "*.pkl")
 
 
@@ -37,7 +37,7 @@ def hub_folder_of(folder: Path) -> Path | None:
 def read_config(folder: Path) -> dict[str, Any]:
     """Return the values of config.json, or of an adapter's config; RigError if it is no JSON object, or holds an
     impossible number."""
-    path = adapter_file(folder, ADAPTER_CONFIG) or require(folder, "config.json")
+    path = adapter_file(folder, ADAPTER_CONFIG) or require_file(folder, "config.json")
     values = read_object(path, "config.json")
     for name, value in _numbers(values):
         limit = MAX_COUNT if COUNT_NAMES.search(name) else MAX_INT64 if REAL_NAMES.search(name) else MAX_INT32
@@ -61,8 +61,8 @@ def read_object(path: Path, name: str = "") -> dict[str, Any]:
 
 def adapter_file(folder: Path, name: str) -> Path | None:
     """Return this file of an adapter, in a folder or below it in ``adapter``; None in a folder of a model."""
-    places = [] if (folder / "config.json").is_file() else [folder / name, folder / "adapter" / name]
-    return next((path for path in places if path.is_file()), None)
+    paths = [] if (folder / "config.json").is_file() else [folder / name, folder / "adapter" / name]
+    return next((path for path in paths if path.is_file()), None)
 
 
 def _numbers(values: object, name: str = "") -> Iterator[tuple[str, int]]:
@@ -87,7 +87,7 @@ def weight_files(folder: Path) -> list[Path]:
     if adapter := adapter_file(folder, ADAPTER):
         return [adapter]
     if (folder / INDEX).is_file():
-        names = shards(folder)
+        names = shard_names(folder)
         missing = [name for name in names if not (folder / name).is_file()]
         if missing:
             raise RigError(f"The download of {display_name(folder)} is incomplete: {len(missing)} of its {len(names)} "
@@ -95,69 +95,69 @@ def weight_files(folder: Path) -> list[Path]:
         return [folder / name for name in names]
     pickles = sorted(path.name for pattern in PICKLES for path in folder.glob(pattern))
     if pickles and not (folder / "model.safetensors").is_file():
-        raise pickled(display_name(folder), pickles[0])
-    return [require(folder, "model.safetensors")]
+        raise pickle_error(display_name(folder), pickles[0])
+    return [require_file(folder, "model.safetensors")]
 
 
-def shards(folder: Path) -> list[str]:
+def shard_names(folder: Path) -> list[str]:
     """Return the files that the index names."""
     try:
         weight_map = read_object(folder / INDEX).get("weight_map")
     except RigError as error:
-        raise RigError(f"{str(error).removesuffix('.')}; {_again(folder)}.") from error
+        raise RigError(f"{str(error).removesuffix('.')}; {_redownload_hint(folder)}.") from error
     names: list[Any] = list(weight_map.values()) if isinstance(weight_map, dict) else [weight_map]
     for name in names:
         if not isinstance(name, str) or not SHARD.fullmatch(name):
             raise RigError(f"{INDEX} in {display_name(folder)} has {str(name)[:60]!r} in its weight_map; it has to be "
-                           f"the name of a safetensors file beside it, so {_again(folder)}.")
+                           f"the name of a safetensors file beside it, so {_redownload_hint(folder)}.")
     return sorted(set(names))
 
 
-class Stored(NamedTuple):
-    """How a tensor is stored, such as BF16, and its shape."""
+class StoredTensor(NamedTuple):
+    """A tensor's format in the file, such as BF16, and its shape."""
 
     kind: str
     shape: tuple[int, ...]
 
 
-def stored_tensors(folder: Path) -> dict[str, Stored]:
+def stored_tensors(folder: Path) -> dict[str, StoredTensor]:
     """Return the weights' tensors by name, from the files' headers only; RigError if a file is missing or damaged."""
-    stored: dict[str, Stored] = {}
+    stored: dict[str, StoredTensor] = {}
     for path in weight_files(folder):
         try:
             with safe_open(path, "np") as tensors:
                 for name in tensors.keys():  # noqa: SIM118  # no mapping
                     tensor = tensors.get_slice(name)
-                    stored[name] = Stored(tensor.get_dtype(), tuple(tensor.get_shape()))
+                    stored[name] = StoredTensor(tensor.get_dtype(), tuple(tensor.get_shape()))
         except (SafetensorError, OSError) as error:
-            raise damaged(path, error) from error
+            raise damaged_error(path, error) from error
     return stored
 
 
-def parameters(folder: Path) -> int:
+def count_parameters(folder: Path) -> int:
     """Count the parameters."""
     return sum(prod(tensor.shape) for tensor in stored_tensors(folder).values())
 
 
-def damaged(path: Path, error: BaseException) -> RigError:
+def damaged_error(path: Path, error: BaseException) -> RigError:
     """Return the error for a file that cannot be read to its end."""
     return RigError(f"{path.name} in {display_name(path.parent)} is cut off or damaged ({first_line(error)}); "
-                    f"{_again(path.parent)}.")
+                    f"{_redownload_hint(path.parent)}.")
 
 
-def pickled(where: str, name: str) -> RigError:
-    """Return the error for weights that only a pickle holds."""
+def pickle_error(where: str, name: str) -> RigError:
+    """Return the error for weights that exist only as a pickle."""
     return RigError(f"{where} holds its weights as {name}, a pickle, which could run code when opened; "
                     "only safetensors are read, so convert it or choose another revision.")
 
 
-def _again(folder: Path) -> str:
-    """Say how to get a damaged file again: the hub's cache takes any existing file for a complete one."""
+def _redownload_hint(folder: Path) -> str:
+    """Say how to download a damaged file again. The hub's cache would take the existing file for complete."""
     hub_folder = hub_folder_of(folder)
     return f"delete the folder {hub_folder} and start again" if hub_folder else "fetch it again"
 
 
-def require(folder: Path, name: str) -> Path:
+def require_file(folder: Path, name: str) -> Path:
     """Return the file of that name; RigError if it is not there."""
     path = folder / name
     if not path.is_file():

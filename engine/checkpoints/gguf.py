@@ -22,7 +22,7 @@ from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, GgufCo
 
 from engine.checkpoints.files import first_line
 from engine.checkpoints.gguf_drafters import LAYOUTS, write_drafter
-from engine.checkpoints.gguf_header import GgufHeader, header_of
+from engine.checkpoints.gguf_header import GgufHeader, read_header
 from engine.checkpoints.gguf_keys import check_converted, follow_metadata
 from engine.checkpoints.loading import ONE_AT_A_TIME
 from engine.errors import RigError
@@ -62,7 +62,7 @@ def convert_gguf(name: str, report: ReportProgress = ignore_progress) -> Path:
     if not file.is_file():
         raise RigError(f"There is no file {str(file)!r}; name a GGUF file on this machine.")
     report(f"Reading {file.name} …", None)
-    header_of(file)  # or a large file that cannot be converted would be hashed first
+    read_header(file)  # or a large file that cannot be converted would be hashed first
     try:
         digest = sha256_of(file)
     except OSError as error:
@@ -77,7 +77,7 @@ def convert_into(folder: Path, file: Path, digest: str, report: ReportProgress =
     with folder_lock(folder, report):
         if not is_converted_from(folder, digest):
             report(f"Converting {file.name}, once …", None)
-            header = header_of(file)
+            header = read_header(file)
             partial = folder.with_name(f"{folder.name}.part")
             shutil.rmtree(partial, ignore_errors=True)
             _convert(file, partial, header)

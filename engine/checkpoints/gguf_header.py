@@ -1,8 +1,8 @@
-"""Reads a GGUF file's header without believing it.
+"""Reads a GGUF file's header without trusting it.
 
-Every count is checked against the bytes that follow: the readers of gguf and transformers believe it, so that an array
-of 2⁴⁰ values in a file of 49 bytes keeps them busy until memory is full. They also make an object of each value, so the
-number of values is limited too.
+Every count is checked against the bytes that follow. The readers of gguf and transformers trust the counts: a file of
+49 bytes that claims 2⁴⁰ values exhausts their memory. They also make an object of each value, so that number is
+limited.
 """
 
 import mmap
@@ -25,9 +25,9 @@ MAX_VALUES = 2**21  # in all arrays together; the largest vocabularies, with mer
 MAX_FIELDS, MAX_TENSORS = 2**12, 2**16
 MAX_TEXT_BYTES = 2**24  # a chat template has some thousands
 MAX_DIMENSIONS = 4
-MIN_FIELD_BYTES, MIN_TENSOR_BYTES = 13, 24  # of an empty name, and of what follows it at least
+MIN_FIELD_BYTES, MIN_TENSOR_BYTES = 13, 24  # with an empty name
 MAX_MODULES = 2**13  # layers, or experts of one
-MAX_KEPT_VALUES = 2**10  # of an array of numbers: one a layer, or one a rotary section
+MAX_KEPT_VALUES = 2**10  # of an array of numbers, such as one per layer
 ALIGNMENTS = tuple(2**power for power in range(17))
 SCALARS: Mapping[GGUFValueType, str] = MappingProxyType({
     GGUFValueType.UINT8: "B", GGUFValueType.INT8: "b", GGUFValueType.UINT16: "H", GGUFValueType.INT16: "h",
@@ -38,7 +38,7 @@ FILE_TYPES: Mapping[object, str] = MappingProxyType({
 
 
 class TensorPlace(NamedTuple):
-    """How a tensor is stored, how many values it has, and where in the file it begins."""
+    """A tensor's format, its number of values, and its offset in the file."""
 
     kind: str
     size: int
@@ -46,8 +46,8 @@ class TensorPlace(NamedTuple):
 
 
 class GgufHeader(NamedTuple):
-    """What a file says of its model: the architecture's name, how most weights are stored, such as Q4_1, every field by
-    name (None for long arrays and arrays of texts), and where its tensors lie."""
+    """A file's metadata: the architecture's name, the format of most weights, such as Q4_1, every field by name (None
+    for long arrays and arrays of texts), and its tensors."""
 
     architecture: str
     quantisation: str
@@ -55,8 +55,8 @@ class GgufHeader(NamedTuple):
     tensors: Mapping[str, TensorPlace]
 
 
-def header_of(file: Path) -> GgufHeader:
-    """Read what the file says of its model; RigError says what is invalid or not supported."""
+def read_header(file: Path) -> GgufHeader:
+    """Read a file's header; RigError names what is invalid or unsupported."""
     try:
         with file.open("rb") as opened, mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ) as data:
             return _HeaderReader(data).header()
@@ -66,7 +66,7 @@ def header_of(file: Path) -> GgufHeader:
 
 
 class _HeaderReader:
-    """Walks a file from its beginning; ValueError if that cannot be."""
+    """Parses a file from its beginning; ValueError if it is invalid."""
 
     def __init__(self, data: mmap.mmap) -> None:
         self._data, self._size = data, len(data)
@@ -109,7 +109,7 @@ class _HeaderReader:
         return fields
 
     def _array(self) -> tuple[Any, ...] | None:
-        """Return the values of a short array of numbers; others are only walked through."""
+        """Return the values of a short array of numbers; skip others."""
         kind, count = GGUFValueType(self._number("I")), self._number("Q")
         if kind == GGUFValueType.ARRAY:
             raise ValueError("it has an array of arrays, which no model needs")
@@ -142,10 +142,10 @@ class _HeaderReader:
                              f"{max(0, self._size - start):,} are left")
         return {name: place._replace(start=start + place.start) for name, place in places.items()}
 
-    def _count(self, count: int, min_bytes: int, what: str, limit: int) -> int:
+    def _count(self, count: int, min_bytes: int, unit: str, limit: int) -> int:
         left = self._size - self._position
         if count > min(limit, left // min_bytes):
-            raise ValueError(f"it says {count:,} {what}; at most {limit:,} are read, and {left:,} bytes are left")
+            raise ValueError(f"it says {count:,} {unit}; at most {limit:,} are read, and {left:,} bytes are left")
         return count
 
     def _text(self) -> str:
@@ -154,8 +154,8 @@ class _HeaderReader:
     def _number(self, form: str) -> Any:
         return struct.unpack(f"<{form}", self._take(struct.calcsize(form), "a number"))[0]
 
-    def _take(self, size: int, what: str) -> bytes:
+    def _take(self, size: int, unit: str) -> bytes:
         if size > self._size - self._position:
-            raise ValueError(f"it ends within {what} of {size:,} bytes")
+            raise ValueError(f"it ends within {unit} of {size:,} bytes")
         self._position += size
         return self._data[self._position - size:self._position]

@@ -1,7 +1,7 @@
-"""Follows what a GGUF file says of its model into the config that transformers makes of it.
+"""Completes the config that transformers makes from a GGUF file's metadata.
 
-transformers drops some keys, every kind of RoPE scaling among them. Here each key of the file's architecture is
-followed, known to change nothing, or refused by name, and no tensor is left out unnoticed.
+transformers drops some keys, including every kind of RoPE scaling. Here each key of the file's architecture is applied,
+known to have no effect, or refused by name, and no tensor is left out unnoticed.
 """
 
 from collections.abc import Mapping
@@ -20,8 +20,8 @@ from transformers.modeling_gguf_pytorch_utils import TENSOR_PROCESSORS, TensorPr
 from engine.checkpoints.gguf_header import GgufHeader
 from engine.errors import RigError
 
-# Fields of a config that hold a key's value, the first that there is, for keys that transformers' table lacks.
-ATTRIBUTES: Mapping[str, tuple[str, ...]] = MappingProxyType({
+# For keys that transformers' table lacks: the first of these fields that the config has takes the value.
+CONFIG_FIELDS: Mapping[str, tuple[str, ...]] = MappingProxyType({
     "attention.sliding_window": ("sliding_window",),
     "attention.layer_norm_epsilon": ("layer_norm_epsilon", "layer_norm_eps", "norm_eps", "norm_epsilon"),
     "attention.layer_norm_rms_epsilon": ("rms_norm_eps", "norm_eps"),
@@ -34,8 +34,8 @@ ATTRIBUTES: Mapping[str, tuple[str, ...]] = MappingProxyType({
     "attn_logit_softcapping": ("attn_logit_softcapping",),
     "final_logit_softcapping": ("final_logit_softcapping",),
     "use_parallel_residual": ("use_parallel_residual",)})
-# Values with which a key changes nothing.
-NEUTRAL: Mapping[str, tuple[object, ...]] = MappingProxyType({
+# Values with which a key has no effect.
+NEUTRAL_VALUES: Mapping[str, tuple[object, ...]] = MappingProxyType({
     "attention.causal": (True,), "attention.clamp_kqv": (0,), "attention.max_alibi_bias": (0,),
     "attn_logit_softcapping": (0,), "final_logit_softcapping": (0,), "logit_scale": (0, 1), "residual_scale": (0, 1),
     "embedding_scale": (0, 1), "expert_count": (0,), "expert_used_count": (0,), "expert_shared_count": (0,),
@@ -43,30 +43,30 @@ NEUTRAL: Mapping[str, tuple[object, ...]] = MappingProxyType({
     "attention.shared_kv_layers": (0,), "attention.sliding_window": (0,),
     "rope.scaling.yarn_ext_factor": (1, -1), "rope.scaling.yarn_attn_factor": (1,),
     "rope.scaling.yarn_log_multiplier": (0,)})
-# Keys that change nothing: the tensors' shapes hold what they say, or they are about other things than the text.
+# Keys without effect: redundant with the tensors' shapes, or unrelated to text.
 IGNORED_KEYS = frozenset({
     "context_length", "vocab_size", "block_count", "embedding_length", "feed_forward_length", "tensor_data_layout",
-    "rope.scaling.finetuned", "rope.dimension_sections"})  # sections are of pictures' positions; a text's are equal
-# Keys that transformers reads of the architectures that its table lacks.
-READ: Mapping[str, frozenset[str]] = MappingProxyType(dict.fromkeys(("qwen35", "qwen35moe", "lfm2"), frozenset({
+    "rope.scaling.finetuned", "rope.dimension_sections"})  # all sections of a text's positions are equal
+# Keys that transformers reads for architectures that its table lacks.
+FURTHER_KEYS: Mapping[str, frozenset[str]] = MappingProxyType(dict.fromkeys(("qwen35", "qwen35moe", "lfm2"), frozenset({
     "attention.head_count", "attention.head_count_kv", "attention.layer_norm_rms_epsilon", "expert_count",
     "expert_used_count", "full_attention_interval", "nextn_predict_layers", "ssm.conv_kernel", "ssm.group_count",
     "ssm.inner_size", "ssm.state_size", "ssm.time_step_rank", "shortconv.l_cache"})))
-MAX_HEAD = 2**14  # numbers of a head; the largest have 512
+MAX_HEAD_SIZE = 2**14  # the largest have 512
 FACTORS, LONG_FACTORS, SHORT_FACTORS = "rope_freqs.weight", "rope_factors_long.weight", "rope_factors_short.weight"
 UNUSED_TENSORS = ("output.weight", FACTORS, LONG_FACTORS, SHORT_FACTORS)  # read elsewhere
 
 
 class Rotary(NamedTuple):
-    """The angles that a file describes: each pair's per position, and the factor of cosines and sines."""
+    """A file's RoPE: each pair's angle per position, and the factor of cosines and sines."""
 
     frequencies: NDArray[np.float64]
     scale: float
 
 
 def follow_metadata(file: Path, header: GgufHeader, config: PreTrainedConfig) -> Rotary | None:
-    """Put what transformers dropped into the config, and return the angles of its full attention, if any. RigError
-    names keys that cannot be followed; a value of a wrong type raises any error."""
+    """Put the keys that transformers dropped into the config, and return the RoPE of its full attention, if any.
+    RigError names unsupported keys; a value of a wrong type raises any error."""
     prefix = f"{header.architecture}."
     keys = {name.removeprefix(prefix): value for name, value in header.fields.items() if name.startswith(prefix)}
     _follow_heads(keys, config)
@@ -74,12 +74,12 @@ def follow_metadata(file: Path, header: GgufHeader, config: PreTrainedConfig) ->
     rotary = _follow_rotary(file, header, keys, config) if getattr(config, "rope_parameters", None) else None
     read = GGUF_CONFIG_MAPPING.get(header.architecture) or GGUF_CONFIG_MAPPING.get(config.model_type) or {}
     followed = {name for name, field in read.items() if field} - {"rope.freq_base", "rope.dimension_count"}
-    followed |= READ.get(header.architecture, frozenset()) | IGNORED_KEYS
-    for name in ATTRIBUTES.keys() & keys.keys() - followed:
-        if field := next((field for field in ATTRIBUTES[name] if hasattr(config, field)), None):
+    followed |= FURTHER_KEYS.get(header.architecture, frozenset()) | IGNORED_KEYS
+    for name in CONFIG_FIELDS.keys() & keys.keys() - followed:
+        if field := next((field for field in CONFIG_FIELDS[name] if hasattr(config, field)), None):
             setattr(config, field, keys.pop(name))
     unknown = {name: value for name, value in keys.items()
-               if name not in followed and value not in NEUTRAL.get(name, ())}
+               if name not in followed and value not in NEUTRAL_VALUES.get(name, ())}
     if unknown:
         names = ", ".join(f"{prefix}{name} = {value!s:.60}" for name, value in sorted(unknown.items()))
         raise RigError(f"{file.name} has {names}, which Canopy does not support in a {config.model_type}; use a file "
@@ -89,8 +89,8 @@ def follow_metadata(file: Path, header: GgufHeader, config: PreTrainedConfig) ->
 
 def check_converted(file: Path, header: GgufHeader, model: PreTrainedModel, report: Mapping[str, Any],
                     rotary: Rotary | None) -> None:
-    """Raise RigError if a converted model turns by other angles than the file says, or if a tensor of file or model has
-    no counterpart."""
+    """Raise RigError if a converted model's RoPE is not the file's, or if a tensor of file or model has no
+    counterpart."""
     if missing := sorted(report["missing_keys"]):
         raise RigError(f"{file.name} has no tensor for {missing[0]} (and {len(missing) - 1} more), which a "
                        f"{model.config.model_type} needs; fetch it again, or take another file.")
@@ -102,21 +102,21 @@ def check_converted(file: Path, header: GgufHeader, model: PreTrainedModel, repo
         unread = sorted(name for name in header.tensors if name not in places and name not in UNUSED_TENSORS
                         and name.rsplit(".", 1)[0] not in places and "rot_embd" not in name)
     if unread:
-        raise RigError(f"{file.name} has the tensor {unread[0]} (and {len(unread) - 1} more), which has no place in a "
-                       f"{model.config.model_type}, so its text would change; take the model's safetensors.")
+        raise RigError(f"{file.name} has the tensor {unread[0]} (and {len(unread) - 1} more), which no "
+                       f"{model.config.model_type} has, so its text would change; take the model's safetensors.")
     module = getattr(model.get_decoder(), "rotary_emb", None)
     layered = "full_attention_" if hasattr(module, "full_attention_inv_freq") else ""
-    turned, scale = (getattr(module, f"{layered}{name}", None) for name in ("inv_freq", "attention_scaling"))
-    if rotary and turned is not None and not (
-            turned.shape == rotary.frequencies.shape
-            and np.allclose(turned.double().numpy(), rotary.frequencies, rtol=1e-4, atol=1e-12)
+    frequencies, scale = (getattr(module, f"{layered}{name}", None) for name in ("inv_freq", "attention_scaling"))
+    if rotary and frequencies is not None and not (
+            frequencies.shape == rotary.frequencies.shape
+            and np.allclose(frequencies.double().numpy(), rotary.frequencies, rtol=1e-4, atol=1e-12)
             and np.isclose(scale or 1.0, rotary.scale, rtol=1e-4)):
-        raise RigError(f"{file.name} says by {header.architecture}.rope.* how its model counts positions, and a "
-                       f"{model.config.model_type} of transformers counts otherwise; take the model's safetensors.")
+        raise RigError(f"{file.name} has other rotary angles in {header.architecture}.rope.* than transformers' "
+                       f"{model.config.model_type}; take the model's safetensors.")
 
 
 def _follow_heads(keys: dict[str, Any], config: Any) -> None:
-    """Set the sizes of heads: hidden size ÷ heads if the file says nothing."""
+    """Set the size of heads; hidden size ÷ heads if the file has no key for it."""
     heads = getattr(config, "num_attention_heads", None)
     if not isinstance(heads, int) or hasattr(config, "global_head_dim"):
         return
@@ -132,7 +132,7 @@ def _follow_heads(keys: dict[str, Any], config: Any) -> None:
 
 
 def _follow_layers(keys: dict[str, Any], config: Any) -> None:
-    """Set which layers slide: one value per layer, or the number of layers after which a full one comes."""
+    """Set which layers have sliding windows. The file has a value per layer, or the distance between full layers."""
     window, pattern = keys.get("attention.sliding_window"), keys.get("attention.sliding_window_pattern")
     if window is not None and not hasattr(config, "sliding_window") and window >= keys.get("context_length", 0):
         del keys["attention.sliding_window"]
@@ -144,8 +144,8 @@ def _follow_layers(keys: dict[str, Any], config: Any) -> None:
 
 
 def _follow_rotary(file: Path, header: GgufHeader, keys: dict[str, Any], config: Any) -> Rotary:
-    """Set the config's rotary embedding as llama.cpp computes it, and return it. Any scaling becomes a factor for each
-    pair: transformers' longrope with two equal lists."""
+    """Set the config's RoPE as llama.cpp computes it, and return it. Any scaling becomes a factor per pair, written as
+    transformers' longrope with two equal lists."""
     parts = config.rope_parameters
     full = parts.get("full_attention", parts)
     size = getattr(config, "global_head_dim", None) or getattr(
@@ -156,14 +156,14 @@ def _follow_rotary(file: Path, header: GgufHeader, keys: dict[str, Any], config:
             full["partial_rotary_factor"] = width / size
         else:
             keys["rope.dimension_count"] = width
-    if not 2 <= width <= size <= MAX_HEAD:
+    if not 2 <= width <= size <= MAX_HEAD_SIZE:
         raise RigError(f"{file.name} rotates {width!r:.40} of {size!r:.40} numbers of a head; a head has up to "
-                       f"{MAX_HEAD:,}, and 2 or more are rotated.")
+                       f"{MAX_HEAD_SIZE:,}, and 2 or more are rotated.")
     base = float(keys.pop("rope.freq_base", 10_000.0))
     plain = base ** (-np.arange(0, width, 2) / width)
     original = keys.pop("rope.scaling.original_context_length", 0) or keys.get("context_length", 0)
-    rotary = _scaled(keys, plain, base, original)
-    lists = {name: _numbers(file, header, name) for name in (FACTORS, SHORT_FACTORS, LONG_FACTORS)}
+    rotary = _scale_frequencies(keys, plain, base, original)
+    lists = {name: _read_numbers(file, header, name) for name in (FACTORS, SHORT_FACTORS, LONG_FACTORS)}
     if any(numbers is not None and len(numbers) != len(plain) for numbers in lists.values()):
         raise RigError(f"{file.name} has a list of rotary factors that are not {len(plain)} numbers, one for each pair "
                        "of its heads; fetch it again.")
@@ -176,7 +176,7 @@ def _follow_rotary(file: Path, header: GgufHeader, keys: dict[str, Any], config:
         if np.any(short != 1) or np.any(long_ != 1) or rotary.scale != 1:
             full |= {"rope_type": "longrope", "short_factor": short.tolist(), "long_factor": long_.tolist(),
                      "factor": 1.0, "attention_factor": rotary.scale, "original_max_position_embeddings": original}
-            if hasattr(config, "original_max_position_embeddings"):  # Phi-3 keeps it in a second place, which counts
+            if hasattr(config, "original_max_position_embeddings"):  # Phi-3 reads it here
                 config.original_max_position_embeddings = original
     if "sliding_attention" in parts:
         near = parts["sliding_attention"]
@@ -186,8 +186,8 @@ def _follow_rotary(file: Path, header: GgufHeader, keys: dict[str, Any], config:
     return Rotary(plain / short, rotary.scale)
 
 
-def _scaled(keys: dict[str, Any], plain: NDArray[np.float64], base: float, original: int) -> Rotary:
-    """Scale plain frequencies by the file's keys, by llama.cpp's rules; an unknown kind stays a key."""
+def _scale_frequencies(keys: dict[str, Any], plain: NDArray[np.float64], base: float, original: int) -> Rotary:
+    """Scale plain frequencies by the file's keys and llama.cpp's rules. An unknown kind is left in ``keys``."""
     kind = keys.pop("rope.scaling.type", "linear")
     factors = [keys.pop(name, 0.0) for name in ("rope.scaling.factor", "rope.scale_linear")]  # the second name is older
     factor, scale = next((factor for factor in factors if factor), 1.0), keys.pop("rope.scaling.attn_factor", 1.0)
@@ -205,7 +205,7 @@ def _scaled(keys: dict[str, Any], plain: NDArray[np.float64], base: float, origi
     return Rotary(plain * kept + plain / factor * (1 - kept), scale * (1 + 0.1 * log(max(factor, 1.0))))
 
 
-def _numbers(file: Path, header: GgufHeader, name: str) -> NDArray[np.float64] | None:
+def _read_numbers(file: Path, header: GgufHeader, name: str) -> NDArray[np.float64] | None:
     """Return the values of a small tensor of float32; None if the file has none of that name."""
     tensor = header.tensors.get(name)
     if tensor is None:

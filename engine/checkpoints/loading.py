@@ -28,12 +28,12 @@ from engine.checkpoints.memory import DeviceMap, layer_configs
 from engine.checkpoints.weights import DERIVED_TENSORS, check_floats, check_not_quantised
 from engine.errors import RigError
 from engine.models.attention import EAGER, FUSED, takes_windows
-from engine.models.recurrent import takes_states
+from engine.models.recurrent import caches_recurrent_state
 
 CAUSAL = frozenset([*MODEL_FOR_CAUSAL_LM_MAPPING_NAMES.values(), *MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES.values()])
 ALIBI = frozenset({"bloom", "mpt"})
 ONE_DEVICE: DeviceMap = MappingProxyType({})
-ONE_AT_A_TIME = Lock()  # transformers changes its classes while it loads a model, and two loads leave them changed
+ONE_AT_A_TIME = Lock()  # transformers patches its classes while it loads a model; two loads at once leave them patched
 
 
 def causal_config(folder: Path) -> PreTrainedConfig:
@@ -49,7 +49,7 @@ def causal_config(folder: Path) -> PreTrainedConfig:
         raise RigError(f"{model} {config.model_type}, for which transformers has no causal language model.")
     if named := [name for name in config.architectures or () if name not in CAUSAL]:
         raise RigError(f"{model} {named[0]}, which is no causal language model that transformers knows.")
-    if reason := why_not(config):
+    if reason := unsupported_reason(config):
         raise RigError(f"{model} {config.model_type}: {reason}.")
     check_not_quantised(folder)
     return config
@@ -70,40 +70,41 @@ def model_class(config: PreTrainedConfig) -> Any:
     return auto_class(config)._model_mapping[type(config)]
 
 
-def why_not(config: PreTrainedConfig) -> str:
+def unsupported_reason(config: PreTrainedConfig) -> str:
     """Say why this architecture cannot verify trees; "" if it can."""
     if getattr(config, "is_encoder_decoder", False):
         return "it has an encoder, and only decoders can be verified as trees"
-    text: Any = config.get_text_config()
-    kinds = set(getattr(text, "layer_types", None) or ())
+    text_config: Any = config.get_text_config()
+    kinds = set(getattr(text_config, "layer_types", None) or ())
     squeezed = sorted(kind for kind in kinds if "compressed" in kind)
     if squeezed:
         return f"its layers of kind {', '.join(squeezed)} keep one entry for several positions, not one for each"
-    if getattr(text, "indexer_compress_ratio", None) or getattr(text, "index_kpool", None):
+    if getattr(text_config, "indexer_compress_ratio", None) or getattr(text_config, "index_kpool", None):
         return "its layers choose what they see by blocks of positions, and branches of a tree share no block"
     model = model_class(config)
-    if not isinstance(getattr(text, "num_hidden_layers", None), int):
+    if not isinstance(getattr(text_config, "num_hidden_layers", None), int):
         return "its layers are several stacks, not one"
-    if getattr(model, "_is_stateful", False) and not takes_states(AutoModel._model_mapping.get(type(text), model)):
+    base = AutoModel._model_mapping.get(type(text_config), model)
+    if getattr(model, "_is_stateful", False) and not caches_recurrent_state(base):
         return "its layers keep a recurrent state that transformers' cache does not hold"
     if config.model_type.endswith("_assistant"):
         return "it is a drafter, which reads another model's keys and values"
-    if text.model_type in ALIBI or getattr(text, "alibi", False):
+    if text_config.model_type in ALIBI or getattr(text_config, "alibi", False):
         return "its attention counts rows instead of positions (ALiBi), so siblings would see each other's distance"
     windows = any(getattr(layer, "use_sliding_window", True) and getattr(layer, "sliding_window", None)
-                  for layer in layer_configs(text))
+                  for layer in layer_configs(text_config))
     if (any("sliding" in kind for kind in kinds) or windows and not kinds) and not takes_windows(model):
         return "its windows are masks of its own, which have no tree in them"
     return ""
 
 
-def why_no_drafter(config: PreTrainedConfig) -> str:
-    """Say why this architecture, though a target's, cannot draft; "" if it can."""
-    text: Any = config.get_text_config()
-    others = sorted(set(getattr(text, "layer_types", None) or ()) - {"full_attention", "sliding_attention"})
+def unsupported_drafter_reason(config: PreTrainedConfig) -> str:
+    """Say why a model that can be a target cannot draft; "" if it can."""
+    text_config: Any = config.get_text_config()
+    others = sorted(set(getattr(text_config, "layer_types", None) or ()) - {"full_attention", "sliding_attention"})
     if others or getattr(model_class(config), "_is_stateful", False):
         return f"its layers of kind {', '.join(others) or 'recurrent'} are a target's, not a drafter's"
-    if getattr(text, "kv_lora_rank", None) or getattr(text, "per_layer_attributes", None):
+    if getattr(text_config, "kv_lora_rank", None) or getattr(text_config, "per_layer_attributes", None):
         return "its layers keep keys and values of several sizes, which only a target may"
     return ""
 
@@ -130,25 +131,25 @@ def load_causal(folder: Path, dtype: torch.dtype, device: torch.device,
     except (ImportError, OSError, SafetensorError, ValueError, RuntimeError) as error:
         raise RigError(f"The model in {display_name(folder)}, a {config.model_type}, cannot be loaded "
                        f"({first_line(error)}); install the package that this names, or fetch it again.") from error
-    text = model.config.get_text_config()
+    text_config = model.config.get_text_config()
     misfits = sorted(name for name in report["unexpected_keys"] if not name.endswith(DERIVED_TENSORS))
-    if getattr(text, "num_nextn_predict_layers", None):  # that layer drafts, see ``drafters.mtp``
-        misfits = [name for name in misfits if f".layers.{text.num_hidden_layers}." not in name]
+    if getattr(text_config, "num_nextn_predict_layers", None):  # that layer drafts, see ``drafters.mtp``
+        misfits = [name for name in misfits if f".layers.{text_config.num_hidden_layers}." not in name]
     misfits += [f"no {name}" for name in sorted(report["missing_keys"])]
     if misfits:
         raise RigError(f"The weights in {display_name(folder)} have {misfits[0]} (and {len(misfits) - 1} more), and a "
                        f"{type(model).__name__} has other tensors; fetch them again, or choose another revision.")
-    if all(getattr(layer, "num_key_value_heads", None) is None for layer in layer_configs(text)):
-        text.num_key_value_heads = text.num_attention_heads  # caches ask; older architectures have no separate number
+    if all(getattr(layer, "num_key_value_heads", None) is None for layer in layer_configs(text_config)):
+        text_config.num_key_value_heads = text_config.num_attention_heads  # older architectures have one number
     return (model if device_map else model.to(device)).eval()
 
 
 def attention_of(config: PreTrainedConfig) -> str | dict[str, str]:
     """Return the attention to load a model with, of a multimodal one its text part alone. Fused attention knows neither
     caps nor sinks; models older than the registry of masks take theirs as given."""
-    model, text = model_class(config), config.get_text_config()
-    fused = model._supports_sdpa and not getattr(text, "attn_logit_softcapping", None)
+    model, text_config = model_class(config), config.get_text_config()
+    fused = model._supports_sdpa and not getattr(text_config, "attn_logit_softcapping", None)
     name = {True: FUSED if fused else EAGER, False: "sdpa" if fused else "eager"}[takes_windows(model)]
     multimodal = auto_class(config) is AutoModelForImageTextToText
-    parts = [part for part in config.sub_configs if multimodal and getattr(config, part, None) is text]
+    parts = [part for part in config.sub_configs if multimodal and getattr(config, part, None) is text_config]
     return {parts[0]: name} if parts else name

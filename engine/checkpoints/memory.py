@@ -1,4 +1,4 @@
-"""Memory: whether a rig fits, before anything large is read; over which GPUs its layers are spread; what one run takes.
+"""Memory: checks that a rig fits before anything large is read, spreads its layers over GPUs, estimates a run's bytes.
 
 If one GPU is too small, layers go to the GPUs in order, so that hidden states move from each GPU to the next once.
 Embedding, final norm and output head lie on the first GPU with the drafters, which share them.
@@ -18,7 +18,7 @@ import torch
 from torch import nn
 from transformers import AutoModelForCausalLM, PreTrainedConfig, PreTrainedModel
 
-from engine.checkpoints.files import parameters
+from engine.checkpoints.files import count_parameters
 from engine.errors import RequestError, RigError
 from engine.machine.progress import ReportProgress, ignore_progress
 from engine.models.target import TorchTarget, positions_of
@@ -30,9 +30,9 @@ MAX_GPU_PERCENT = 90  # of free memory; the rest is for logits, masks and longer
 MAX_RUNS = 8
 REUSABLE_FRACTION = 1 / 8  # of the memory of runs: for texts whose prefixes later runs reuse
 RUNS_FRACTION = 0.5  # of the memory that is free once the rig is loaded
-WITHOUT_CACHE = frozenset({"linear_attention", "conv", "mamba", "moe", "mlp"})  # kinds of layers
+CACHELESS_LAYER_TYPES = frozenset({"linear_attention", "conv", "mamba", "moe", "mlp"})  # they keep no keys and values
 LOGIT_BYTES = 8  # per logit of a row: in float32, and a copy while they are read
-ADJUSTED_BYTES = 8  # more per logit if biases or penalties change it: a float32 array, and another in between
+ADJUSTED_BYTES = 8  # more per logit if biases or penalties change it: two float32 arrays
 DeviceMap = Mapping[str, int]  # from modules' names to GPUs' numbers; empty for a single device
 
 
@@ -52,7 +52,7 @@ DEFAULT_CONTEXT = LoadContext()
 
 @dataclass(frozen=True)
 class Storage:
-    """What a rig of the dtype ``name`` holds in memory: the dtype of weights, keys and values, and further bytes per
+    """How a rig of the dtype ``name`` is held in memory: the dtype of weights, keys and values, and further bytes per
     weight."""
 
     name: str
@@ -64,10 +64,10 @@ class Storage:
         return self.weights.itemsize + self.extra_bytes
 
 
-def check_memory(count: int, text: Any, storage: Storage, device: torch.device,
+def check_memory(count: int, text_config: Any, storage: Storage, device: torch.device,
                  context: LoadContext = DEFAULT_CONTEXT) -> None:
     """Raise RigError if ``count`` weights and a cache of ``MIN_POSITIONS`` need more memory than is free."""
-    weights, cache = int(count * storage.weight_bytes), usual_cache_bytes(text, storage)
+    weights, cache = int(count * storage.weight_bytes), usual_cache_bytes(text_config, storage)
     free = max(0, free_bytes(device) - (0 if device.type == "cuda" else context.other_rig_bytes))
     if weights + cache > free:
         where = "the GPU" if device.type == "cuda" else "this machine"
@@ -78,28 +78,28 @@ def check_memory(count: int, text: Any, storage: Storage, device: torch.device,
             f"free{beside}; choose a smaller target, or free memory that other programs hold.")
 
 
-def fits(count: int, text: Any, storage: Storage, device: torch.device, context: LoadContext) -> bool:
+def fits(count: int, text_config: Any, storage: Storage, device: torch.device, context: LoadContext) -> bool:
     """Return whether ``check_memory`` raises nothing."""
     try:
-        check_memory(count, text, storage, device, context)
+        check_memory(count, text_config, storage, device, context)
     except RigError:
         return False
     return True
 
 
-def usual_cache_bytes(text: Any, storage: Storage) -> int:
+def usual_cache_bytes(text_config: Any, storage: Storage) -> int:
     """Return the bytes of a cache of usual length."""
-    return cache_bytes(text, min(MIN_POSITIONS, positions_of(text)), storage.weights)
+    return cache_bytes(text_config, min(MIN_POSITIONS, positions_of(text_config)), storage.weights)
 
 
-def cache_bytes(text: Any, positions: int, dtype: torch.dtype) -> int:
+def cache_bytes(text_config: Any, positions: int, dtype: torch.dtype) -> int:
     """Return the bytes of keys and values of this many positions in all attention layers (compressed in latent
     attention)."""
-    layers = layer_configs(text)
-    kinds = getattr(text, "layer_types", None) or ["attention"] * len(layers)
+    layers = layer_configs(text_config)
+    kinds = getattr(text_config, "layer_types", None) or ["attention"] * len(layers)
     numbers = 0
     for layer, kind in zip(layers, kinds, strict=True):
-        if kind in WITHOUT_CACHE:
+        if kind in CACHELESS_LAYER_TYPES:
             continue
         if getattr(layer, "kv_lora_rank", None):
             numbers += int(layer.kv_lora_rank + layer.qk_rope_head_dim)
@@ -110,9 +110,9 @@ def cache_bytes(text: Any, positions: int, dtype: torch.dtype) -> int:
     return numbers * positions * dtype.itemsize
 
 
-def layer_configs(text: Any) -> list[Any]:
+def layer_configs(text_config: Any) -> list[Any]:
     """Return each layer's config, because layers may differ."""
-    return list(getattr(text, "per_layer_config", None) or [text] * int(text.num_hidden_layers))
+    return list(getattr(text_config, "per_layer_config", None) or [text_config] * int(text_config.num_hidden_layers))
 
 
 def free_bytes(device: torch.device) -> int:
@@ -122,33 +122,33 @@ def free_bytes(device: torch.device) -> int:
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
-def device_map_of(folders: Sequence[Path], config: PreTrainedConfig, storage: Storage, device: torch.device,
+def choose_device_map(folders: Sequence[Path], config: PreTrainedConfig, storage: Storage, device: torch.device,
                   context: LoadContext) -> DeviceMap:
     """Return the GPUs of the target's modules; {} if all folders, the target's first, fit on the device.
 
     RigError if all GPUs together have too little room, or if this machine cannot spread a model.
     """
-    text, counts = config.get_text_config(), [parameters(folder) for folder in folders]
+    text_config, counts = config.get_text_config(), [count_parameters(folder) for folder in folders]
     several = device.type == "cuda" and device.index is None and torch.cuda.device_count() > 1
-    if not several or fits(sum(counts), text, storage, device, context):
-        check_memory(sum(counts), text, storage, device, context)
+    if not several or fits(sum(counts), text_config, storage, device, context):
+        check_memory(sum(counts), text_config, storage, device, context)
         return {}
     free = [free_bytes(torch.device("cuda", number)) for number in range(torch.cuda.device_count())]
     drafters = int(sum(counts[1:]) * storage.weight_bytes)
     with torch.device("meta"):
         model = AutoModelForCausalLM.from_config(config, dtype=storage.weights)
-    return spread(model, usual_cache_bytes(text, storage), drafters, free)
+    return make_device_map(model, usual_cache_bytes(text_config, storage), drafters, free)
 
 
-def spread(model: PreTrainedModel, cache: int, drafter_bytes: int, free: Sequence[int]) -> DeviceMap:
+def make_device_map(model: PreTrainedModel, cache: int, drafter_bytes: int, free: Sequence[int]) -> DeviceMap:
     """Return the GPUs of a model's modules. ``cache``: bytes of all caches; ``drafter_bytes``: those on the first GPU;
-    ``free``: those of each GPU; RigError if they do not suffice."""
+    ``free``: those of each GPU. RigError if they do not suffice."""
     layers = getattr(model.base_model, "layers", None)
     if not isinstance(layers, nn.ModuleList):
         raise RigError(f"The layers of a {model.config.model_type} cannot be told apart, so it cannot be spread over "
                        "several GPUs; choose a target that fits on one.")
-    sizes = [_bytes(layer) + cache // len(layers) for layer in layers]
-    rest = _bytes(model) - sum(map(_bytes, layers)) + drafter_bytes
+    sizes = [_parameter_bytes(layer) + cache // len(layers) for layer in layers]
+    rest = _parameter_bytes(model) - sum(map(_parameter_bytes, layers)) + drafter_bytes
     gpus = assign_gpus(sizes, rest, free)
     if not gpus:
         raise RigError(f"The rig needs about {(sum(sizes) + rest) / GIGA:.1f} GB, and the {len(free)} GPUs have "
@@ -179,7 +179,7 @@ def assign_gpus(layers: Sequence[int], rest: int, free: Sequence[int]) -> list[i
     return []
 
 
-def _bytes(module: nn.Module) -> int:
+def _parameter_bytes(module: nn.Module) -> int:
     return sum(value.nbytes for value in module.parameters())
 
 

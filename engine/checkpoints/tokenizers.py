@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from transformers import AutoTokenizer, PreTrainedTokenizerBase
 
-from engine.checkpoints.files import display_name, first_line, has_tokenizer, read_config, read_object, require
+from engine.checkpoints.files import display_name, first_line, has_tokenizer, read_config, read_object, require_file
 from engine.errors import CancellationError, RigError
 from engine.records import MAX_INT32
 
@@ -21,7 +21,7 @@ def load_tokenizer(folder: Path, vocabulary: int | None = None) -> PreTrainedTok
     """Return the tokenizer in a model's folder; RigError if it cannot be loaded, or makes tokens beyond the model's
     ``vocabulary``."""
     if not has_tokenizer(folder):
-        require(folder, "tokenizer.json")
+        require_file(folder, "tokenizer.json")
     try:
         tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
         tokenizer.decode(tokenizer.encode("A text."))  # which some values are first read by

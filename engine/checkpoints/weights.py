@@ -9,7 +9,7 @@ import torch
 from safetensors import SafetensorError, safe_open
 from torch import Tensor, nn
 
-from engine.checkpoints.files import damaged, display_name, read_config, read_object, stored_tensors, weight_files
+from engine.checkpoints.files import damaged_error, display_name, read_config, read_object, stored_tensors, weight_files
 from engine.errors import RigError
 
 Model = TypeVar("Model", bound=nn.Module)
@@ -59,7 +59,7 @@ def load_weights(folder: Path, pattern: str = "") -> dict[str, Tensor]:
                 names = [name for name in tensors.keys() if re.match(pattern, name)]  # noqa: SIM118  # no mapping
                 weights.update({name: tensors.get_tensor(name) for name in names})
         except (SafetensorError, OSError) as error:
-            raise damaged(path, error) from error
+            raise damaged_error(path, error) from error
     return weights
 
 

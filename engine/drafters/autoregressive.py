@@ -12,7 +12,7 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from engine.checkpoints.files import display_name, has_tokenizer
-from engine.checkpoints.loading import causal_config, load_causal, why_no_drafter
+from engine.checkpoints.loading import causal_config, load_causal, unsupported_drafter_reason
 from engine.drafters.beam import PUBLISHED_BEAM, BeamShape, PathDrafter
 from engine.drafters.kinds import DrafterPlan, TargetFacts, check_equal
 from engine.errors import RigError
@@ -45,11 +45,11 @@ def recognises(values: Mapping[str, Any]) -> bool:
 def plan(folder: Path, target: TargetFacts) -> DrafterPlan:
     """Plan a language model as a drafter; RigError if its tokens are not the target's."""
     config = causal_config(folder)
-    if reason := why_no_drafter(config):
+    if reason := unsupported_drafter_reason(config):
         raise RigError(f"The drafter in {display_name(folder)} is a {config.model_type}: {reason}.")
     config = config.get_text_config()
     if has_tokenizer(folder):
-        _same_tokens(folder, target.folder)
+        _check_same_tokens(folder, target.folder)
     else:
         check_equal(folder, "no tokenizer of its own and a vocabulary of", config.vocab_size, target.config.vocab_size)
     return DrafterPlan((), partial(_load, folder))
@@ -60,7 +60,7 @@ def _load(folder: Path, target: TorchTarget) -> AutoregressiveDrafter:
     return AutoregressiveDrafter(model, target.config.vocab_size)
 
 
-def _same_tokens(folder: Path, target: Path) -> None:
+def _check_same_tokens(folder: Path, target: Path) -> None:
     """Raise RigError if a token has different ids in the two tokenizers, or an id different tokens."""
     vocabulary, target_vocabulary = BoundedTokenizer(folder).vocabulary(), BoundedTokenizer(target).vocabulary()
     token_of = {number: token for token, number in target_vocabulary.items()}

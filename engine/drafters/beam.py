@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from engine.models.cache import LayeredCache
 from engine.models.device import in_inference_mode
-from engine.models.layers import additive, causal
+from engine.models.layers import additive_mask, causal_mask
 from engine.models.rows import to_host
 from engine.models.target import UNLIMITED
 from engine.records import Integers, Lattice
@@ -88,7 +88,7 @@ class PathDrafter(ABC):
         tokens = torch.tensor([*self._unread[self.first_unread:], root], device=self._weight.device)
         positions = torch.arange(self._length, self._length + len(tokens), device=tokens.device)
         self._cache.length = self._length
-        logits = self._logits(tokens, positions, causal(len(tokens), self._length, self._weight), None)
+        logits = self._logits(tokens, positions, causal_mask(len(tokens), self._length, self._weight), None)
         self._cache.length += len(tokens)
         kept = len(tokens) - 1
         self._unread, self._length = self._unread[kept:], self._length + kept
@@ -99,7 +99,7 @@ class PathDrafter(ABC):
         """Run these tokens, children of the rows ``parents`` of the pass before; return the logits after each."""
         itself = torch.eye(len(parents), dtype=torch.bool, device=parents.device)
         self._seen = torch.cat([self._seen[parents], itself], -1)
-        mask = additive(self._seen, self._length, self._weight)
+        mask = additive_mask(self._seen, self._length, self._weight)
         logits = self._logits(tokens, torch.full_like(tokens, self._length + depth), mask, parents)
         self._cache.length += len(tokens)
         return logits

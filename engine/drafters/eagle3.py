@@ -3,8 +3,8 @@ names.
 
 ``fc`` fuses the features (``beam.FeatureDrafter``); queries, keys and values come from them and the embedded token.
 
-If a checkpoint names layers, their outputs are read, as the trainers that write such ids mean it. If it names none, the
-published code reads the inputs of layers 2, L / 2 and L − 3: the outputs of the layers before them.
+If a checkpoint names layers, we read their outputs, as its trainer did. If it names none, the published code reads the
+inputs of layers 2, L / 2 and L − 3: the outputs of the layers before them.
 """
 
 from collections.abc import Mapping, Sequence
@@ -28,8 +28,8 @@ from engine.models.cache import LayeredCache
 from engine.models.target import TorchTarget
 
 EMBEDDING = "embed_tokens.weight"
-# Fields of exports by ModelOpt and speculators, with the values that are run here; others are refused by name.
-AS_RUN: Mapping[str, object] = MappingProxyType({
+# Fields of exports by ModelOpt and speculators; other values are refused by name.
+SUPPORTED_VALUES: Mapping[str, object] = MappingProxyType({
     "use_last_layernorm": True, "use_input_layernorm_in_first_layer": True, "use_mtp_layernorm": False,
     "next_layer_regular": True, "parallel_draft_step": 1, "parallel_draft_heads_num_layers": 1, "has_lm_head": True,
     "norm_before_residual": False, "norm_before_fc": False, "use_aux_hidden_state": True})
@@ -117,13 +117,13 @@ def plan(folder: Path, target: kinds.TargetFacts) -> kinds.DrafterPlan:
     values = read_config(folder)
     inside, layers = values.get("eagle_config") or {}, int(target.config.num_hidden_layers)
     unread = {name: value for name, value in fields.unread_fields(values | inside, LlamaConfig, IGNORED_FIELDS).items()
-                if AS_RUN.get(name) is not value}
+                if SUPPORTED_VALUES.get(name) is not value}
     config = LlamaConfig(attn_implementation="canopy_grouped", **{
         key: value for key, value in values.items() if key not in ("auto_map", "eagle_config", "attn_implementation")})
     kinds.refuse_unknown(folder, {"num_hidden_layers": config.num_hidden_layers != 1 and config.num_hidden_layers,
-                                  **kinds.unsteady_rope(config)})
+                                  **kinds.unsupported_rope_fields(config)})
     taps = tuple(inside.get("eagle_aux_hidden_state_layer_ids") or (1, layers // 2 - 1, layers - 4))
-    config.taps, config.turns_neighbours = len(taps), fields.turns_neighbours(unread)
+    config.taps, config.uses_interleaved_rope = len(taps), fields.uses_interleaved_rope(unread)
     config.draft_vocab_size = values.get("draft_vocab_size") or config.vocab_size
     config.target_hidden_size = values.get("target_hidden_size") or config.hidden_size
     config.head_dim = config.head_dim or config.hidden_size // config.num_attention_heads
@@ -137,8 +137,8 @@ def _load(folder: Path, config: LlamaConfig, taps: Sequence[int], target: TorchT
     weights = load_weights(folder)
     embedded = weights.pop(EMBEDDING, None)
     model = Eagle3Model(config, fields.draft_token_ids(folder, weights, config.draft_vocab_size, config.vocab_size))
-    if config.turns_neighbours:
-        weights = fields.neighbours_to_halves(weights, config.head_dim)
+    if config.uses_interleaved_rope:
+        weights = fields.interleaved_to_neox(weights, config.head_dim)
     fill_model(model, weights, folder)
     model = move_model(model, target.device, target.model.dtype)
     embedding = target.embedding if embedded is None else nn.Embedding.from_pretrained(

@@ -1,4 +1,4 @@
-"""Shared by several kinds of drafters: which config fields are harmless, and draft heads over a reduced vocabulary.
+"""Shared by several kinds of drafters: which config fields are unused, and draft heads over a reduced vocabulary.
 
 A drafter's tensors must have exactly the names and shapes that its kind expects. So a field that would bring other
 tensors changes nothing in a drafter that loads; nor does one that only training reads.
@@ -18,7 +18,7 @@ from engine.checkpoints.files import display_name
 from engine.drafters.kinds import THINKING, is_switched_off, refuse_unknown
 from engine.errors import RigError
 
-# Of every kind: names of training, and those that transformers reads under others.
+# Of every kind: fields of training, and older names of fields that transformers renames.
 IGNORED_FIELDS = frozenset({THINKING, "auto_map", "draft_vocab_size", "torch_dtype", "rope_theta", "rope_scaling",
                             "pretraining_tp", "tokenizer_class"})
 # Copied from the target or left by a trainer, whatever their value.
@@ -28,12 +28,12 @@ UNUSED_FIELDS = re.compile("|".join((
     r"num_experts\w*", r"moe_\w+", r"shared_expert_\w+", r"router_\w+", "norm_topk_prob", "decoder_sparse_step",
     "mlp_only_layers", "output_router_logits", r"mtp_\w+", "attn_output_gate",  # of parts with tensors of their own
     r"(use_)?mrope\w*", r"(image|video|audio|vision)_\w+")))  # of pictures: all sections of a text are equal
-# Values with which a field says what the tensors' shapes say.
+# Field values that only repeat the tensors' shapes.
 SHAPE_FIELDS: Mapping[str, tuple[object, ...]] = MappingProxyType({"attention_mode": ("gqa", "mha", "mqa")})
-# Parts that a false value leaves out; other names that are false are refused.
+# A false value leaves these parts out; other fields that are false are refused.
 OPTIONAL_PARTS = re.compile(
     "bias|gate|gating|sink|conv|swa|slid|cache|dropout|checkpointing|confidence|markov|vision|mtp|lora")
-# Names under which a config says that neighbouring numbers of a head turn together, instead of its two halves.
+# Fields and the value with which they choose interleaved RoPE: it rotates neighbouring numbers of a head as a pair.
 ROTARY_STYLES: Mapping[str, bool] = MappingProxyType({
     "rope_is_neox_style": False, "is_neox_style": False, "rope_interleave": True, "rope_interleaved": True,
     "rope_traditional": True})
@@ -42,20 +42,20 @@ ROTARY_WEIGHTS = re.compile(r"self_attn\.(q|k)_(proj\.(weight|bias)|norm\.weight
 
 def unread_fields(values: Mapping[str, Any], model: type[PreTrainedConfig], ignored: Set[str]) -> dict[str, Any]:
     """Return the fields of a config.json that are neither in transformers' config of the model nor in ``ignored``."""
-    placed = PreTrainedConfig().to_dict().keys() | model().to_dict().keys() | IGNORED_FIELDS | ignored
-    return {name: value for name, value in values.items() if name not in placed}
+    known = PreTrainedConfig().to_dict().keys() | model().to_dict().keys() | IGNORED_FIELDS | ignored
+    return {name: value for name, value in values.items() if name not in known}
 
 
 def ignored_note(folder: Path, fields: Mapping[str, Any]) -> str:
     """Return a sentence about the fields that can be ignored; "" if there are none. RigError names the others."""
     ignored, refused = set(), {}
     for name, value in fields.items():
-        harmless = UNUSED_FIELDS.fullmatch(name)
+        unused = UNUSED_FIELDS.fullmatch(name)
         if name in ROTARY_STYLES or (is_switched_off(value) and value is not False):
             continue
-        if value is False and (harmless or OPTIONAL_PARTS.search(name)):
+        if value is False and (unused or OPTIONAL_PARTS.search(name)):
             continue
-        if harmless or value in SHAPE_FIELDS.get(name, ()):
+        if unused or value in SHAPE_FIELDS.get(name, ()):
             ignored.add(name)
         else:
             refused[name] = "false" if value is False else value
@@ -64,23 +64,23 @@ def ignored_note(folder: Path, fields: Mapping[str, Any]) -> str:
     return names and f"Ignored in config.json of {display_name(folder)}, because its tensors do not use it: {names}."
 
 
-def turns_neighbours(fields: Mapping[str, Any]) -> bool:
-    """Return whether the rotary embedding turns neighbouring numbers of a head together."""
+def uses_interleaved_rope(fields: Mapping[str, Any]) -> bool:
+    """Return whether the rotary embedding rotates neighbouring numbers of a head as a pair."""
     return any(fields[name] is value for name, value in ROTARY_STYLES.items() if name in fields)
 
 
-def neighbours_to_halves(weights: Mapping[str, Tensor], head_size: int) -> dict[str, Tensor]:
-    """Reorder each query and key head's numbers as halves turn. Attention stays the same, because products of queries
-    and keys do."""
-    return _ordered(weights, torch.arange(head_size).view(-1, 2).T.flatten())
+def interleaved_to_neox(weights: Mapping[str, Tensor], head_size: int) -> dict[str, Tensor]:
+    """Reorder the numbers of query and key heads, so that a pair's are half a head apart (GPT-NeoX's layout). Products
+    of queries and keys stay the same."""
+    return _reorder_heads(weights, torch.arange(head_size).view(-1, 2).T.flatten())
 
 
-def halves_to_neighbours(weights: Mapping[str, Tensor], head_size: int) -> dict[str, Tensor]:
-    """Reorder the other way round."""
-    return _ordered(weights, torch.arange(head_size).view(2, -1).T.flatten())
+def neox_to_interleaved(weights: Mapping[str, Tensor], head_size: int) -> dict[str, Tensor]:
+    """Reorder the other way."""
+    return _reorder_heads(weights, torch.arange(head_size).view(2, -1).T.flatten())
 
 
-def _ordered(weights: Mapping[str, Tensor], order: Tensor) -> dict[str, Tensor]:
+def _reorder_heads(weights: Mapping[str, Tensor], order: Tensor) -> dict[str, Tensor]:
     return {name: value.unflatten(0, (-1, len(order)))[:, order].flatten(0, 1) if ROTARY_WEIGHTS.search(name) else value
             for name, value in weights.items()}
 

@@ -18,7 +18,7 @@ from transformers import PreTrainedConfig
 from engine.checkpoints.files import display_name, read_config
 from engine.decoding.protocols import Drafter
 from engine.errors import RigError
-from engine.models.passes import is_steady
+from engine.models.passes import has_static_rope
 from engine.models.target import TorchTarget
 
 Fields = TypeVar("Fields", bound="StrictFields")
@@ -36,9 +36,9 @@ class TargetFacts:
 
 @dataclass(frozen=True)
 class DrafterPlan:
-    """How to load a drafter: the target layers that it reads (``taps``), a function that loads it beside the target,
-    and whether it sees its path. ``thinking``: whether it was trained on answers that think first (None: unknown).
-    ``note`` is a sentence for people, ``kind`` its name in traces."""
+    """How to load a drafter: ``load`` takes the target. ``taps`` are the target layers that it reads. ``thinking``:
+    whether it was trained on answers that think first (None: unknown). ``note`` is a sentence for people, ``kind`` its
+    name in traces."""
 
     taps: tuple[int, ...]
     load: Callable[[TorchTarget], Drafter]
@@ -58,8 +58,8 @@ def kind_named(name: str) -> ModuleType:
     return import_module(f"engine.drafters.{name}")
 
 
-# Published drafters of families that none of the kinds runs, by a part of their architecture's or format's name.
-NOT_RUN: Mapping[str, str] = MappingProxyType({
+# Published drafters that no kind supports, by a part of their architecture's or format's name.
+UNSUPPORTED_FAMILIES: Mapping[str, str] = MappingProxyType({
     "xpress": "an xPress drafter, whose proposals depend on every token before them in the block",
     "lilicorr": "a LiLiCorr drafter, whose transitions come from a second model over all candidates",
     "museglimmerassistant": "the block-diffusion drafter of Muse Glimmer in the form of transformers",
@@ -96,10 +96,10 @@ def plan_drafter(folder: Path, target: TargetFacts) -> DrafterPlan:
     values = read_config(folder)
     format_ = values.get("speculators_model_type")
     architecture = architectures(values) if format_ is None else str(format_)
-    if what := next((what for part, what in NOT_RUN.items() if part in architecture), ""):
-        raise RigError(f"The drafter in {display_name(folder)} is {what}; DFlash, DFlash 2, DSpark, TreeFlash, "
+    if family := next((text for part, text in UNSUPPORTED_FAMILIES.items() if part in architecture), ""):
+        raise RigError(f"The drafter in {display_name(folder)} is {family}; DFlash, DFlash 2, DSpark, TreeFlash, "
                        "EAGLE-3, MTP, UNO and phrase drafters run, and language models.")
-    common = checked(folder, CommonFields, values)
+    common = parse_fields(folder, CommonFields, values)
     name = next(name for name in KINDS if kind_named(name).recognises(values))
     plan: DrafterPlan = kind_named(name).plan(folder, target)
     thinking = plan.thinking if common.trained_with_thinking is None else common.trained_with_thinking
@@ -111,10 +111,10 @@ def architectures(values: Mapping[str, Any]) -> str:
     return " ".join(values.get("architectures") or ()).lower()
 
 
-def check_equal(folder: Path, what: str, value: object, target: object) -> None:
+def check_equal(folder: Path, name: str, value: object, target: object) -> None:
     """Raise RigError if a drafter's figure differs from the target's."""
     if value != target:
-        raise RigError(f"The drafter in {display_name(folder)} has {what} {value!r:.60}; the target has {target}; a "
+        raise RigError(f"The drafter in {display_name(folder)} has {name} {value!r:.60}; the target has {target}; a "
                        "drafter serves only the target it was trained on.")
 
 
@@ -128,8 +128,8 @@ def check_taps(folder: Path, taps: tuple[int, ...], target: PreTrainedConfig) ->
                        "serves only the target it was trained on.")
 
 
-def checked(folder: Path, fields: type[Fields], values: Mapping[str, Any]) -> Fields:
-    """Read these fields of a config.json; RigError names the first that is missing or of another type."""
+def parse_fields(folder: Path, fields: type[Fields], values: Mapping[str, Any]) -> Fields:
+    """Parse these fields of a config.json; RigError names the first that is missing or of another type."""
     try:
         return fields.model_validate(values)
     except ValidationError as error:
@@ -141,20 +141,19 @@ def checked(folder: Path, fields: type[Fields], values: Mapping[str, Any]) -> Fi
 
 
 def tap_columns(target: TorchTarget, taps: Sequence[int]) -> Tensor | slice:
-    """Return the columns of the target's features that a drafter of these taps reads, because the target may be tapped
-    for other drafters, too."""
+    """Return the columns of the target's features that belong to a drafter's taps; others belong to other drafters."""
     if target.taps == tuple(taps):
         return slice(None)
     size = int(target.config.hidden_size)
     return torch.cat([torch.arange(size) + size * target.taps.index(tap) for tap in taps]).to(target.device)
 
 
-def unsteady_rope(config: PreTrainedConfig) -> dict[str, object]:
-    """Return rotary parameters that no drafter follows, for ``refuse_unknown``: those that differ between kinds of
-    layers, and kinds whose angles depend on the text's length."""
+def unsupported_rope_fields(config: PreTrainedConfig) -> dict[str, object]:
+    """Return rotary parameters that no drafter supports, for ``refuse_unknown``: those that differ between kinds of
+    layers, and types whose angles depend on the text's length."""
     rope = config.rope_parameters or {}
     return {"rope_parameters": ", ".join(name for name, value in rope.items() if isinstance(value, Mapping)),
-            "rope_type": "" if is_steady(config) else rope.get("rope_type", "mixed")}
+            "rope_type": "" if has_static_rope(config) else rope.get("rope_type", "mixed")}
 
 
 def is_switched_off(value: object) -> bool:

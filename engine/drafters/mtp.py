@@ -26,7 +26,14 @@ from transformers.modeling_layers import MtpLayer
 from engine.checkpoints.files import display_name, read_config
 from engine.checkpoints.weights import fill_model, load_weights, move_model
 from engine.drafters.beam import PUBLISHED_BEAM, FeatureDrafter
-from engine.drafters.kinds import DrafterPlan, TargetFacts, check_equal, refuse_unknown, tap_columns, unsteady_rope
+from engine.drafters.kinds import (
+    DrafterPlan,
+    TargetFacts,
+    check_equal,
+    refuse_unknown,
+    tap_columns,
+    unsupported_rope_fields,
+)
 from engine.errors import RigError
 from engine.models.target import TorchTarget
 
@@ -39,7 +46,7 @@ PARTS: Mapping[str, str] = MappingProxyType({
 SHARED_WITH_TARGET = frozenset({"embed_tokens", "shared_head.head"})  # stored once more
 EXPERT = re.compile(r"(.*\.experts)\.(\d+)\.(gate|up|down)_proj\.weight")
 # Config values of a model with one decoder layer of the target's kind, with experts if the kind has them.
-ONE_LAYER: Mapping[str, object] = MappingProxyType({
+ONE_LAYER_CONFIG: Mapping[str, object] = MappingProxyType({
     "num_hidden_layers": 1, "layer_types": ["full_attention"], "mlp_layer_types": ["sparse"],
     "first_k_dense_replace": 0, "mlp_only_layers": [], "decoder_sparse_step": 1})
 
@@ -82,7 +89,8 @@ def plan(folder: Path, target: TargetFacts) -> DrafterPlan:
         check_equal(folder, name, text.get(name), getattr(target.config, name))
     refuse_unknown(folder, {
         **{name: "" if text.get(name) in (None, 1) else f"{text[name]} layers" for name in LAYER_COUNTS},
-        "mtp_use_dedicated_embeddings": text.get("mtp_use_dedicated_embeddings"), **unsteady_rope(target.config)})
+        "mtp_use_dedicated_embeddings": text.get("mtp_use_dedicated_embeddings"),
+        **unsupported_rope_fields(target.config)})
     return DrafterPlan((int(target.config.num_hidden_layers) - 1,), partial(_load, folder))
 
 
@@ -94,15 +102,16 @@ def _load(folder: Path, target: TorchTarget) -> MtpDrafter:
         raise RigError(f"The weights in {display_name(folder)} hold no layer for multi-token prediction: no tensor's "
                        f"name begins with mtp. or model.layers.{layers}.; name another drafter.")
     example, config = target.model.get_decoder().layers[-1], deepcopy(target.config)
-    for name, value in ONE_LAYER.items():
+    for name, value in ONE_LAYER_CONFIG.items():
         if hasattr(config, name):
             setattr(config, name, value)
     layer = MtpLayer(config, type(example), type(example.post_attention_layernorm), 0)
-    fill_model(layer, _named({re.sub(f"^({prefix})", "", name): value for name, value in stored.items()}), folder)
+    weights = _rename_tensors({re.sub(f"^({prefix})", "", name): value for name, value in stored.items()})
+    fill_model(layer, weights, folder)
     return MtpDrafter(move_model(layer, target.device, target.model.dtype), target, tap_columns(target, [layers - 1]))
 
 
-def _named(stored: Mapping[str, Tensor]) -> dict[str, Tensor]:
+def _rename_tensors(stored: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """Rename the tensors as in transformers' layer, and join experts."""
     weights: dict[str, Tensor] = {}
     for name, value in stored.items():

@@ -31,8 +31,8 @@ class Followers:
 
 
 class TextCounts:
-    """What followed each context in the text so far. ``priors``, by context length: how many occurrences the
-    distribution after the next shorter context weighs."""
+    """Counts of what followed each context in the text so far. ``priors``: by context length, the weight of the next
+    shorter context's distribution, in occurrences."""
 
     def __init__(self, priors: Sequence[float]) -> None:
         self.priors = priors
@@ -41,7 +41,7 @@ class TextCounts:
         self.counts: dict[int, int] = defaultdict(int)
 
     def context(self, *more: int) -> Context:
-        """Return the last tokens of the text followed by these, as many as a context has at most."""
+        """Return the context after appending ``more`` to the text: the last ``len(priors)`` tokens."""
         return (*self.tokens[-len(self.priors):], *more)[-len(self.priors):]
 
     def observe(self, token_ids: Integers) -> None:
@@ -73,15 +73,16 @@ def likeliest(row: Row, width: int) -> Row:
     return nsmallest(width, row, key=lambda cell: (-cell[1], cell[0]))
 
 
-def grow(row_after: Callable[[Context], Row], text: TextCounts, root: int, paths: float, max_depth: int) -> Lattice:
-    """Return the lattice of the rows after the root and the ``paths`` best paths (paper 002, Algorithm 1, over
-    conditionals), at most ``max_depth`` deep. ``row_after`` gives the row after a context, likeliest first. The last
-    row of each depth belongs to no path; cells that do not lead on point to it."""
+def expand_best_paths(row_after: Callable[[Context], Row], text: TextCounts, root: int, paths: float,
+                      max_depth: int) -> Lattice:
+    """Return the lattice of the rows after the root and after the ``paths`` best paths, at most ``max_depth`` deep
+    (paper 002, Algorithm 1, over conditionals). ``row_after`` gives the row after a context, likeliest first. The last
+    row of each depth is empty; unexpanded cells point to it."""
     cells: list[tuple[int, int, int, int, float]] = []  # depth, row, rank, token, probability
-    contexts: list[Context] = []  # of the rows that the cells stand in
-    follow: dict[int, int] = {}  # the cells that lead on, and to which row
+    contexts: list[Context] = []  # of each cell's row
+    follow: dict[int, int] = {}  # expanded cell -> row of its children
     rows = Counter[int]()  # by depth
-    waiting: list[tuple[float, int]] = []  # −log probability of the path that ends in a cell, and the cell
+    waiting: list[tuple[float, int]] = []  # −log probability of the path to a cell, and the cell
 
     def add_row(depth: int, context: Context, cost: float) -> int:
         row = rows[depth]
@@ -106,8 +107,8 @@ def grow(row_after: Callable[[Context], Row], text: TextCounts, root: int, paths
     if cells:
         *where, tokens, shares = map(np.asarray, zip(*cells, strict=True))
         lattice.tokens[*where], lattice.logprobs[*where] = tokens, np.minimum(np.log(shares), 0.0)
-        leading = list(follow)
-        lattice.follow[tuple(axis[leading] for axis in where)] = list(follow.values())
+        expanded = list(follow)
+        lattice.follow[tuple(axis[expanded] for axis in where)] = list(follow.values())
     return lattice
 
 
@@ -159,4 +160,4 @@ class NGramDrafter(TextDrafter):
             alone = [(token, (counts.get(token, 0) + 1 / self.vocabulary) / (size + 1))
                      for token in (*counts_after, *others)]
             return likeliest(self._text.shifted(alone, context), width)
-        return grow(row_after, self._text, root, np.inf, self.depth)
+        return expand_best_paths(row_after, self._text, root, np.inf, self.depth)

@@ -1,8 +1,8 @@
-"""A drafter without a network: it proposes what its target wrote after the last tokens elsewhere, and what followed
-them here.
+"""A drafter without a network: it proposes the tokens that followed the last ones in its target's other answers, and in
+this text.
 
-A table of the target's own answers gives the distribution of what follows the last one, two or three tokens; counts
-over the prompt and the text so far shift it. The drafter sees its path, and grows the tree of its budget best first. It
+A table of the target's own answers gives the distribution after the last one, two or three tokens; counts over the
+prompt and the text so far shift it. The drafter sees its path, and grows the tree of its budget best first. It
 descends from prompt look-up and REST (arXiv 2311.08252).
 
 A checkpoint's model.safetensors holds, for each number of tokens o from 1 on, ``keys{o}`` uint64 (contexts,) ascending,
@@ -24,9 +24,9 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError
 from safetensors.numpy import load_file
 
-from engine.checkpoints.files import damaged, display_name, first_line, read_config
+from engine.checkpoints.files import damaged_error, display_name, first_line, read_config
 from engine.drafters.kinds import DrafterPlan, TargetFacts, architectures, check_equal
-from engine.drafters.ngram import Context, Row, TextDrafter, grow, likeliest
+from engine.drafters.ngram import Context, Row, TextDrafter, expand_best_paths, likeliest
 from engine.errors import RigError
 from engine.models.target import TorchTarget
 from engine.records import Lattice
@@ -65,7 +65,7 @@ class PhraseOrder:
 
 
 def table_row(orders: Sequence[PhraseOrder], context: Sequence[int]) -> Row:
-    """Return what follows the longest known ending of the context; [] if none is known. ``orders``: shortest contexts
+    """Return the row after the longest known ending of the context, [] if none is known. ``orders``: shortest contexts
     first."""
     for length in range(min(len(orders), len(context)), 0, -1):
         key = 0
@@ -88,7 +88,7 @@ class PhraseDrafter(TextDrafter):
 
     def draft(self, root: int, width: int) -> Lattice:
         """Return the rows after the root and after the ``width`` best paths; other cells lead nowhere."""
-        return grow(self._row_after, self._text, root, width, MAX_DEPTH)
+        return expand_best_paths(self._row_after, self._text, root, width, MAX_DEPTH)
 
     def _row_after(self, context: Context) -> Row:
         row = self._text.shifted(table_row(self.table, context), context)
@@ -99,15 +99,15 @@ def read_table(folder: Path, vocabulary: int) -> list[PhraseOrder]:
     """Return the table in a folder; RigError if it is damaged."""
     file = folder / "model.safetensors"
     try:
-        return _orders(load_file(file), vocabulary)
+        return _parse_orders(load_file(file), vocabulary)
     except (SafetensorError, OSError) as error:
-        raise damaged(file, error) from error
-    except (ValueError, AttributeError, TypeError) as error:  # the last two are numpy's for types that it has not
+        raise damaged_error(file, error) from error
+    except (ValueError, AttributeError, TypeError) as error:  # numpy raises the last two for unknown types
         raise RigError(f"The table of phrases in {display_name(folder)} cannot be read ({first_line(error)}); make it "
                        "again.") from error
 
 
-def _orders(arrays: Mapping[str, NDArray[Any]], vocabulary: int) -> list[PhraseOrder]:
+def _parse_orders(arrays: Mapping[str, NDArray[Any]], vocabulary: int) -> list[PhraseOrder]:
     """Return the orders in a file's arrays; ValueError says what is wrong with them."""
     orders: list[PhraseOrder] = []
     while f"keys{len(orders) + 1}" in arrays and len(orders) < MAX_CONTEXT:
@@ -119,23 +119,23 @@ def _orders(arrays: Mapping[str, NDArray[Any]], vocabulary: int) -> list[PhraseO
                 raise ValueError(f"{name}{number} has to be a list of {allowed}")
             values[name] = np.ascontiguousarray(array)
         orders.append(PhraseOrder(**values))
-        _check(orders[-1], number, vocabulary)
+        _check_order(orders[-1], number, vocabulary)
     if not orders:
         raise ValueError("it holds no keys1")
     return orders
 
 
-def _check(order: PhraseOrder, number: int, vocabulary: int) -> None:
+def _check_order(order: PhraseOrder, number: int, vocabulary: int) -> None:
     """Raise ValueError if a look-up could fail."""
     sizes = np.diff(order.ends.astype(np.int64), prepend=0)
-    for fine, wrong in (
+    for holds, wrong in (
             (len(order.keys) == len(sizes) and (sizes >= 0).all()
              and sizes.sum() == len(order.tokens) == len(order.codes), f"ends{number} do not fit its cells"),
             (sizes.max(initial=0) <= MAX_CONTEXT_CELLS,
              f"ends{number} gives a context more than {MAX_CONTEXT_CELLS} cells"),
             ((order.keys[1:] > order.keys[:-1]).all(), f"keys{number} do not ascend"),
             (order.tokens.max(initial=0) < vocabulary, f"tokens{number} holds a token beyond the {vocabulary}")):
-        if not fine:
+        if not holds:
             raise ValueError(wrong)
 
 

@@ -23,7 +23,7 @@ from torch.nn.functional import linear
 from engine.checkpoints.files import display_name, read_config
 from engine.checkpoints.weights import load_weights
 from engine.drafters.dflash.lattices import marginals
-from engine.drafters.kinds import DrafterPlan, StrictFields, TargetFacts, check_equal, checked, refuse_unknown
+from engine.drafters.kinds import DrafterPlan, StrictFields, TargetFacts, check_equal, parse_fields, refuse_unknown
 from engine.errors import RigError
 from engine.models.device import in_inference_mode
 from engine.models.layers import GatedMlp, Layer
@@ -51,7 +51,7 @@ class AdaptedLinear(PackedLinear):
     """A product of several projections, whose adapters apply to all rows but the first."""
 
     def __init__(self, product: PackedLinear, adapters: list[Adapter | int]) -> None:
-        self.product, self.adapters = product, adapters  # a number of outputs stands for no adapter
+        self.product, self.adapters = product, adapters  # or, without an adapter, a number of outputs
 
     def __call__(self, inputs: Tensor, residual: Tensor | None = None) -> Tensor:
         """See ``PackedLinear``; inputs (rows, inputs)."""
@@ -111,9 +111,9 @@ def recognises(values: Mapping[str, Any]) -> bool:
 
 
 def plan(folder: Path, target: TargetFacts) -> DrafterPlan:
-    """Plan an adapter; RigError if it has options that are not followed."""
+    """Plan an adapter; RigError if it has unsupported options."""
     values = read_config(folder)
-    sizes = checked(folder, AdapterSizes, values)
+    sizes = parse_fields(folder, AdapterSizes, values)
     refuse_unknown(folder, {name: value for name, value in values.items() if name not in PEFT_FIELDS})
     scale = sizes.lora_alpha / (sizes.r ** 0.5 if sizes.use_rslora else sizes.r)
     return DrafterPlan((), partial(_load, folder, scale, target.block_size or DEFAULT_BLOCK), sees_path=False)

@@ -16,8 +16,8 @@ from torch import Tensor, nn
 from transformers.models.qwen3.modeling_qwen3 import Qwen3RotaryEmbedding
 
 from engine.decoding.builders import best_cells
-from engine.drafters.dflash.drafter import BlockVariant, DFlashDrafter, ReadText
-from engine.drafters.fields import halves_to_neighbours, neighbours_to_halves
+from engine.drafters.dflash.drafter import BlockVariant, DFlashDrafter, TextFeatures
+from engine.drafters.fields import interleaved_to_neox, neox_to_interleaved
 from engine.errors import RequestError
 from engine.lab.findings import (
     FINE,
@@ -72,9 +72,9 @@ class ReferenceAnswer:
     states: tuple[Tensor, ...]
     start: int
 
-    def read(self, taps: Sequence[int], every: int) -> ReadText:
+    def read(self, taps: Sequence[int], stride: int) -> TextFeatures:
         """Return the text as a drafter with these taps reads it, with an anchor at every ``every``-th position."""
-        return ReadText(self.token_ids, torch.cat([self.states[tap] for tap in taps], -1), self.start, every)
+        return TextFeatures(self.token_ids, torch.cat([self.states[tap] for tap in taps], -1), self.start, stride)
 
 
 def diagnose(rig: Rig, prompts: Sequence[str], other: Rig | None = None,
@@ -248,12 +248,12 @@ def _rope_variants(rig: Rig, drafter: DFlashDrafter) -> Variants:
         config, rig.target.config))
     variants = {f"base {other:g}": Variant(drafter, taps, _with_base(drafter, other))
                 for other in dict.fromkeys((target_base, *BASES)) if other and other != base}
-    neighbours = config.dflash_config.get("turns_neighbours")
-    reorder = halves_to_neighbours if neighbours else neighbours_to_halves
+    interleaved = config.dflash_config.get("uses_interleaved_rope")
+    reorder = neox_to_interleaved if interleaved else interleaved_to_neox
     other_style = copy(drafter)
     other_style.model = deepcopy(drafter.model)
     other_style.model.load_state_dict(reorder(other_style.model.state_dict(), config.head_dim))
-    return {**variants, f"rotating {'halves' if neighbours else 'neighbours'}": Variant(other_style, taps)}
+    return {**variants, f"rotating {'halves' if interleaved else 'neighbours'}": Variant(other_style, taps)}
 
 
 # By check: the variants to score, and the advice if one of them scores better.

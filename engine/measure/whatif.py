@@ -12,7 +12,7 @@ from engine.decoding.budget_policy import MAX_AUTO_NODES
 from engine.decoding.methods import METHODS, method_named
 from engine.decoding.options import check_option
 from engine.decoding.protocols import Drafter
-from engine.drafters.dflash.drafter import DFlashDrafter, ReadText
+from engine.drafters.dflash.drafter import DFlashDrafter, TextFeatures
 from engine.errors import RequestError
 from engine.lab.replay import Forecast, KnownText, WhatIf, forecasts, gain, read_known_text
 from engine.lab.settings import Setting
@@ -72,7 +72,8 @@ def what_if(rig: Rig, text: RunTokens, budgets: Sequence[int] = TRIED_BUDGETS, m
                 f"The target would have chosen another token at {departures} of {len(text.token_ids)} places: the text "
                 "was written by other weights or under other sampling settings, so open the rig that wrote it.")
         start, token_ids = len(text.request.prompt_ids), np.asarray(text.token_ids, np.int32)
-        read = ReadText(np.asarray([*text.request.prompt_ids, *token_ids], np.int32), torch.cat(again.features), start)
+        all_ids = np.asarray([*text.request.prompt_ids, *token_ids], np.int32)
+        read = TextFeatures(all_ids, torch.cat(again.features), start)
         drafters = {name: drafter for setting in settings
                     for name, drafter in rig.drafters_for(setting.method, setting.drafters).items()}
         proposed = {name: dict(enumerate(_proposals(name, drafter, read, max_nodes)))
@@ -119,7 +120,7 @@ def _drafters(rig: Rig, text: RunTokens, methods: Sequence[str]) -> Mapping[str,
     return chosen
 
 
-def _proposals(name: str, drafter: Drafter, text: ReadText, width: int) -> Proposals:
+def _proposals(name: str, drafter: Drafter, text: TextFeatures, width: int) -> Proposals:
     if not isinstance(drafter, DFlashDrafter):
         raise RequestError(f"The drafter {name} is a {type(drafter).__name__}, whose proposals depend on the budget; a "
                            "what-if needs one that proposes the same whatever the budget, such as a block-diffusion "

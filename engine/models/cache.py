@@ -74,7 +74,7 @@ class TreeCache(Cache):  # type: ignore[misc]  # transformers' types are not rea
         """Return a view of the first slots of all layers, as in ``ReusableText``."""
         return {0: {0: self.slots[..., :length, :]}}
 
-    def begin_with(self, slots: dict[int, dict[int, Tensor]], length: int) -> None:
+    def load_prefix(self, slots: dict[int, dict[int, Tensor]], length: int) -> None:
         """Copy the first slots of a reusable text; the cache has to be empty."""
         self.slots[..., :length, :] = slots[0][0][..., :length, :]
         self.length = length
@@ -116,7 +116,7 @@ class LayeredCache(Cache):  # type: ignore[misc]  # see above
         return self._written(layer_idx, 0, key_states), self._written(layer_idx, 1, value_states)
 
     def update_indexer(self, indexer_key_states: Tensor, layer_idx: int) -> Tensor:
-        """Do the same for the keys (1, rows, size) by which a layer chooses what it attends to."""
+        """Write the keys (1, rows, size) of a sparse-attention indexer; see ``update``."""
         return self._written(layer_idx, 2, indexer_key_states)
 
     def _written(self, layer: int, number: int, rows: Tensor) -> Tensor:
@@ -132,7 +132,7 @@ class LayeredCache(Cache):  # type: ignore[misc]  # see above
         return {layer: {number: slots[..., :length, :] for number, slots in tensors.items()}
                 for layer, tensors in self.slots.items()}
 
-    def begin_with(self, slots: dict[int, dict[int, Tensor]], length: int) -> None:
+    def load_prefix(self, slots: dict[int, dict[int, Tensor]], length: int) -> None:
         """Copy the first slots of a reusable text; the cache has to be empty."""
         for layer, tensors in slots.items():
             for number, rows in tensors.items():

@@ -1,4 +1,4 @@
-"""A layer's norms, rotations, attention and gates, compiled by numba for a few rows on a CPU.
+"""A layer's norms, rotary embedding, attention and gated activation, compiled by numba for a few rows on a CPU.
 
 A one-row pass over a small model spends more time in calls to torch than in arithmetic; here three functions replace
 about forty calls per layer. Results equal those of ``layers.py`` bit for bit, so both can work on one cache: sums are
@@ -33,7 +33,10 @@ I32, I64 = ir.IntType(32), ir.IntType(64)
 GOMP_PARALLEL = ctypes.cast(getattr(ctypes.CDLL(torch._C.__file__), "GOMP_parallel", 0), ctypes.c_void_p).value
 ITEM_ROWS = 4  # rows of a work item: each key and value is converted to float64 once for all of them
 MIN_THREADED_SCORES = 512  # rows × slots from which threads share the attention; not yet measured on an idle machine
-ATTEND_NUMBERS = 11  # see ``attend_items``
+# The argument of ``attend_items``: a counter of work items, four addresses and six sizes.
+ATTENTION_TASK = np.dtype([(name, np.int64) for name in (
+    "next_item", "states", "slots", "visible", "results", "rows", "query_heads", "kv_heads", "size", "capacity",
+    "committed")])
 
 LOG2_E, LN2 = 1 / log(2), log(2)
 LN2_HIGH = LN2 - LN2 % 2.0**-32  # times a binary exponent, it is exact
@@ -119,15 +122,14 @@ def dot(first: Any, second: Any) -> Any:
 
 
 @compiled("void(i8, i8, i8, f8, i8, UniTuple(i8, 4))")
-def normalize(residual: Any, states: Any, scales: Any, offset: Any, results: Any, shape: Any) -> None:
-    """Add the residual, unless its address is 0, to states (rows, stride) and write their root mean square norm.
+def rms_norm(residual: Any, states: Any, scales: Any, offset: Any, results: Any, shape: Any) -> None:
+    """Add the residual, unless its address is 0, to states (rows, stride), and write their norm; see ``layers.Norm``.
 
-    The first heads are normed with their rows of scales (heads, size), see ``layers.Norm``. Results may overwrite
-    states.
+    The first heads are normed with their rows of scales (heads, size). Results may overwrite states.
     """
     rows, stride, heads, size = shape
     x, scale = carray(pointer(states), (rows, stride), BF16), carray(pointer(scales), (heads * size,), F32)
-    result, wide = carray(pointer(results), (rows, stride), BF16), np.empty(size, F64)
+    result, in_float64 = carray(pointer(results), (rows, stride), BF16), np.empty(size, F64)
     added = carray(pointer(residual), (rows, stride), BF16)
     for i in range(rows):
         if residual:
@@ -135,16 +137,16 @@ def normalize(residual: Any, states: Any, scales: Any, offset: Any, results: Any
                 x[i, d] = f32_to_bf16(bf16_to_f32(x[i, d]) + bf16_to_f32(added[i, d]))
         for first in range(0, heads * size, size):
             for d in range(size):
-                wide[d] = bf16_to_f32(x[i, first + d])
-            length = F32(sqrt(dot(wide, wide) + offset))
+                in_float64[d] = bf16_to_f32(x[i, first + d])
+            length = F32(sqrt(dot(in_float64, in_float64) + offset))
             for d in range(size):
-                result[i, first + d] = f32_to_bf16(F32(wide[d]) / length * scale[first + d])
+                result[i, first + d] = f32_to_bf16(F32(in_float64[d]) / length * scale[first + d])
 
 
 @compiled("void(i8, i8, i8, i8, i8)")
-def gate(gates_ups: Any, activations: Any, results: Any, rows: Any, size: Any) -> None:
-    """Write SiLU(gates) × ups (rows, size) of gates and ups side by side. ``activations``: SiLU of every bfloat16."""
-    x, table = carray(pointer(gates_ups), (rows, 2, size), BF16), carray(pointer(activations), (1 << 16,), BF16)
+def silu_and_mul(gates_ups: Any, silu_table: Any, results: Any, rows: Any, size: Any) -> None:
+    """Write SiLU(gates) × ups (rows, size) of gates and ups side by side. ``silu_table``: SiLU of every bfloat16."""
+    x, table = carray(pointer(gates_ups), (rows, 2, size), BF16), carray(pointer(silu_table), (1 << 16,), BF16)
     result = carray(pointer(results), (rows, size), BF16)
     for i in range(rows):
         for d in range(size):
@@ -152,7 +154,7 @@ def gate(gates_ups: Any, activations: Any, results: Any, rows: Any, size: Any) -
 
 
 @compiled("void(u2[:, :, ::1], u2[:, ::1], u2[:, ::1], i8)")
-def rotate(states: Any, cosines: Any, sines: Any, heads: Any) -> None:
+def apply_rope(states: Any, cosines: Any, sines: Any, heads: Any) -> None:
     """Apply rotary embedding to the first heads of states (rows, heads, size), in place; see ``layers``."""
     half = states.shape[2] // 2
     for i in range(len(states)):
@@ -179,7 +181,7 @@ def exponential(number: Any) -> Any:
 
 
 @compiled("f8(f8[::1])", fastmath={"reassoc", "contract", "nnan", "nsz"})
-def largest_of(numbers: Any) -> Any:
+def max_of(numbers: Any) -> Any:
     """Return the largest number, compared in any order."""
     largest = -inf
     for i in range(len(numbers)):
@@ -188,9 +190,9 @@ def largest_of(numbers: Any) -> Any:
 
 
 @compiled("f8(f8[::1])", fastmath={"reassoc", "contract"})
-def exponentiate(scores: Any) -> Any:
+def exp_and_sum(scores: Any) -> Any:
     """Replace scores by exp(score − largest score), and return the sum."""
-    largest, total = largest_of(scores), 0.0
+    largest, total = max_of(scores), 0.0
     for k in range(len(scores)):
         scores[k] = exponential(scores[k] - largest)
         total += scores[k]
@@ -198,58 +200,55 @@ def exponentiate(scores: Any) -> Any:
 
 
 @compiled("void(u2[:, ::1], i8, i8, f8[:, ::1])")
-def convert_four(slots: Any, first: Any, last: Any, wide: Any) -> None:
+def convert_four(slots: Any, first: Any, last: Any, in_float64: Any) -> None:
     """Convert four slots to float64. Slots behind the last are read as the last, because they may hold NaN."""
     for j in range(4):
         for d in range(slots.shape[1]):
-            wide[j, d] = bf16_to_f32(slots[min(first + j, last), d])
+            in_float64[j, d] = bf16_to_f32(slots[min(first + j, last), d])
 
 
 @compiled("void(f8[:, ::1], u2[:, ::1], i8, f8[:, ::1])", fastmath={"reassoc", "contract"})
-def score(queries: Any, keys: Any, last: Any, scores: Any) -> None:
+def attention_scores(queries: Any, keys: Any, last: Any, scores: Any) -> None:
     """Write the dot products (queries, keys), four keys at a time."""
-    wide = np.empty((4, queries.shape[1]), F64)
+    in_float64 = np.empty((4, queries.shape[1]), F64)
     for k in range(0, scores.shape[1], 4):
-        convert_four(keys, k, last, wide)
+        convert_four(keys, k, last, in_float64)
         for q in range(len(queries)):
             a = b = c = e = 0.0
             for d in range(queries.shape[1]):
-                a += queries[q, d] * wide[0, d]
-                b += queries[q, d] * wide[1, d]
-                c += queries[q, d] * wide[2, d]
-                e += queries[q, d] * wide[3, d]
+                a += queries[q, d] * in_float64[0, d]
+                b += queries[q, d] * in_float64[1, d]
+                c += queries[q, d] * in_float64[2, d]
+                e += queries[q, d] * in_float64[3, d]
             scores[q, k], scores[q, k + 1], scores[q, k + 2], scores[q, k + 3] = a, b, c, e
 
 
 @compiled("void(f8[:, ::1], u2[:, ::1], i8, f8[:, ::1])", fastmath={"contract"})
-def mix(weights: Any, values: Any, last: Any, mixed: Any) -> None:
+def weighted_sum(weights: Any, values: Any, last: Any, mixed: Any) -> None:
     """Write the weighted sums of values, (queries, size), four values at a time."""
-    wide = np.empty((4, mixed.shape[1]), F64)
+    in_float64 = np.empty((4, mixed.shape[1]), F64)
     mixed[:] = 0
     for k in range(0, weights.shape[1], 4):
-        convert_four(values, k, last, wide)
+        convert_four(values, k, last, in_float64)
         for q in range(len(mixed)):
             a, b, c, e = weights[q, k], weights[q, k + 1], weights[q, k + 2], weights[q, k + 3]
             for d in range(mixed.shape[1]):
-                first = (mixed[q, d] + a * wide[0, d]) + b * wide[1, d]
-                mixed[q, d] = (first + c * wide[2, d]) + e * wide[3, d]
+                first = (mixed[q, d] + a * in_float64[0, d]) + b * in_float64[1, d]
+                mixed[q, d] = (first + c * in_float64[2, d]) + e * in_float64[3, d]
 
 
 @compiled("void(i8)")
-def attend_items(arguments: Any) -> None:
-    """Take work items until none is left; an item is one key-value head with up to ``ITEM_ROWS`` rows.
-
-    ``arguments`` points to ``ATTEND_NUMBERS`` int64: a counter of items, the addresses of states, slots, mask and
-    results, then rows, query heads, key-value heads, head size, capacity and committed slots.
-    """
-    numbers = carray(pointer(arguments), (ATTEND_NUMBERS,), np.int64)
-    rows, query_heads, kv_heads, size, capacity = numbers[5], numbers[6], numbers[7], numbers[8], numbers[9]
-    committed, groups, end = numbers[10], query_heads // kv_heads, numbers[10] + rows
-    x = carray(pointer(numbers[1]), (rows, query_heads + 2 * kv_heads, size), BF16)
-    cache = carray(pointer(numbers[2]), (2, kv_heads, capacity, size), BF16)
-    sees = carray(pointer(numbers[3]), (rows, rows), np.uint8)
-    result = carray(pointer(numbers[4]), (rows, query_heads, size), BF16)
-    item = next_item(arguments)
+def attend_items(address: Any) -> None:
+    """Take work items of the ``ATTENTION_TASK`` at an address until none is left. An item is one key-value head with up
+    to ``ITEM_ROWS`` rows."""
+    task = carray(pointer(address), (1,), ATTENTION_TASK)[0]
+    rows, query_heads, kv_heads, size, committed = task.rows, task.query_heads, task.kv_heads, task.size, task.committed
+    groups, end = query_heads // kv_heads, committed + rows
+    x = carray(pointer(task.states), (rows, query_heads + 2 * kv_heads, size), BF16)
+    cache = carray(pointer(task.slots), (2, kv_heads, task.capacity, size), BF16)
+    sees = carray(pointer(task.visible), (rows, rows), np.uint8)
+    result = carray(pointer(task.results), (rows, query_heads, size), BF16)
+    item = next_item(address)
     while item < kv_heads * -(-rows // ITEM_ROWS):
         first, head = item // kv_heads * ITEM_ROWS, item % kv_heads
         count = min(rows - first, ITEM_ROWS) * groups
@@ -258,24 +257,24 @@ def attend_items(arguments: Any) -> None:
         for q in range(count):
             for d in range(size):
                 queries[q, d] = bf16_to_f32(x[first + q // groups, head * groups + q % groups, d]) / sqrt(size)
-        score(queries, cache[0, head], end - 1, weights)
+        attention_scores(queries, cache[0, head], end - 1, weights)
         for q in range(count):
             i = first + q // groups
             for j in range(weights.shape[1] - committed):
-                if j >= rows or not (sees[i, j] if numbers[3] else j <= i):
+                if j >= rows or not (sees[i, j] if task.visible else j <= i):
                     weights[q, committed + j] = -inf
-            totals[q] = exponentiate(weights[q])
-        mix(weights, cache[1, head], end - 1, mixed)
+            totals[q] = exp_and_sum(weights[q])
+        weighted_sum(weights, cache[1, head], end - 1, mixed)
         for q in range(count):
             for d in range(size):
                 result[first + q // groups, head * groups + q % groups, d] = f32_to_bf16(F32(mixed[q, d] / totals[q]))
-        item = next_item(arguments)
+        item = next_item(address)
 
 
 @cached_compile(cfunc("void(intp)", cache=True))
-def attend_on_thread(arguments: Any) -> None:
+def attend_on_thread(address: Any) -> None:
     """Call ``attend_items``; OpenMP takes a C function."""
-    attend_items(arguments)
+    attend_items(address)
 
 
 @compiled("void(UniTuple(i8, 6), UniTuple(i8, 6), UniTuple(i8, 3))")
@@ -287,24 +286,24 @@ def attend(tensors: Any, shape: Any, openmp: Any) -> None:
     """
     states, cosines, sines, slots, visible, results = tensors
     rows, query_heads, kv_heads, size, capacity, committed = shape
-    start, task, threads = openmp
+    start, on_thread, threads = openmp
     if committed + rows > capacity:
         raise IndexError("The cache has too few slots.")
     x = carray(pointer(states), (rows, query_heads + 2 * kv_heads, size), BF16)
     cache = carray(pointer(slots), (2, kv_heads, capacity, size), BF16)
-    rotate(x, carray(pointer(cosines), (rows, size), BF16), carray(pointer(sines), (rows, size), BF16),
-           query_heads + kv_heads)
+    apply_rope(x, carray(pointer(cosines), (rows, size), BF16), carray(pointer(sines), (rows, size), BF16),
+               query_heads + kv_heads)
     for i in range(rows):
         for h in range(kv_heads):
             for d in range(size):
                 cache[0, h, committed + i, d] = x[i, query_heads + h, d]
                 cache[1, h, committed + i, d] = x[i, query_heads + kv_heads + h, d]
-    arguments = np.array([0, states, slots, visible, results, rows, query_heads, kv_heads, size, capacity, committed])
+    task = np.array([0, states, slots, visible, results, rows, query_heads, kv_heads, size, capacity, committed])
     if threads > 1 and rows * (committed + rows) >= MIN_THREADED_SCORES:
-        run_on_threads(start, task, arguments.ctypes.data, threads)
+        run_on_threads(start, on_thread, task.ctypes.data, threads)
     else:
-        attend_items(arguments.ctypes.data)
-    arguments[0] = 0  # keeps the array alive until here: numba frees it after its last use
+        attend_items(task.ctypes.data)
+    task[0] = 0  # keeps the array alive until here: numba frees it after its last use
 
 
 class CompiledLayers:
@@ -312,21 +311,21 @@ class CompiledLayers:
 
     def __init__(self, layers: Sequence[Layer]) -> None:
         self.layers = layers
-        self._activations = silu(torch.arange(1 << 16, dtype=torch.int32).to(torch.int16).view(torch.bfloat16))
+        self._silu_table = silu(torch.arange(1 << 16, dtype=torch.int32).to(torch.int16).view(torch.bfloat16))
         self._head_scales = [layer.head_norm.scale[:, 0].contiguous() for layer in layers if layer.head_norm]
-        address = self._activations.data_ptr()
-        gate(address, address, address, 0, 0)  # if numba cannot compile, raise here and not during a pass
+        address = self._silu_table.data_ptr()
+        silu_and_mul(address, address, address, 0, 0)  # if numba cannot compile, raise here and not during a pass
 
     def run(self, number: int, hidden: Tensor, rotation: Rotation, parts: Sequence[PassPart]) -> Tensor:
         """Return the hidden states (rows, hidden size) after a layer, the rows of all texts one after another."""
         layer = self.layers[number]
         rows, (cosines, sines) = len(hidden), rotation
-        states = layer.inputs(normalized(hidden, layer.first_norm))
+        states = layer.inputs(add_rms_norm(hidden, layer.first_norm))
         width, outputs = states.shape[1], layer.query_heads * layer.size
         if layer.head_norm is not None:
             heads, address = layer.query_heads + layer.kv_heads, states.data_ptr()
-            normalize(0, address, self._head_scales[number].data_ptr(), layer.head_norm.offset, address,
-                      (rows, width, heads, layer.size))
+            rms_norm(0, address, self._head_scales[number].data_ptr(), layer.head_norm.offset, address,
+                     (rows, width, heads, layer.size))
         mixed = states.new_empty(rows, outputs)
         openmp = (GOMP_PARALLEL, attend_on_thread.address, torch.get_num_threads()) if GOMP_PARALLEL else (0, 0, 1)
         first = 0
@@ -343,15 +342,15 @@ class CompiledLayers:
             first += count
         after = layer.out(mixed)
         assert isinstance(layer.mlp, GatedMlp)
-        gates_ups = layer.mlp.gate_up(normalized(after, layer.second_norm, hidden.data_ptr()))
+        gates_ups = layer.mlp.gate_up(add_rms_norm(after, layer.second_norm, hidden.data_ptr()))
         gated = gates_ups.new_empty(rows, gates_ups.shape[1] // 2)
-        gate(gates_ups.data_ptr(), self._activations.data_ptr(), gated.data_ptr(), *gated.shape)
+        silu_and_mul(gates_ups.data_ptr(), self._silu_table.data_ptr(), gated.data_ptr(), *gated.shape)
         return layer.mlp.down(gated, after)
 
 
-def normalized(states: Tensor, norm: Norm, residual: int = 0) -> Tensor:
-    """Add the residual at an address (0: none) to states (rows, hidden size), in place, and return their norm."""
+def add_rms_norm(states: Tensor, norm: Norm, residual: int = 0) -> Tensor:
+    """Add the residual at an address (0: none) to states (rows, hidden size) in place; return the normed states."""
     results, (rows, size) = torch.empty_like(states), states.shape
-    normalize(residual, states.data_ptr(), norm.scale.data_ptr(), norm.offset, results.data_ptr(),
-              (rows, size, 1, size))
+    rms_norm(residual, states.data_ptr(), norm.scale.data_ptr(), norm.offset, results.data_ptr(),
+             (rows, size, 1, size))
     return results

@@ -71,14 +71,14 @@ class Rotations:
         self._sines = torch.cat([-sines[:, :half], sines[:, half:]], -1)[:, None]
 
 
-def repeated(states: Tensor) -> Tensor:
+def append_first_half(states: Tensor) -> Tensor:
     """Append to states (…, size) their first half: (…, size + size ÷ 2)."""
     return torch.cat([states, states.narrow(-1, 0, states.shape[-1] // 2)], -1)
 
 
 def apply_rotary(states: Tensor, rotation: Rotation, out: Tensor | None = None) -> Tensor:
-    """Apply rotary position embedding to states (…, rows, heads, head size), which are passed ``repeated``, or twice,
-    so that the states with swapped halves are a view."""
+    """Apply rotary position embedding to states (…, rows, heads, head size). They are passed with their first half
+    appended, or twice, so that the states with swapped halves are a view."""
     cosines, sines = rotation
     size = cosines.shape[-1]
     swapped = states.narrow(-1, size // 2, size)
@@ -116,11 +116,12 @@ class Experts:
         return []
 
 
-class View(NamedTuple):
-    """What one text's ``rows`` of a pass see in a layer.
+class AttentionContext(NamedTuple):
+    """The keys and values that one text's ``rows`` of a pass attend to in a layer, and their mask.
 
     ``slots`` (2, kv heads, keys, head size): the keys and values of earlier positions, then room for those of these
-    rows, then ``spare`` slots, which the mask (1, 1, folded groups × rows, keys) hides. Attention is in ``dtype``.
+    rows, then ``spare`` slots. The mask (1, 1, query heads per kv row × rows, keys) hides the spare slots. Attention is
+    computed in ``dtype``.
     """
 
     rows: int
@@ -144,7 +145,7 @@ class Layer:
         self.mlp = GatedMlp(mlp) if hasattr(mlp, "gate_proj") else Experts(mlp)
         self.first_norm, self.second_norm = norm_of(layer.input_layernorm), norm_of(layer.post_attention_layernorm)
         self.head_norm: Norm | None = None
-        if hasattr(attention, "q_norm"):  # it gives each head twice, as ``apply_rotary`` takes it
+        if hasattr(attention, "q_norm"):  # it gives each head twice; see ``apply_rotary``
             gains = torch.cat([attention.q_norm.weight.data.expand(self.query_heads, -1),
                                attention.k_norm.weight.data.expand(self.kv_heads, -1)])
             self.head_norm = Norm(gains[:, None].repeat(1, 2, 1), attention.q_norm.variance_epsilon)
@@ -152,29 +153,29 @@ class Layer:
     def linears(self) -> list[PackedLinear]:
         return [self.inputs, self.out, *self.mlp.linears()]
 
-    def run(self, hidden: Tensor, rotation: Rotation, views: Sequence[View]) -> Tensor:
+    def run(self, hidden: Tensor, rotation: Rotation, contexts: Sequence[AttentionContext]) -> Tensor:
         """Run the layer on hidden states (rows, hidden size), the rows of all texts one after another. Each text
-        attends through its own view; everything else is one product for all rows."""
-        hidden = self.attention(self.first_norm(hidden), rotation, views, hidden)
+        attends to its own context; everything else is one product for all rows."""
+        hidden = self.attention(self.first_norm(hidden), rotation, contexts, hidden)
         return self.mlp(self.second_norm(hidden), hidden)
 
-    def attention(self, inputs: Tensor, rotation: Rotation, views: Sequence[View],
+    def attention(self, inputs: Tensor, rotation: Rotation, contexts: Sequence[AttentionContext],
                   residual: Tensor | None = None) -> Tensor:
         """Attend with normed inputs (rows, hidden size); the output has their shape and is added to ``residual``."""
         states = self.inputs(inputs).view(len(inputs), -1, self.size)
         heads = states.narrow(1, 0, self.query_heads + self.kv_heads)
-        doubled = repeated(heads) if self.head_norm is None else self.head_norm(heads[:, :, None]).flatten(2)
+        doubled = append_first_half(heads) if self.head_norm is None else self.head_norm(heads[:, :, None]).flatten(2)
         apply_rotary(doubled, rotation, out=heads)  # beside the values, so that one copy moves keys and values
-        if len(views) == 1:
-            return self.out(self._attended(states, views[0]), residual)
-        texts = states.split([view.rows for view in views])
-        mixed = [self._attended(*text) for text in zip(texts, views, strict=True)]
+        if len(contexts) == 1:
+            return self.out(self._attended(states, contexts[0]), residual)
+        texts = states.split([context.rows for context in contexts])
+        mixed = [self._attended(*text) for text in zip(texts, contexts, strict=True)]
         return self.out(torch.cat(mixed), residual)
 
-    def _attended(self, states: Tensor, view: View) -> Tensor:
+    def _attended(self, states: Tensor, context: AttentionContext) -> Tensor:
         """Attend with one text's queries, keys and values (rows, heads, head size): (rows, query heads × head size)."""
-        slots, rows = view.slots, view.rows
-        first, dtype = slots.shape[2] - view.spare - rows, view.dtype or slots.dtype
+        slots, rows = context.slots, context.rows
+        first, dtype = slots.shape[2] - context.spare - rows, context.dtype or slots.dtype
         query, new = states.split([self.query_heads, 2 * self.kv_heads], 1)
         slots.narrow(2, first, rows).copy_(new.view(rows, 2, -1, self.size).permute(1, 2, 0, 3))
         query = query.view(rows, self.kv_heads, -1, self.size).permute(1, 2, 0, 3)
@@ -183,7 +184,7 @@ class Layer:
             query = query.to(dtype, memory_format=torch.contiguous_format).flatten(1, 2).unsqueeze(0)
         else:
             keys, values = (one.transpose(0, 1).expand(-1, query.shape[1], -1, -1) for one in (keys, values))
-        mixed = scaled_dot_product_attention(query, keys, values, attn_mask=view.mask)
+        mixed = scaled_dot_product_attention(query, keys, values, attn_mask=context.mask)
         mixed = mixed.view(self.kv_heads, -1, rows, self.size).permute(2, 0, 1, 3)
         return mixed.to(states.dtype, memory_format=torch.contiguous_format).reshape(rows, -1)
 
@@ -214,17 +215,17 @@ def norm_of(module: Any) -> Norm:
     return Norm(module.weight.data, module.variance_epsilon)
 
 
-def folded_groups(config: Any, like: Tensor) -> int:
-    """Return how many heads of a query group attend as rows of one head: on a CPU all, so that each key is read once;
-    on a GPU one, to avoid copying queries."""
+def query_heads_per_kv_row(config: Any, like: Tensor) -> int:
+    """Return how many query heads share one pass over a key-value head: on a CPU all of its group, so that each key is
+    read once; on a GPU one, to avoid copying queries."""
     return config.num_attention_heads // config.num_key_value_heads if like.device.type == "cpu" else 1
 
 
-def additive(visible: Tensor, committed: int, like: Tensor, groups: int = 1, spare: int = 0) -> Tensor:
+def additive_mask(visible: Tensor, committed: int, like: Tensor, groups: int = 1, spare: int = 0) -> Tensor:
     """Make the additive mask of a pass: (1, 1, groups × rows, committed + drafted + spare), 0 or −inf, like ``like``.
 
     ``visible`` is (rows, drafted) bool. All rows see the ``committed`` positions before them, none the ``spare`` slots
-    behind them; ``groups``: see ``folded_groups``.
+    behind them; ``groups``: see ``query_heads_per_kv_row``.
     """
     rows, drafted = visible.shape
     mask = like.new_zeros(groups, rows, committed + drafted + spare)
@@ -234,6 +235,6 @@ def additive(visible: Tensor, committed: int, like: Tensor, groups: int = 1, spa
     return mask.flatten(0, 1)[None, None]
 
 
-def causal(rows: int, committed: int, like: Tensor) -> Tensor:
+def causal_mask(rows: int, committed: int, like: Tensor) -> Tensor:
     """Make the additive mask (1, 1, rows, committed + rows) of a chain of tokens after ``committed`` ones."""
-    return additive(torch.ones(rows, rows, dtype=torch.bool, device=like.device).tril(), committed, like)
+    return additive_mask(torch.ones(rows, rows, dtype=torch.bool, device=like.device).tril(), committed, like)

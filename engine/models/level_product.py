@@ -42,6 +42,9 @@ LINE_BYTES = 4 * LANES  # of two 16-bit words, each packing several numbers, for
 SCALES_BYTES = 4 * LANES  # of a group's steps and middles: bfloat16, or, with 8 bits, steps alone in float32
 VECTOR_BYTES = 4 * LANES  # of sums
 INPUTS_BYTES, INPUT_SCALE_BYTES = 2 * GROUP, 8  # of a group's integers, and of their scale and sum
+# The argument of ``compute_tiles``; four of its numbers are addresses.
+PRODUCT_TASK = np.dtype([(name, np.int64) for name in (
+    "next_tile", "weights", "results", "rows", "groups", "outputs", "integers", "scales", "bits")])
 INFINITY_BITS = 0x7F80  # of bfloat16
 NAN_BITS = 0x7FC00000
 MAX_STEPS = 18  # steps that a group's largest weight allows
@@ -63,14 +66,14 @@ def load(builder: Any, address: Any, offset: int, kind: Any) -> Any:
     return builder.load(pointer, align=2)
 
 
-def repeated(builder: Any, value: Any) -> Any:
+def broadcast(builder: Any, value: Any) -> Any:
     """Return a vector of ``LANES`` copies of a value."""
     vector = ir.VectorType(value.type, LANES)
     first = builder.insert_element(vector(ir.Undefined), value, I32(0))
     return builder.shuffle_vector(first, first, INTEGERS([0] * LANES))
 
 
-def multiplied_pairs(builder: Any, first: Any, second: Any) -> Any:
+def multiply_add_pairs(builder: Any, first: Any, second: Any) -> Any:
     """Multiply and add neighbouring pairs, in the form that LLVM compiles to one instruction."""
     products = builder.mul(builder.sext(first, PRODUCTS), builder.sext(second, PRODUCTS))
     even, odd = (builder.shuffle_vector(products, products, INTEGERS(list(range(start, 2 * LANES, 2))))
@@ -81,11 +84,11 @@ def multiplied_pairs(builder: Any, first: Any, second: Any) -> Any:
 def generate_group(builder: Any, bits: int, rows: int, arguments: Sequence[Any]) -> None:
     """Generate the code of ``add_group`` for a number of bits and of rows."""
     weights, inputs, scales, sums, groups = arguments
-    by_row = [builder.add(inputs, builder.mul(groups, I64(INPUTS_BYTES * row))) for row in range(rows)]
-    scale_of = [builder.add(scales, builder.mul(groups, I64(INPUT_SCALE_BYTES * row))) for row in range(rows)]
+    row_inputs = [builder.add(inputs, builder.mul(groups, I64(INPUTS_BYTES * row))) for row in range(rows)]
+    row_scales = [builder.add(scales, builder.mul(groups, I64(INPUT_SCALE_BYTES * row))) for row in range(rows)]
     # packed numbers are offset by the middle one, so its products are subtracted first
-    totals = [load(builder, scale, 4, I32) for scale in scale_of]
-    start = [repeated(builder, builder.mul(total, I32(-(1 << (bits - 1))))) for total in totals]
+    totals = [load(builder, scale, 4, I32) for scale in row_scales]
+    start = [broadcast(builder, builder.mul(total, I32(-(1 << (bits - 1))))) for total in totals]
     dots = [[first] * TILE for first in start]
     per_word, block_bytes = 16 // bits, GROUP * LANES * bits // 8 + SCALES_BYTES
     fma = cgutils.get_or_insert_function(
@@ -103,13 +106,13 @@ def generate_group(builder: Any, bits: int, rows: int, arguments: Sequence[Any])
             shifted = [builder.lshr(word, PAIRS([bits * place] * 2 * LANES)) for word in words]
             numbers = [builder.and_(word, PAIRS([(1 << bits) - 1] * 2 * LANES)) for word in shifted]
             for row in range(rows):
-                pair = load(builder, by_row[row], 4 * (per_word * line + place), I32)
-                both = builder.bitcast(repeated(builder, pair), PAIRS)
-                dots[row] = [builder.add(dot, multiplied_pairs(builder, number, both))
+                pair = load(builder, row_inputs[row], 4 * (per_word * line + place), I32)
+                both = builder.bitcast(broadcast(builder, pair), PAIRS)
+                dots[row] = [builder.add(dot, multiply_add_pairs(builder, number, both))
                              for dot, number in zip(dots[row], numbers, strict=True)]
     for row in range(rows):
-        scale = repeated(builder, load(builder, scale_of[row], 0, FLOAT))
-        total = builder.fmul(builder.sitofp(repeated(builder, totals[row]), FLOATS), scale)
+        scale = broadcast(builder, load(builder, row_scales[row], 0, FLOAT))
+        total = builder.fmul(builder.sitofp(broadcast(builder, totals[row]), FLOATS), scale)
         for block in range(TILE):
             at, offset = block_bytes * (block + 1) - SCALES_BYTES, VECTOR_BYTES * (row * TILE + block)
             dot = builder.fmul(builder.sitofp(dots[row][block], FLOATS), scale)
@@ -152,39 +155,33 @@ def add_group(_context: Any, case: Any, weights: Any, inputs: Any, scales: Any, 
 
 
 @cached_compile(cfunc("void(intp)", cache=True))
-def compute_tiles(arguments: Any) -> None:
-    """Compute tiles of outputs until none is left.
-
-    ``arguments`` points to 9 int64: a counter of tiles; the addresses of weights and results; rows, groups and outputs;
-    the addresses of the inputs' integers and scales; bits.
-    """
-    numbers = carray(pointer(arguments), (9,), np.int64)
-    weights, results, rows, groups, outputs, bits = (
-        numbers[1], numbers[2], numbers[3], numbers[4], numbers[5], numbers[8])
+def compute_tiles(address: Any) -> None:
+    """Compute tiles of outputs of the ``PRODUCT_TASK`` at an address until none is left."""
+    task = carray(pointer(address), (1,), PRODUCT_TASK)[0]
+    rows, groups, outputs, bits = task.rows, task.groups, task.outputs, task.bits
     width, block_bytes = TILE * LANES, GROUP * LANES * bits // 8 + SCALES_BYTES
-    result = carray(pointer(results), (rows, outputs), BF16)
+    result = carray(pointer(task.results), (rows, outputs), BF16)
     sums, nearest = np.empty((4, width), F32), np.empty(width, BF16)
-    address = sums.ctypes.data
-    tile = next_item(arguments)
+    tile = next_item(address)
     while tile * width < outputs:
-        first, weight = tile * width, weights + block_bytes * TILE * groups * tile
+        first, weights = tile * width, task.weights + block_bytes * TILE * groups * tile
         for row in range(0, rows, 4):
             sums[:] = 0
             count = min(rows - row, 4)
             for group in range(groups):
                 before = groups * row + group
-                add_group(8 * bits + count, weight + block_bytes * TILE * group, numbers[6] + INPUTS_BYTES * before,
-                          numbers[7] + INPUT_SCALE_BYTES * before, address, groups)
+                add_group(8 * bits + count, weights + block_bytes * TILE * group, task.integers + INPUTS_BYTES * before,
+                          task.scales + INPUT_SCALE_BYTES * before, sums.ctypes.data, groups)
             for i in range(count):
                 for d in range(width):
                     nearest[d] = f32_to_bf16(sums[i, d])
                 for d in range(min(width, outputs - first)):
                     result[row + i, first + d] = nearest[d]
-        tile = next_item(arguments)
+        tile = next_item(address)
 
 
 @compiled("void(i8, i8, i8, i8, i8, UniTuple(i8, 4), i8)")
-def multiply(start: Any, task: Any, inputs: Any, weights: Any, results: Any, shape: Any, threads: Any) -> None:
+def multiply(start: Any, on_thread: Any, inputs: Any, weights: Any, results: Any, shape: Any, threads: Any) -> None:
     """Write the product of inputs (rows, groups × 32) with the weights into results (rows, outputs)."""
     rows, groups, outputs, bits = shape
     x = carray(pointer(inputs), (rows, groups, GROUP), BF16)
@@ -203,15 +200,15 @@ def multiply(start: Any, task: Any, inputs: Any, weights: Any, results: Any, sha
             # an infinite or NaN input makes its row NaN
             scales[i, group, 0] = (exponent - 14) << 23 if largest < INFINITY_BITS else NAN_BITS
             scales[i, group, 1] = total
-    arguments = np.array([0, weights, results, rows, groups, outputs, 0, 0, bits])
-    arguments[6], arguments[7] = integers.ctypes.data, scales.ctypes.data  # unsigned, unlike the others
-    run_on_threads(start, task, arguments.ctypes.data, threads)
-    arguments[:2] = len(integers), len(scales)  # keeps the arrays alive until here: numba frees them after last use
+    task = np.array([0, weights, results, rows, groups, outputs, 0, 0, bits])
+    task[6], task[7] = integers.ctypes.data, scales.ctypes.data  # unsigned, unlike the others
+    run_on_threads(start, on_thread, task.ctypes.data, threads)
+    task[:2] = len(integers), len(scales)  # keeps the arrays alive until here: numba frees them after last use
 
 
 @compiled("b1(i8, i8, i8, i8)")
 def find_levels(weights: Any, numbers: Any, steps: Any, groups: Any) -> Any:
-    """Write each weight's number, 1 to 255, and each group's step; return whether every group has them."""
+    """Write each weight's number, 1 to 255, and each group's step; return False if a group has no exact step."""
     weight = carray(pointer(weights), (groups, GROUP), BF16)
     number, step = carray(pointer(numbers), (groups, GROUP), np.uint8), carray(pointer(steps), (groups,), F32)
     for group in range(groups):
@@ -256,11 +253,11 @@ class CompiledProduct:
     def levels_of(weight: Tensor) -> Levels | None:
         """Find the 8-bit levels of a bfloat16 weight (outputs, inputs), as in blocks of Q8_0.
 
-        Integers times a step of float16's precision, at most 127 in a group, that rounded to bfloat16 equal the weight.
-        None if there are none.
+        Each weight is an integer of at most 127 times its group's step, rounded to bfloat16; the step has float16's
+        precision. Returns None if a group has no such step.
         """
-        served = weight.device.type == "cpu" and weight.dtype == torch.bfloat16 and weight.is_contiguous()
-        if not served or weight.shape[1] % GROUP:
+        supported = weight.device.type == "cpu" and weight.dtype == torch.bfloat16 and weight.is_contiguous()
+        if not supported or weight.shape[1] % GROUP:
             return None
         numbers = torch.empty(len(weight), weight.shape[1] // GROUP, GROUP, dtype=torch.uint8)
         steps = torch.empty(*numbers.shape[:2], 1)

@@ -129,8 +129,8 @@ def has_bfloat16_kernels(weight: Tensor) -> bool:
 
 
 def block_rows_of(weight: Tensor) -> int:
-    """Return how many rows a batch-invariant product has on this processor: those of a block in which, by test, each
-    place gives the same bits."""
+    """Return the block size of batch-invariant products on this processor. By test, every row position of a block of
+    that size gives the same bits."""
     if not has_bfloat16_kernels(weight) or not torch.cpu._is_avx512_supported():
         return 1
     if torch.cpu._is_amx_tile_supported():

@@ -20,7 +20,15 @@ from transformers import PreTrainedModel
 from engine.models.attention import EAGER, FUSED
 from engine.models.cache import LayeredCache, TreeCache, cache_argument
 from engine.models.device import gpus_of
-from engine.models.layers import Experts, Layer, Rotations, View, additive, folded_groups, norm_of
+from engine.models.layers import (
+    AttentionContext,
+    Experts,
+    Layer,
+    Rotations,
+    additive_mask,
+    norm_of,
+    query_heads_per_kv_row,
+)
 from engine.models.packed_linear import ATTENTION_DTYPE, GROUP, Levels, LevelsRule, PackedHead
 from engine.models.rows import PassPart, PassRows
 
@@ -30,7 +38,7 @@ FUSED_ARCHITECTURES = frozenset({"llama", "mistral", "qwen2", "qwen3", "qwen3_mo
 # A tree's pass reads a multiple of this many slots: fused attention on a CPU compiles a kernel for each new number.
 SLOT_MULTIPLE = 32
 MAX_COMPILED_ROWS = 16  # of a pass; with more, torch on several threads is as fast as compiled norms and gates on one
-STEADY_ROPES = frozenset({"default", "linear", "llama3", "yarn"})  # whose angles do not depend on the text's length
+STATIC_ROPE_TYPES = frozenset({"default", "linear", "llama3", "yarn"})  # others' angles depend on the text's length
 
 AnyCache = TreeCache | LayeredCache
 
@@ -63,7 +71,7 @@ class ReferencePass(nn.Module):
         return [self._run(*part) for part in parts]
 
     def prefill(self, part: PassPart) -> PassOutput:
-        """Return taps of all rows and logits of the last one, without ``forward``, by which bench times rounds."""
+        """Return taps of all rows and logits of the last. Does not call ``forward``, because bench times that."""
         return self._run(*part, last=1)
 
     def _run(self, rows: PassRows, cache: Any, interrupt: Callable[[], None] | None, last: int = 0) -> PassOutput:
@@ -76,7 +84,7 @@ class ReferencePass(nn.Module):
             if self.model.config.get_text_config()._attn_implementation in (FUSED, EAGER):
                 mask = torch.cat([visible.new_ones(len(visible), cache.length), visible], -1)[None]  # see ``tree_mask``
             else:
-                mask = additive(visible, cache.length, like)
+                mask = additive_mask(visible, cache.length, like)
         if interrupt:
             self._interrupts.append(interrupt)
         try:
@@ -97,7 +105,7 @@ def call_each(functions: Sequence[Callable[[], None]], _module: nn.Module, _inpu
 
 def keep_output(outputs: dict[int, Tensor], layer: int, _module: nn.Module, _inputs: object,
                 output: Tensor | tuple[Tensor, ...]) -> None:
-    """Keep a layer's output, as a hook behind it."""
+    """Store a layer's output, as a hook behind it."""
     outputs[layer] = output if isinstance(output, Tensor) else output[0]
 
 
@@ -111,7 +119,7 @@ class FusedPass(nn.Module):
         self.base, self.head = model.get_decoder(), PackedHead(model.get_output_embeddings())
         self.norm = norm_of(self.base.norm)
         self.layers = [Layer(layer, size) for layer in self.base.layers]
-        self.groups = folded_groups(config, self.base.embed_tokens.weight)
+        self.groups = query_heads_per_kv_row(config, self.base.embed_tokens.weight)
         self.rotations = Rotations(
             self.base.rotary_emb, self.base.embed_tokens.weight, config.max_position_embeddings)
         self.taps = tuple(taps)
@@ -171,7 +179,7 @@ class FusedPass(nn.Module):
             for interrupt in interrupts:
                 interrupt()
             hidden = compiled.run(number, hidden, rotation, parts) if compiled else layer.run(hidden, rotation, [
-                View(count, slots[number], mask, spare, self.attention_dtype)
+                AttentionContext(count, slots[number], mask, spare, self.attention_dtype)
                 for count, (slots, mask, spare) in zip(rows, visible_to, strict=True)])
             outputs.append(hidden)
         return hidden, concat_taps([outputs[layer] for layer in self.taps])
@@ -182,7 +190,7 @@ class FusedPass(nn.Module):
         slots = part.cache.slots[:, :, 0, :, :-(-part.end // multiple) * multiple]
         spare = slots.shape[3] - part.end
         like = slots.new_empty(0, dtype=self.attention_dtype)
-        mask = None if visible is None else additive(visible, part.cache.length, like, self.groups, spare)
+        mask = None if visible is None else additive_mask(visible, part.cache.length, like, self.groups, spare)
         return slots.unbind(), mask, spare
 
 
@@ -227,9 +235,9 @@ def concat_taps(tapped: Sequence[Tensor]) -> Tensor:
     return torch.cat(list(tapped), -1) if tapped else torch.empty(0)
 
 
-def length_of_switch(config: Any) -> int | None:
-    """Return the text length above which longrope uses its other list of factors; None for any other rotary embedding,
-    and if both lists are equal."""
+def longrope_switch_length(config: Any) -> int | None:
+    """Return the text length above which longrope uses its long factors; None for any other rotary embedding, and if
+    both lists of factors are equal."""
     rope = getattr(config, "rope_parameters", None) or {}
     lengths = [int(part["original_max_position_embeddings"]) for part in (rope, *rope.values())
                if isinstance(part, Mapping) and part.get("rope_type") == "longrope"
@@ -237,11 +245,11 @@ def length_of_switch(config: Any) -> int | None:
     return min(lengths, default=None)
 
 
-def is_steady(config: Any) -> bool:
+def has_static_rope(config: Any) -> bool:
     """Return whether a position's rotary angles are the same in every text."""
     rope = getattr(config, "rope_parameters", None) or {}
     kinds = {part.get("rope_type", "default") for part in (rope, *rope.values()) if isinstance(part, Mapping)}
-    return kinds <= STEADY_ROPES or kinds <= STEADY_ROPES | {"longrope"} and length_of_switch(config) is None
+    return kinds <= (STATIC_ROPE_TYPES | {"longrope"} if longrope_switch_length(config) is None else STATIC_ROPE_TYPES)
 
 
 def fused_pass_serves(model: PreTrainedModel) -> bool:
@@ -253,7 +261,7 @@ def fused_pass_serves(model: PreTrainedModel) -> bool:
     biased = any(module.bias is not None for name, module in model.get_decoder().layers.named_modules()
                  if isinstance(module, nn.Linear) and not name.endswith(("q_proj", "k_proj", "v_proj", "o_proj")))
     return (hasattr(model.get_decoder(), "layers") and config.hidden_act == "silu" and window is None and not biased
-            and is_steady(config)
+            and has_static_rope(config)
             and set(getattr(config, "layer_types", None) or ["full_attention"]) == {"full_attention"}
             and gpus_of(model) == 1)
 

@@ -23,7 +23,7 @@ from engine.models.rows import PassRows
 
 STATES = ("conv_states", "recurrent_states")
 DELTA = frozenset({"Qwen3NextGatedDeltaNet", "Qwen3_5GatedDeltaNet", "Qwen3_5MoeGatedDeltaNet"})
-STEPS = ("update_conv_state", "update_recurrent_state")  # the calls by which a layer writes its state
+STATE_UPDATES = ("update_conv_state", "update_recurrent_state")  # methods of transformers' cache
 
 
 class TreeMixer(nn.Module):
@@ -67,53 +67,51 @@ class TreeMixer(nn.Module):
 class DeltaMixer(TreeMixer):
     """A gated delta rule of Qwen3-Next and its relatives.
 
-    With S the committed state (key size, value size) of a head, and Γᵢⱼ the decay from row j to a row i behind it,
-    uᵢ = βᵢ (vᵢ − kᵢᵀ (Γᵢ S + Σⱼ Γᵢⱼ kⱼ uⱼ)) over the ancestors j of i is a triangular system; row i's output is
-    qᵢᵀ (Γᵢ S + Σⱼ Γᵢⱼ kⱼ uⱼ) with i among them, and the state behind row i is that bracket.
+    S (key size, value size) is a head's committed state, Γᵢ the decay from it to row i, Γᵢⱼ the decay from row j to i.
+    The updates uᵢ = βᵢ (vᵢ − kᵢᵀ (Γᵢ S + Σⱼ Γᵢⱼ kⱼ uⱼ)), over the ancestors j of i, are a triangular system. The state
+    behind row i is Γᵢ S + Σⱼ Γᵢⱼ kⱼ uⱼ over its ancestors and itself; its output is qᵢᵀ times that.
     """
 
     def _in_tree(self, cache: LayeredCache, tree: PassRows, args: Any, kwargs: Any) -> Any:
         assert tree.visible is not None
         mixer, state_cache = self.mixer, cache.layers[self.mixer.layer_idx]
         hidden = kwargs.get("hidden_states", args[0] if args else None)
-        mixed, gate, rates = self._projected(hidden)
-        rate, step = rates.chunk(2, -1)
+        mixed, gate, beta, dt = self._projected(hidden)
         above = columns_above(state_cache.conv_states[0].shape[-1], tree)
         columns = torch.cat([state_cache.conv_states[0][0].T, mixed])
         query, key, value = self._convolved(columns, above)
-        state = state_cache.recurrent_states[0][0].to(key.dtype)
-        wide = key.dtype
-        decays = -mixer.A_log.to(wide).exp() * softplus(step.to(wide) + mixer.dt_bias)  # logarithms, (rows, heads)
-        decays = (tree.visible.to(wide) @ decays).T  # from the committed state to each row, (heads, rows)
-        between = (decays[:, :, None] - decays[:, None]).masked_fill_(~tree.visible, -torch.inf).exp_()
-        rate = rate.sigmoid().to(wide).T[..., None]
-        carried = decays.exp()[..., None]
-        right_side = rate * (value - carried * (key @ state))
-        news = torch.linalg.solve_triangular(
-            rate * between * (key @ key.mT), right_side, upper=False, unitriangular=True)
-        output = carried * (query @ state) + between * (query @ key.mT) @ news
-        cache.replays.append(partial(self._commit, state_cache, (columns, above), (decays, key, news)))
+        dtype = key.dtype
+        state = state_cache.recurrent_states[0][0].to(dtype)
+        log_decays = -mixer.A_log.to(dtype).exp() * softplus(dt.to(dtype) + mixer.dt_bias)  # (rows, heads)
+        log_decays = (tree.visible.to(dtype) @ log_decays).T  # from the committed state to each row, (heads, rows)
+        decay_between = (log_decays[:, :, None] - log_decays[:, None]).masked_fill_(~tree.visible, -torch.inf).exp_()
+        beta = beta.sigmoid().to(dtype).T[..., None]
+        decay_from_state = log_decays.exp()[..., None]
+        right_side = beta * (value - decay_from_state * (key @ state))
+        updates = torch.linalg.solve_triangular(
+            beta * decay_between * (key @ key.mT), right_side, upper=False, unitriangular=True)
+        output = decay_from_state * (query @ state) + decay_between * (query @ key.mT) @ updates
+        cache.replays.append(partial(self._commit, state_cache, (columns, above), (log_decays, key, updates)))
         output = mixer.norm(output.transpose(0, 1).flatten(0, 1).to(hidden.dtype), gate.reshape(-1, gate.shape[-1]))
         return mixer.out_proj(output.view(1, len(mixed), -1))
 
-    def _projected(self, hidden: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    def _projected(self, hidden: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """Project hidden states (1, rows, hidden size) to queries, keys and values side by side (rows, channels), the
-        gate (rows, heads, value size), and the heads' rates, then steps (rows, 2 × heads)."""
+        gate (rows, heads, value size), β before its sigmoid, and Δt before its softplus (rows, heads)."""
         mixer = self.mixer
         if hasattr(mixer, "in_proj_qkv"):
             gate = mixer.in_proj_z(hidden)[0].unflatten(-1, (-1, mixer.head_v_dim))
-            rates = torch.cat([mixer.in_proj_b(hidden)[0], mixer.in_proj_a(hidden)[0]], -1)
-            return mixer.in_proj_qkv(hidden)[0], gate, rates
-        *heads, gate, rate, step = mixer.fix_query_key_value_ordering(
+            return mixer.in_proj_qkv(hidden)[0], gate, mixer.in_proj_b(hidden)[0], mixer.in_proj_a(hidden)[0]
+        *heads, gate, beta, dt = mixer.fix_query_key_value_ordering(
             mixer.in_proj_qkvz(hidden), mixer.in_proj_ba(hidden))
-        return torch.cat([states[0].flatten(1) for states in heads], -1), gate[0], torch.cat([rate[0], step[0]], -1)
+        return torch.cat([states[0].flatten(1) for states in heads], -1), gate[0], beta[0], dt[0]
 
     def _convolved(self, columns: Tensor, above: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Convolve the columns to queries, keys and values (heads, rows, size), in float32 or the columns' float64."""
-        mixer, wide = self.mixer, torch.promote_types(columns.dtype, torch.float32)
-        taps = mixer.conv1d.weight[:, 0].T.to(wide)
-        windows = columns[above[:, -len(taps):]].to(wide)
-        mixed = silu((windows * taps).sum(1).to(columns.dtype)).to(wide)
+        mixer, dtype = self.mixer, torch.promote_types(columns.dtype, torch.float32)
+        taps = mixer.conv1d.weight[:, 0].T.to(dtype)
+        windows = columns[above[:, -len(taps):]].to(dtype)
+        mixed = silu((windows * taps).sum(1).to(columns.dtype)).to(dtype)
         query, key, value = mixed.split([mixer.key_dim, mixer.key_dim, mixer.value_dim], -1)
         groups = mixer.num_v_heads // mixer.num_k_heads
         query, key = (
@@ -124,18 +122,18 @@ class DeltaMixer(TreeMixer):
     @staticmethod
     def _commit(state_cache: Any, convolution: tuple[Tensor, Tensor], rule: tuple[Tensor, ...], rows: Tensor) -> None:
         """Replace the committed states by those after a path's last row."""
-        (columns, above), (decays, key, news) = convolution, rule
-        kept = rows.to(decays.device)
-        decays = decays[:, kept]
-        later_decay = (decays[:, -1:] - decays).exp()[..., None]  # of each row's share, at the path's end
+        (columns, above), (log_decays, key, updates) = convolution, rule
+        kept = rows.to(log_decays.device)
+        log_decays = log_decays[:, kept]
+        decay_to_end = (log_decays[:, -1:] - log_decays).exp()[..., None]
         state = state_cache.recurrent_states[0]
-        state.mul_(decays[:, -1].exp()[:, None, None]).add_((key[:, kept] * later_decay).mT @ news[:, kept])
+        state.mul_(log_decays[:, -1].exp()[:, None, None]).add_((key[:, kept] * decay_to_end).mT @ updates[:, kept])
         state_cache.conv_states[0].copy_(columns[above[kept[-1]]].T)
 
 
 def columns_above(window: int, tree: PassRows) -> Tensor:
-    """Return the indices of each row's last ``window`` columns, (rows, window) int64, its own the last, among those of
-    the committed window and of the rows."""
+    """Return the indices of each row's last ``window`` columns, its own the last, (rows, window) int64. The columns of
+    the committed window come first, then those of the rows."""
     numbers = torch.arange(window + len(tree.parents), device=tree.parents.device)
     before = torch.cat([numbers[:window] - 1, tree.parents + window]).clamp_(min=0)
     before[window] = window - 1
@@ -170,22 +168,22 @@ def copy_states(layer: Any, rows: Tensor) -> Any:
     return other
 
 
-def takes_states(model: type[nn.Module]) -> bool:
+def caches_recurrent_state(model: type[nn.Module]) -> bool:
     """Return whether a class of models writes its recurrent states into transformers' cache."""
-    return any(step in getsource(sys.modules[model.__module__]) for step in STEPS)
+    return any(name in getsource(sys.modules[model.__module__]) for name in STATE_UPDATES)
 
 
 @cache
-def keeps_state(layer: Any) -> bool:
+def is_recurrent(layer: Any) -> bool:
     """Return whether a class of layers writes a recurrent state into transformers' cache."""
-    return any(step in getsource(layer) for step in STEPS)
+    return any(name in getsource(layer) for name in STATE_UPDATES)
 
 
-def take_trees(model: nn.Module) -> None:
+def wrap_recurrent_layers(model: nn.Module) -> None:
     """Wrap all recurrent layers of a model so that they take the rows of a tree."""
     for parent in list(model.modules()):
         for name, child in list(parent.named_children()):
             kind: Any = type(child)
-            if hasattr(child, "layer_idx") and not isinstance(parent, TreeMixer) and keeps_state(kind):
+            if hasattr(child, "layer_idx") and not isinstance(parent, TreeMixer) and is_recurrent(kind):
                 mixer = DeltaMixer if kind.__name__ in DELTA else TreeMixer
                 parent.register_module(name, mixer(child))

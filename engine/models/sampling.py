@@ -21,7 +21,7 @@ from engine.models.rows import PassRows, to_host
 from engine.records import Alternatives, Floats, Integers, Sampling, Verification
 
 LOGITS_PER_BATCH = 2**17  # logits per batch of statistics: more would not fit the CPU's caches and take twice the time
-MAX_LAZY_LOGITS = 2**17  # passes with more compute their statistics at once, because keeping the logits takes memory
+MAX_LAZY_LOGITS = 2**17  # larger passes compute their statistics at once instead of keeping the logits
 
 
 def likeliest(logits: Tensor) -> Tensor:
@@ -69,8 +69,8 @@ def choices(logits: Tensor, sampling: Sampling, draws: Tensor) -> tuple[Tensor, 
     return draw_tokens(processed.exp(), draws), processed
 
 
-def must_be_numbers(largest: float) -> None:
-    """Raise RequestError unless the largest logit of a position, NaN if one is NaN, is finite."""
+def check_finite(largest: float) -> None:
+    """Raise RequestError unless a position's largest logit is finite. It is NaN if any of its logits is."""
     if not np.isfinite(largest):
         raise RequestError(
             f"The target computed {largest} instead of logits: its weights hold NaN or infinite values, or its numbers "
@@ -91,14 +91,14 @@ def verification(logits: Tensor, sampling: Sampling, rows: PassRows, adjusted: T
     are read, because a round needs only the choices along its path."""
     target_choices: GreedyChoices | KnownChoices
     if sampling.temperature == 0 and logits.device.type == "cpu" and adjusted is None:
-        must_be_numbers(_largest_on_cpu(logits[0]))
+        check_finite(_largest_on_cpu(logits[0]))
         target_choices = GreedyChoices(logits, rows.tokens.numpy(), rows.parents.numpy())
     else:
         choice, processed = choices(logits if adjusted is None else adjusted, sampling, rows.draws)
         if adjusted is not None and processed is None:
             processed = processed_logprobs(adjusted, sampling)
         on_host, largest = to_host(choice.int(), logits[:1].amax(-1).float())
-        must_be_numbers(float(largest[0]))
+        check_finite(float(largest[0]))
         target_choices = KnownChoices(
             on_host, lambda: Verification(on_host, *describe(logits, choice, processed, rows)))
     return LazyVerification(target_choices) if logits.numel() <= MAX_LAZY_LOGITS else target_choices.described()

@@ -25,17 +25,17 @@ from engine.models.passes import (
     ReferencePass,
     concat_texts,
     fastest_pass,
-    is_steady,
-    length_of_switch,
+    has_static_rope,
+    longrope_switch_length,
 )
 from engine.models.penalties import LogitsAdjustment
-from engine.models.recurrent import TreeMixer, take_trees
+from engine.models.recurrent import TreeMixer, wrap_recurrent_layers
 from engine.models.rows import PassPart, PassRows, tree_rows
-from engine.models.sampling import choices, draw_tokens, most_likely, must_be_numbers, processed_logprobs, verification
+from engine.models.sampling import check_finite, choices, draw_tokens, most_likely, processed_logprobs, verification
 from engine.records import Alternatives, DraftTree, Floats, Integers, PackedTree, Sampling, Verification
 from engine.requests.rig_names import FOUR_BITS
 
-PREFIX, SIBLINGS, DEPTH = 6, 12, 3
+PROBE_PREFIX, PROBE_SIBLINGS, PROBE_DEPTH = 6, 12, 3  # tokens of ``largest_difference_nats``
 PREFILL_ROWS = 256  # of one pass over a prompt; fewer are slower, because torch reorders bfloat16 weights in each pass
 INT4_PREFILL_ROWS = 128  # passes of any size are as fast
 UNLIMITED = 1 << 20  # positions, if a model has no limit
@@ -44,7 +44,7 @@ COARSE_NATS = 0.5  # more than rounding to 16 bits changes in a batch of rows
 
 NO_DRAWS = position_draws(0, 0)
 NO_TOKENS = NO_TEXT.token_ids
-NOTHING = PassOutput(torch.empty(0), torch.empty(0))
+NO_OUTPUT = PassOutput(torch.empty(0), torch.empty(0))
 
 
 class TorchTarget:
@@ -61,7 +61,7 @@ class TorchTarget:
         if self.device.type == "cuda":
             # cuDNN's attention makes a plan for every new length, and here the length is new in each round
             torch.backends.cuda.enable_cudnn_sdp(False)
-        take_trees(model)
+        wrap_recurrent_layers(model)
         self.reference = ReferencePass(model, self.taps)
         self.fastest = fastest_pass(model, self.reference)
         self._in_four_bits = False
@@ -69,13 +69,13 @@ class TorchTarget:
         self._cache: AnyCache | None = None
         self._sampling = Sampling()
         self._draws = NO_DRAWS
-        self._output = NOTHING
+        self._output = NO_OUTPUT
         self._adjustment: LogitsAdjustment | None = None
         self._drafted = NO_TOKENS  # of the last pass
-        self._reusable_text: ReusableText | None = None  # the next prompt may begin with a prefix of it
+        self._reusable_text: ReusableText | None = None  # the next prompt may reuse a prefix of it
         self._keep_text = False  # whether later prompts may reuse the next text
-        self._tokens: list[Integers] = []  # the part of the text that later prompts may reuse
-        self._features: list[Tensor] = []  # at its positions
+        self._reusable_ids: list[Integers] = []  # of the text in progress, for later prompts
+        self._reusable_features: list[Tensor] = []
         self.cached_tokens = 0  # of the prompt, taken from an earlier text
         self.forced = 0  # last tokens of the next prompt that begin the answer: penalties count them as written
         self._interrupt: Callable[[], None] | None = None
@@ -87,7 +87,7 @@ class TorchTarget:
     def positions_for(self, prompt_tokens: int) -> int:
         """See ``protocols.Target``. With longrope, a prompt shorter than the original length limits the text to it,
         because keys rotated with short and with long factors must not be mixed."""
-        switch = length_of_switch(self.config)
+        switch = longrope_switch_length(self.config)
         return self.context_limit if switch is None or prompt_tokens > switch else min(switch, self.context_limit)
 
     @property
@@ -146,16 +146,16 @@ class TorchTarget:
         features = []
         self.cached_tokens = 0
         if reusable and (count := self.reusable_tokens(reusable, prompt_ids)):
-            self._cache.begin_with(reusable.slots, count)
+            self._cache.load_prefix(reusable.slots, count)
             self.cached_tokens = count
             features.append(reusable.features[:count])
         features += self._read(prompt_ids, start)
-        must_be_numbers(float(self._output.logits.max()))
+        check_finite(float(self._output.logits.max()))
         logits = self._output.logits if self._adjustment is None else self._adjustment.adjust(self._output.logits)
         choice, _ = choices(logits, sampling, torch.from_numpy(self._draws[[size]]).to(self.device))
         tapped = concat_texts(features)
         if keep:
-            self._tokens, self._features = [np.asarray(prompt_ids, np.int32)], [tapped]
+            self._reusable_ids, self._reusable_features = [np.asarray(prompt_ids, np.int32)], [tapped]
         return int(choice[0]), tapped
 
     def _read(self, prompt_ids: Sequence[int], start: int) -> Iterator[Tensor]:
@@ -176,11 +176,11 @@ class TorchTarget:
     def _prefill_rows(self) -> int | None:
         """Rows of a pass over a prompt; None if one pass must read the whole prompt, because layers keep a state or
         angles depend on the length."""
-        if self.recurrent_layers or length_of_switch(self.config) or not is_steady(self.config):
+        if self.recurrent_layers or longrope_switch_length(self.config) or not has_static_rope(self.config):
             return None
         return INT4_PREFILL_ROWS if self._in_four_bits else PREFILL_ROWS
 
-    def begin_with(self, text: ReusableText = NO_TEXT, keep: bool = True) -> None:
+    def reuse_prefix(self, text: ReusableText = NO_TEXT, keep: bool = True) -> None:
         """Let the next prompt reuse the prefix that it shares with an earlier text; ``keep`` makes it reusable, too."""
         self._reusable_text, self._keep_text = text, keep and self._prefill_rows is not None
 
@@ -194,13 +194,13 @@ class TorchTarget:
 
     @in_inference_mode
     def reusable_text(self) -> ReusableText | None:
-        """Return the prefix that a later text can reuse, as views, or None: in int4, whose bits do not depend on the
-        pass, prompt and answer; otherwise the prompt's full passes."""
-        if self._cache is None or not self._tokens:
+        """Return the prefix that a later text can reuse, as views, or None. In int4, whose bits do not depend on the
+        pass, it includes the answer; otherwise only the prompt's full passes."""
+        if self._cache is None or not self._reusable_ids:
             return None
-        token_ids = np.concatenate(self._tokens)
+        token_ids = np.concatenate(self._reusable_ids)
         count = len(token_ids) if self._in_four_bits else len(token_ids) // PREFILL_ROWS * PREFILL_ROWS
-        features = concat_texts(self._features)[:count] if self.taps else self._features[0]
+        features = concat_texts(self._reusable_features)[:count] if self.taps else self._reusable_features[0]
         return ReusableText(token_ids[:count], self._cache.first_slots(count), features) if count else None
 
     @in_inference_mode
@@ -262,9 +262,9 @@ class TorchTarget:
         if self._adjustment:
             self._adjustment.commit(tokens)
         features = self._output.tapped.index_select(0, on_device) if self.taps else self._output.tapped
-        if self._in_four_bits and self._tokens:
-            self._tokens.append(tokens)
-            self._features.append(features)
+        if self._in_four_bits and self._reusable_ids:
+            self._reusable_ids.append(tokens)
+            self._reusable_features.append(features)
         return features
 
     @in_inference_mode
@@ -283,7 +283,7 @@ class TorchTarget:
 
     def release(self) -> None:
         self._cache, self._reusable_text, self._keep_text = None, None, False
-        self._output, self._tokens, self._features = NOTHING, [], []
+        self._output, self._reusable_ids, self._reusable_features = NO_OUTPUT, [], []
 
     def _new_cache(self, capacity: int) -> AnyCache:
         if self.fastest is self.reference:
@@ -302,13 +302,13 @@ def positions_of(config: Any) -> int:
     return int(getattr(config, "max_position_embeddings", None) or UNLIMITED)
 
 
-def must_verify_trees(target: TorchTarget) -> None:
-    """Check that a model of an unknown architecture predicts in a small tree pass what it predicts in plain passes.
-    RigError if not, for example because it ignores position ids or the attention mask."""
+def check_tree_verification(target: TorchTarget) -> None:
+    """Raise RigError if a model of an unknown architecture predicts something else in a small tree pass than in plain
+    passes, for example because it ignores position ids or the attention mask."""
     kind = target.config.model_type
-    if kind in FUSED_ARCHITECTURES and is_steady(target.config):
+    if kind in FUSED_ARCHITECTURES and has_static_rope(target.config):
         return
-    starts = [0, length_of_switch(target.config) or 0]  # where the angles of long texts begin
+    starts = [0, longrope_switch_length(target.config) or 0]  # where the angles of long texts begin
     try:
         difference = float(np.max([largest_difference_nats(target, start) for start in dict.fromkeys(starts)]))
     except RequestError as error:
@@ -334,19 +334,20 @@ def largest_difference_nats(target: TorchTarget, start: int = 0) -> float:
     large difference. The text's first position is ``start``."""
     random = np.random.default_rng(0)
     token_limit = min(int(target.config.vocab_size), 1000)
-    prompt = random.integers(0, token_limit, PREFIX).tolist()
-    tokens = random.integers(0, token_limit, 1 + SIBLINGS + DEPTH).astype(np.int32)
-    parents = np.asarray([0] * (SIBLINGS + 1) + list(range(SIBLINGS, SIBLINGS + DEPTH)), np.int32)
+    prompt = random.integers(0, token_limit, PROBE_PREFIX).tolist()
+    tokens = random.integers(0, token_limit, 1 + PROBE_SIBLINGS + PROBE_DEPTH).astype(np.int32)
+    parents = np.asarray(
+        [0] * (PROBE_SIBLINGS + 1) + list(range(PROBE_SIBLINGS, PROBE_SIBLINGS + PROBE_DEPTH)), np.int32)
     tree = DraftTree(tokens, parents, np.zeros(len(tokens), np.float32), np.ones(len(tokens), np.int32))
     try:
         target.prefill(prompt, len(tokens), Sampling(), start)
-        packed = pack(tree, PREFIX)
+        packed = pack(tree, PROBE_PREFIX)
         shifted = replace(packed, positions=packed.positions + np.int32(start))
         (verification,) = target.verify_batch([target], [shifted])
     finally:
         target.release()
     differences = []
-    for node in (1, SIBLINGS, len(tree) - 1):
+    for node in (1, PROBE_SIBLINGS, len(tree) - 1):
         path = torch.tensor([[*prompt, *tokens[path_to(parents, node)].tolist()]], device=target.device)
         positions = torch.arange(start, start + path.shape[1], device=target.device)[None]
         position_kwargs = {"position_ids": positions} if start else {}  # from 0 on, the model counts by itself

@@ -18,7 +18,7 @@ import numpy as np
 import torch
 from safetensors import SafetensorError, safe_open
 
-from engine.checkpoints.files import display_name, parameters, weight_files
+from engine.checkpoints.files import count_parameters, display_name, weight_files
 from engine.checkpoints.gguf import origin_of
 from engine.checkpoints.loading import causal_config, load_causal
 from engine.checkpoints.memory import LoadContext, Storage, fits
@@ -57,7 +57,7 @@ def precision(requested: str, folder: Path, device: torch.device, context: LoadC
     if requested != AUTO_DTYPE:
         return Precision(requested, f"{requested} was asked for; {EXACTNESS[requested]}.")
     text = causal_config(folder).get_text_config()
-    count = parameters(folder)
+    count = count_parameters(folder)
     small = device.type == "cpu" and count <= MAX_PARAMETERS
     if not small or not fits(2 * count, text, storage_of("float32"), device, context):
         why = "on a GPU" if device.type != "cpu" else "for a target too large to try several"
@@ -121,7 +121,7 @@ def enable_int4(target: TorchTarget, name: str, folder: Path) -> str:
     safetensors models are rounded, which the returned sentence says. RigError if neither is possible."""
     if name != FOUR_BITS or target.enable_int4():
         return ""
-    small = origin_of(folder) is None and parameters(folder) <= MAX_QUANTISED
+    small = origin_of(folder) is None and count_parameters(folder) <= MAX_QUANTISED
     if small and target.enable_int4(rounded_levels):
         return (f"The weights of {display_name(folder)} are rounded to 4 bits here, in groups of {GROUP} as in Q4_K: "
                 "lossless means against these weights.")

@@ -263,9 +263,9 @@ class RigRun(DecodeRun):
         if self.cache_key is not None:
             reusable_texts, prompt_ids = self.rig.reusable_texts, self.request.prompt_ids
             keep = reusable_bytes(self.rig.target, len(prompt_ids)) <= self.rig.memory.reusable_bytes
-            self.target.begin_with(reusable_texts.best(self.cache_key, prompt_ids), keep)
+            self.target.reuse_prefix(reusable_texts.best(self.cache_key, prompt_ids), keep)
             if not reusable_texts.make_room(run_bytes(self.rig.target, self.request, len(self.drafters))):
-                self.target.begin_with(keep=keep)  # the text that it would have begun with is freed, too
+                self.target.reuse_prefix(keep=keep)  # the text that it would have begun with is freed, too
         super().open()
         self.prefill_seconds = perf_counter() - began
 

@@ -13,15 +13,15 @@ from transformers import PreTrainedConfig
 from engine.checkpoints.files import display_name, first_line, read_config
 from engine.checkpoints.gguf import origin_of
 from engine.checkpoints.loading import causal_config, load_causal
-from engine.checkpoints.memory import DEFAULT_CONTEXT, LoadContext, device_map_of
-from engine.checkpoints.sources import LocalModel, fetch_package, fetch_weights, look_up
+from engine.checkpoints.memory import DEFAULT_CONTEXT, LoadContext, choose_device_map
+from engine.checkpoints.sources import LocalModel, fetch_package, fetch_weights, resolve_model
 from engine.decoding.methods import PATH
 from engine.decoding.protocols import Drafter
 from engine.drafters.kinds import DrafterPlan, TargetFacts, kind_named, plan_drafter
 from engine.drafters.ngram import NGramDrafter
 from engine.errors import RigError
-from engine.models.passes import length_of_switch
-from engine.models.target import TorchTarget, must_verify_trees
+from engine.models.passes import longrope_switch_length
+from engine.models.target import TorchTarget, check_tree_verification
 from engine.records import Precision
 from engine.requests.admission import Admission
 from engine.requests.rig_names import (
@@ -108,7 +108,7 @@ def rig_parts(name: str, context: LoadContext = DEFAULT_CONTEXT) -> RigParts:
 
 def _pair_parts(name: str, pair: RigPair, context: LoadContext) -> RigParts:
     """Return a target with one or two drafters; with one, the n-gram drafter is the second."""
-    target = look_up(pair.target, context.report)
+    target = resolve_model(pair.target, context.report)
     drafters: dict[str, LocalModel] = {}
     block_sizes: dict[str, int] = {}
     for number, source_name in enumerate(pair.drafters, 1):
@@ -118,7 +118,7 @@ def _pair_parts(name: str, pair: RigPair, context: LoadContext) -> RigParts:
             raise RigError(f"The target in {display_name(target.folder)} is a {values.get('model_type')}, of which no "
                            "layer for multi-token prediction runs here; name another drafter.")
         if source != NGRAM:
-            drafters[name_] = target if source == MTP else look_up(source, context.report)
+            drafters[name_] = target if source == MTP else resolve_model(source, context.report)
         if size:
             if not size.isdecimal():
                 raise RigError(f"The block size {size[:40]!r} of {source[:200]} has to be a number, such as 7.")
@@ -160,7 +160,7 @@ def _loaded(parts: RigParts, dtype: str, device: torch.device, context: LoadCont
     with _configured(parts.target):
         chosen = precision(dtype, parts.target, device, context, parts.card.acceptance_lengths)
         folders = list(dict.fromkeys([parts.target, *parts.drafters.values()]))
-        device_map = device_map_of(folders, config, storage_of(chosen.dtype), device, context)
+        device_map = choose_device_map(folders, config, storage_of(chosen.dtype), device, context)
     context.report(f"Reading the weights of {display_name(parts.target)} …", None)
     trained = {name: plan.thinking for name, plan in plans.items() if plan.thinking is not None}
     card = parts.card.model_copy(update={"thinking": trained | parts.card.thinking})
@@ -173,7 +173,7 @@ def _loaded(parts: RigParts, dtype: str, device: torch.device, context: LoadCont
                            "none.")
         target = TorchTarget(model, taps)
         rounded = enable_int4(target, chosen.dtype, parts.target)
-        must_verify_trees(target)
+        check_tree_verification(target)
     context.report("Reading the drafters …", None)
     drafters: dict[str, Drafter] = {}
     for name, plan in plans.items():
@@ -182,7 +182,7 @@ def _loaded(parts: RigParts, dtype: str, device: torch.device, context: LoadCont
     drafters[NGRAM] = NGramDrafter(target.config.vocab_size)
     origin = origin_of(parts.target)
     stop = tokenizer.stop_tokens({origin.file: origin.end_ids} if origin else {})
-    switch = length_of_switch(target.config)
+    switch = longrope_switch_length(target.config)
     ends = switch and (f"A text whose prompt has up to {switch:,} tokens ends at {switch:,} positions: longer ones are "
                        "turned by other angles (longrope), from their beginning on.")
     notes = tuple(note for note in (tokenizer.facts().note, stop.note, origin and origin.note, rounded, ends,

@@ -13,7 +13,7 @@ import numpy as np
 from hypothesis import strategies as st
 from safetensors.numpy import load_file, save_file
 
-from engine.checkpoints.gguf_header import header_of
+from engine.checkpoints.gguf_header import read_header
 from engine.errors import CanopyError
 from engine.serving.rigs import load_rig
 from engine.texts import process
@@ -94,7 +94,7 @@ class Attack(Area):
         gguf = self._rig / "model.gguf" if case.get("file") == "model.gguf" else None
         try:
             if gguf:
-                header_of(gguf)
+                read_header(gguf)
                 if not case["whole"]:
                     return
             rig = load_rig(f"{gguf}::ngram" if gguf else str(self._rig), "float32", "cpu")

@@ -13,7 +13,7 @@ from torch import nn
 from torch.nn.functional import cross_entropy
 from transformers import Qwen3ForCausalLM
 
-from engine.checkpoints.files import parameters
+from engine.checkpoints.files import count_parameters
 from engine.checkpoints.loading import load_causal
 from engine.checkpoints.tokenizers import load_tokenizer
 from engine.drafters.dflash.drafter import DFlashDrafter
@@ -59,7 +59,7 @@ def test_the_shipped_model_comes_from_the_recipe() -> None:
     assert {name: shipped[name] for name in ("hidden_size", "num_hidden_layers", "vocab_size", "head_dim")} == {
         "hidden_size": config.hidden_size, "num_hidden_layers": 2, "vocab_size": 1536, "head_dim": config.head_dim}
     facts = json.loads((DEMO / "small" / "training.json").read_text())
-    assert facts["parameters"] == Qwen3ForCausalLM(config).num_parameters() == parameters(DEMO / "small") < 1e6
+    assert facts["parameters"] == Qwen3ForCausalLM(config).num_parameters() == count_parameters(DEMO / "small") < 1e6
     assert facts["tokens_seen"] == SMALL.steps * SMALL.tokens_per_step <= 3e6
 
 

@@ -26,7 +26,7 @@ from engine.models.target import TorchTarget
 
 
 class Options(kinds.StrictFields):
-    """Options of every family; other families have more. What is ``Any`` is known and not followed."""
+    """Options of every family. Fields of type ``Any`` are known and ignored."""
 
     mask_token_id: NonNegativeInt
     target_layer_ids: list[int]
@@ -54,7 +54,7 @@ class DFlash2(Options):
 
 
 class TreeFlash(Options):
-    """What corrects a slot by the token before it."""
+    """The correction of a slot by the token before it."""
 
     treeflash_config: dict[str, Any]
 
@@ -88,12 +88,12 @@ FAMILIES: Mapping[str, type[Options]] = MappingProxyType({
 CAUSAL = "causal"  # an option that stands inside dflash_config only
 MARKOV_BIAS = "markov_head.markov_w2.weight"  # by tokens of the draft vocabulary
 CONFIDENCE_HEAD = "confidence_head."  # a tree has the probability of every node
-# Sizes that mean nothing if the option that they belong to is switched off.
-COMPANIONS: Mapping[str, str] = MappingProxyType({
+# Sizes, and the option without which they mean nothing.
+SWITCHES: Mapping[str, str] = MappingProxyType({
     "swa_window_size": "use_swa", "conv_group_size": "conv_kernel_size", "selector_top_k": "selector_rank",
     "top_k": "selector_rank"})
-NEUTRAL = (("partial_rotary_factor", 1.0), ("sample_from_anchor", False))
-# What a config.json may hold besides the fields of a Qwen3 model without changing what is computed.
+DEFAULT_VALUES = (("partial_rotary_factor", 1.0), ("sample_from_anchor", False))
+# Extra fields of config.json that do not affect the computation.
 IGNORED_FIELDS = frozenset({"block_size", "dflash_config", "num_target_layers", "quantization_config", "is_causal"})
 
 
@@ -127,11 +127,11 @@ def _load(folder: Path, config: Qwen3Config, target: TorchTarget) -> DFlashDraft
                if not name.startswith(CONFIDENCE_HEAD)}
     matrices = {name: weights.pop(f"{name}.weight", None) for name in ("embed_tokens", "lm_head")}
     token_ids = fields.draft_token_ids(folder, weights, config.draft_vocab_size, config.vocab_size)
-    if token_ids is not None and MARKOV_BIAS in weights:  # what biases a token that is never proposed is never read
+    if token_ids is not None and MARKOV_BIAS in weights:  # biases of tokens that are never proposed are not needed
         biases = fields.over_vocabulary(weights[MARKOV_BIAS].T, token_ids, config.vocab_size, 0.0)
         weights[MARKOV_BIAS] = biases.T.contiguous()
-    if options["turns_neighbours"]:
-        weights = fields.neighbours_to_halves(weights, config.head_dim)
+    if options["uses_interleaved_rope"]:
+        weights = fields.interleaved_to_neox(weights, config.head_dim)
     fill_model(model, weights, folder)
     embedding, head = target.embedding, target.logits
     for name, rows in (("embed_tokens", config.vocab_size), ("lm_head", config.draft_vocab_size)):
@@ -151,58 +151,58 @@ def _load(folder: Path, config: Qwen3Config, target: TorchTarget) -> DFlashDraft
 
 def drafter_config(folder: Path, block_size: int | None = None) -> Qwen3Config:
     """Return the drafter's config with all its own options in ``dflash_config``; ``block_size`` replaces the
-    checkpoint's. RigError names an option that is not followed."""
-    values = _plain(folder, read_config(folder))
+    checkpoint's. RigError names an unsupported option."""
+    values = _from_speculators(folder, read_config(folder))
     kind = next(kind for kind in FAMILIES if kind in kinds.architectures(values))
     family, inside = FAMILIES[kind], values.get("dflash_config") or {}
     configured = {name: value for name, value in {**values, **inside}.items() if value is not None}
     configured |= {"block_size": block_size} if block_size else {}
-    options = kinds.checked(folder, family, configured).model_dump()
+    options = kinds.parse_fields(folder, family, configured).model_dump()
     unread = fields.unread_fields(values, Qwen3Config, IGNORED_FIELDS | family.model_fields.keys()) | {
         name: value for name, value in inside.items() if name not in {*family.model_fields, CAUSAL}}
     note = fields.ignored_note(folder, {
         name: value for name, value in unread.items()
-        if not (name in COMPANIONS and kinds.is_switched_off(unread.get(COMPANIONS[name])))
-        and (name, value) not in (("projector_type", kind or "dflash"), *NEUTRAL)})
+        if not (name in SWITCHES and kinds.is_switched_off(unread.get(SWITCHES[name])))
+        and (name, value) not in (("projector_type", kind or "dflash"), *DEFAULT_VALUES)})
     config = Qwen3Config(**{key: value for key, value in values.items() if key not in ("auto_map", "dflash_config")})
     config.draft_vocab_size = values.get("draft_vocab_size") or config.vocab_size
     config.block_size = options["block_size"]
     causal = inside.get(CAUSAL, True if options.get("causal_head") else None)
     config.dflash_config = {
-        **options, "note": note, "kind": kind, "turns_neighbours": fields.turns_neighbours(unread),
+        **options, "note": note, "kind": kind, "uses_interleaved_rope": fields.uses_interleaved_rope(unread),
         "causal": causal if values.get("is_causal") is None else values["is_causal"],
         "ar_approximation": options.get("treeflash_config", {}).get("ar_approximation")}
     options, vocabulary = config.dflash_config, config.vocab_size
     layer_kinds = set(config.layer_types or ["full_attention"])
-    turned = (config.rope_parameters or {}).get("partial_rotary_factor", 1.0)
+    rotated_share = (config.rope_parameters or {}).get("partial_rotary_factor", 1.0)
     head, correction = options.get("markov_head_type"), options["ar_approximation"]
     group, top_k = options.get("conv_group_size", 1), options.get("selector_top_k", 0)
-    kinds.refuse_unknown(folder, {  # what the drafter's code does not follow
+    kinds.refuse_unknown(folder, {
         "layer_types": ", ".join(sorted(layer_kinds - {"full_attention", "sliding_attention"})),
         "sliding layers without a sliding_window": "sliding_attention" in layer_kinds and not config.sliding_window,
         "quantization_config": bool(values.get("quantization_config")),
-        "partial_rotary_factor": turned != 1.0 and turned,
+        "partial_rotary_factor": rotated_share != 1.0 and rotated_share,
         "hidden_act": config.hidden_act != "silu" and config.hidden_act,
         "markov_head_type": options.get("markov_rank") and head not in ("vanilla", "gated") and head,
         "ar_approximation": correction != "swiglu" and correction,
         "conv_group_size that does not divide hidden_size": config.hidden_size % group and group,
         "selector_top_k beyond its vocabulary": top_k > vocabulary and top_k,
         "mask_token_id beyond its vocabulary": options["mask_token_id"] >= vocabulary and options["mask_token_id"],
-        **kinds.unsteady_rope(config)})
+        **kinds.unsupported_rope_fields(config)})
     return config
 
 
-def _plain(folder: Path, values: Mapping[str, Any]) -> Mapping[str, Any]:
+def _from_speculators(folder: Path, values: Mapping[str, Any]) -> Mapping[str, Any]:
     """Convert a config.json in the format of speculators to the authors' own form. Its layer ids count the embedding as
     0, so id i is the output of layer i − 1."""
     if "speculators_model_type" not in values:
         return values
-    theirs = kinds.checked(folder, Speculators, values)
+    stored = kinds.parse_fields(folder, Speculators, values)
     rest = {name: value for name, value in values.items() if name not in Speculators.model_fields}
-    methods = theirs.speculators_config.get("proposal_methods") or [{}]
+    methods = stored.speculators_config.get("proposal_methods") or [{}]
     if methods[0].get("speculative_tokens") == values.get("block_size", 0) - 1:
-        rest.setdefault("sample_from_anchor", False)  # one slot fewer than the block has: the root's proposes nothing
-    options: dict[str, Any] = {"target_layer_ids": [tap - 1 for tap in theirs.aux_hidden_state_layer_ids]}
-    if theirs.sliding_window_non_causal:
+        rest.setdefault("sample_from_anchor", False)  # the root's slot proposes nothing
+    options: dict[str, Any] = {"target_layer_ids": [tap - 1 for tap in stored.aux_hidden_state_layer_ids]}
+    if stored.sliding_window_non_causal:
         options[CAUSAL] = False  # else sliding layers are causal, and full ones are not
-    return {**theirs.transformer_layer_config, **rest, "dflash_config": options}
+    return {**stored.transformer_layer_config, **rest, "dflash_config": options}

@@ -9,22 +9,22 @@ from typing import Self
 import numpy as np
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import embedding as rows_of
+from torch.nn.functional import embedding
 
 from engine.drafters.dflash.lattices import marginals, transitions
-from engine.drafters.dflash.model import EVERYTHING, DFlashLayer, DFlashModel, Sight, convolve
+from engine.drafters.dflash.model import FULL_ATTENTION, AttentionWindow, DFlashLayer, DFlashModel, convolve
 from engine.drafters.fields import over_vocabulary
 from engine.models.device import in_inference_mode
 from engine.models.layers import (
+    AttentionContext,
     KeysValues,
     Layer,
     Rotation,
     Rotations,
-    View,
+    append_first_half,
     apply_rotary,
-    folded_groups,
     norm_of,
-    repeated,
+    query_heads_per_kv_row,
 )
 from engine.models.packed_linear import PackedHead, PackedLinear, join_projections
 from engine.models.passes import concat_texts
@@ -35,25 +35,25 @@ MAX_BATCH_BYTES = 96 * 2**20  # of one batch of anchors' largest tensors
 
 
 @dataclass(frozen=True, eq=False)
-class ReadText:
-    """Prompt and text as the target read them: token_ids (all,) int32, features (all, taps × hidden size). Every
-    ``every``-th position from ``start`` on is an anchor."""
+class TextFeatures:
+    """A prompt and its text: token_ids (all,) int32, and the target's features (all, taps × hidden size). Anchors are
+    ``stride`` positions apart, from ``start`` on."""
 
     token_ids: Integers
     features: Tensor
     start: int
-    every: int = 1
+    stride: int = 1
 
     @property
     def anchors(self) -> Integers:
         """The anchors' positions, (anchors,) int32."""
-        return np.arange(self.start, len(self.token_ids), self.every, dtype=np.int32)
+        return np.arange(self.start, len(self.token_ids), self.stride, dtype=np.int32)
 
 
 @dataclass(frozen=True)
 class BlockVariant:
-    """How a block is laid out and read: the mask token, and whether it replaces the root in slot 0; the rotation for
-    positions; the first slot that proposes."""
+    """How a block is laid out and read. ``masked_root``: the mask token replaces the root in slot 0. ``rotation`` gives
+    cosines and sines of positions. ``first_slot`` is the first that proposes."""
 
     mask_id: int
     rotation: Callable[[Tensor], tuple[Tensor, Tensor]]
@@ -68,9 +68,9 @@ class BlockLayer(Layer):
         super().__init__(layer, head_size)
         self.attention_conv, self.mlp_conv = layer.attention_conv, layer.mlp_conv
 
-    def run(self, hidden: Tensor, rotation: Rotation, views: Sequence[View]) -> Tensor:
+    def run(self, hidden: Tensor, rotation: Rotation, contexts: Sequence[AttentionContext]) -> Tensor:
         """See ``Layer.run``; each text's rows are whole blocks."""
-        attend = partial(self.attention, rotation=rotation, views=views)
+        attend = partial(self.attention, rotation=rotation, contexts=contexts)
         hidden = convolve(self.attention_conv, self.first_norm(hidden), attend) + hidden
         return convolve(self.mlp_conv, self.second_norm(hidden), self.mlp) + hidden
 
@@ -96,8 +96,8 @@ class DFlashDrafter:
             options.get("final_logit_softcapping"))
         self._block = torch.full((self.block,), self.mask_id, device=self.device)
         self.rotations = Rotations(model.rotary_emb, model.norm.weight, config.max_position_embeddings)
-        self._partial = set(model.sights) - {EVERYTHING}
-        self._groups = folded_groups(config, model.norm.weight)
+        self._windows = set(model.windows) - {FULL_ATTENTION}
+        self._groups = query_heads_per_kv_row(config, model.norm.weight)
         self.release()
 
     @in_inference_mode
@@ -131,7 +131,7 @@ class DFlashDrafter:
         """See ``protocols.Drafter``. features (tokens, taps × hidden size) become keys and values of each layer."""
         end = self._length + len(token_ids)
         keys, values = self._keys_values.project(self._fused_norm(self._fuse(features[:, self._columns])))
-        keys = apply_rotary(repeated(keys), self.rotations.span(self._length, end))
+        keys = apply_rotary(append_first_half(keys), self.rotations.span(self._length, end))
         self._context[:, 0, :, self._length:end] = keys.transpose(1, 2)
         self._context[:, 1, :, self._length:end] = values.transpose(1, 2)
         self._length = end
@@ -151,39 +151,39 @@ class DFlashDrafter:
         spans = [self.rotations.span(end - self.block, end) for end in ends]
         rotation = concat_texts([cosines for cosines, _ in spans]), concat_texts([sines for _, sines in spans])
         masks, hidden = [self._masks(end) for end in ends], self.embedded(tokens)
-        for number, (layer, sight) in enumerate(zip(self.layers, self.model.sights, strict=True)):
+        for number, (layer, window) in enumerate(zip(self.layers, self.model.windows, strict=True)):
             hidden = layer.run(hidden, rotation, [
-                View(self.block, fork._context[number, :, :, :end], mask[sight])
+                AttentionContext(self.block, fork._context[number, :, :, :end], mask[window])
                 for fork, end, mask in zip(forks, ends, masks, strict=True)])
         proposed = self.model.proposing(hidden.unflatten(0, (len(forks), self.block)))
         lattices = self.lattices(proposed, tokens[::self.block], max(widths))
         return [lattice.narrowed(width) for lattice, width in zip(lattices, widths, strict=True)]
 
-    def _masks(self, end: int) -> dict[Sight, Tensor | None]:
-        """Return the mask of a block that ends at ``end``, for each sight among the layers; see ``Layer.run``."""
-        masks: dict[Sight, Tensor | None] = {EVERYTHING: None}
-        for sight in self._partial:
+    def _masks(self, end: int) -> dict[AttentionWindow, Tensor | None]:
+        """Return the mask of a block that ends at ``end``, for each attention window among the layers."""
+        masks: dict[AttentionWindow, Tensor | None] = {FULL_ATTENTION: None}
+        for window in self._windows:
             positions = torch.arange(end, device=self.device)
-            hidden = ~sight.of(positions[-self.block:], positions)
+            hidden = ~window.visible(positions[-self.block:], positions)
             mask = self.model.fc.weight.new_zeros(self.block, end).masked_fill_(hidden, -torch.inf)
-            masks[sight] = mask.repeat(self._groups, 1)[None, None]
+            masks[window] = mask.repeat(self._groups, 1)[None, None]
         return masks
 
     def embedded(self, tokens: Tensor) -> Tensor:
         """Embed the tokens (…,) with the raw rows of the target's embedding, (…, hidden size)."""
-        hidden = rows_of(tokens, self.embedding.weight)
+        hidden = embedding(tokens, self.embedding.weight)
         return hidden if self._scale == 1.0 else hidden * self._scale
 
     def logits(self, hidden: Tensor) -> Tensor:
-        """Return what each slot predicts by itself, (…, vocabulary), by normed hidden states (…, hidden size)."""
+        """Return each slot's own logits (…, vocabulary), from normed hidden states (…, hidden size)."""
         logits = self.head(hidden) * self._multiplier if self._multiplier != 1.0 else self.head(hidden)
         logits = (logits / self._cap).tanh() * self._cap if self._cap else logits
         return logits if self._token_ids is None else over_vocabulary(
             logits, self._token_ids, self.model.config.vocab_size)
 
     def lattices(self, hidden: Tensor, roots: Tensor, width: int) -> list[Lattice]:
-        """Return a lattice for each block, by hidden states (blocks, depth, hidden size) before the last norm and roots
-        (blocks,)."""
+        """Return a lattice for each block, from hidden states (blocks, depth, hidden size) before the last norm, and
+        roots (blocks,)."""
         model, normed = self.model, self.norm(hidden)
         logits = self.logits(normed)
         if model.candidate_selector is not None:
@@ -202,21 +202,21 @@ class DFlashDrafter:
         return [transitions(partial(after, block), hidden.shape[1], root, width) for block, root in enumerate(roots)]
 
     @torch.inference_mode()
-    def proposals(self, text: ReadText, width: int, variant: BlockVariant | None = None) -> Proposals:
-        """Return the lattice at every anchor of the text, ``width`` tokens per row, as ``draft`` would without a
-        ``variant``."""
+    def proposals(self, text: TextFeatures, width: int, variant: BlockVariant | None = None) -> Proposals:
+        """Return the lattice at every anchor of the text, ``width`` tokens per row. Without a ``variant``, they are
+        those of ``draft``."""
         variant, size = variant or self.variant, len(text.token_ids)
         token_ids, all_anchors = (
             torch.from_numpy(ids).long().to(self.device) for ids in (text.token_ids, text.anchors))
         context = self.model.context(
             text.features[None][..., self._columns], variant.rotation(torch.arange(size, device=self.device)))
         lattices: list[Lattice] = []
-        for anchors in all_anchors.split(self._anchors_a_pass(size)):
+        for anchors in all_anchors.split(self._anchors_per_pass(size)):
             hidden = self._block_hidden(token_ids[anchors], anchors, context[..., :int(anchors[-1]), :], variant)
             lattices += self.lattices(hidden, token_ids[anchors], width)
         return lattices
 
-    def _anchors_a_pass(self, size: int) -> int:
+    def _anchors_per_pass(self, size: int) -> int:
         """Return how many anchors fit into ``MAX_BATCH_BYTES``: keys, values and mask grow with the text, logits with
         the vocabulary."""
         config = self.model.config

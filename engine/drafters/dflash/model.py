@@ -31,21 +31,21 @@ Rotation = tuple[Tensor, Tensor]  # cosines and sines, (rows, head size)
 BlockPositions = tuple[Tensor, Tensor]  # of a block's slots, and of the keys that they may see
 
 
-class Sight(NamedTuple):
-    """What a layer's slots see: fewer than ``window`` positions away, or all if it is 0; and, if ``causal``, nothing
-    after their own."""
+class AttentionWindow(NamedTuple):
+    """Which keys a layer's slots see: those fewer than ``size`` positions away, or all if ``size`` is 0. If ``causal``,
+    none behind the slot itself."""
 
-    window: int
+    size: int
     causal: bool
 
-    def of(self, slots: Tensor, keys: Tensor) -> Tensor:
+    def visible(self, slots: Tensor, keys: Tensor) -> Tensor:
         """Return which keys each slot sees, (…, slots, keys) bool, by their positions (…, slots) and (…, keys)."""
-        ahead = keys[..., None, :] - slots[..., :, None]
-        near = ahead.abs() < self.window if self.window else torch.ones_like(ahead, dtype=torch.bool)
-        return near & (ahead <= 0) if self.causal else near
+        offsets = keys[..., None, :] - slots[..., :, None]
+        near = offsets.abs() < self.size if self.size else torch.ones_like(offsets, dtype=torch.bool)
+        return near & (offsets <= 0) if self.causal else near
 
 
-EVERYTHING = Sight(0, causal=False)
+FULL_ATTENTION = AttentionWindow(0, causal=False)
 
 
 def rotate(states: Tensor, rotation: Rotation) -> Tensor:
@@ -78,8 +78,8 @@ class DFlashAttention(Qwen3Attention):  # type: ignore[misc]  # transformers' ty
 class GroupedConvolution(nn.Module):
     """Mixes each slot of a block with the slots before it: once before a part of a layer, and once behind it.
 
-    The kernels of both are a fixed one per channel, ``base_kernel`` (2, taps, hidden), plus one per group of channels
-    that a projection makes of the part's input. Taps end at the block's root and never reach the context.
+    Each kernel is a fixed one per channel, ``base_kernel`` (2, taps, hidden), plus one per group of channels, projected
+    from the part's input. Taps end at the block's root and never reach the context.
     """
 
     def __init__(self, config: Qwen3Config) -> None:
@@ -136,12 +136,12 @@ class DFlashModel(nn.Module):
         self.fc = nn.Linear(taps * config.hidden_size, config.hidden_size, bias=False)
         self.hidden_norm = Qwen3RMSNorm(config.hidden_size, eps=config.rms_norm_eps)
         layers = nn.ModuleList(DFlashLayer(config, number) for number in range(config.num_hidden_layers))
-        self.layers: Sequence[DFlashLayer] = layers  # type: ignore[assignment]  # torch types what is in one as Module
+        self.layers: Sequence[DFlashLayer] = layers  # type: ignore[assignment]  # torch types its members as Module
         causal = config.dflash_config.get("causal")  # else sliding layers are causal, and full ones are not
         kinds = config.layer_types or ["full_attention"] * config.num_hidden_layers
-        self.sights = tuple(
-            Sight(int(config.sliding_window), causal is not False) if kind == "sliding_attention"
-            else Sight(0, bool(causal)) for kind in kinds)
+        self.windows = tuple(
+            AttentionWindow(int(config.sliding_window), causal is not False) if kind == "sliding_attention"
+            else AttentionWindow(0, bool(causal)) for kind in kinds)
         self.norm = Qwen3RMSNorm(config.hidden_size, eps=config.rms_norm_eps)
         self.rotary_emb = Qwen3RotaryEmbedding(config)
         options = config.dflash_config
@@ -172,17 +172,17 @@ class DFlashModel(nn.Module):
         """Return denoised states (batch, slots, hidden), before the last norm, of embedded blocks of that shape.
 
         ``context``: see the method; ``visible`` bool (batch or 1, 1, slots, keys): which keys count; ``positions`` of
-        slots and keys, needed unless all layers see everything. For training and comparison; decoding uses
+        slots and keys, needed unless all layers have full attention. For training and comparison; decoding uses
         ``engine.models.layers``.
         """
         hidden = block
-        for layer, sight, (keys, values) in zip(self.layers, self.sights, context, strict=True):
+        for layer, window, (keys, values) in zip(self.layers, self.windows, context, strict=True):
             mask = visible
-            if sight != EVERYTHING:
+            if window != FULL_ATTENTION:
                 if positions is None:
-                    raise ValueError("Some layers of the drafter see a part of the keys; the pass needs the positions "
-                                     "of slots and keys.")
-                near = sight.of(*positions)
+                    raise ValueError("Some layers of the drafter attend in a window; the pass needs the positions of "
+                                     "slots and keys.")
+                near = window.visible(*positions)
                 mask = near if visible is None else visible & near
             attend = partial(layer.self_attn, rotation=rotation, keys=keys, values=values, mask=mask)
             hidden = hidden + convolve(layer.attention_conv, layer.input_layernorm(hidden), attend)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from safetensors.torch import load_file
 
-from engine.checkpoints.gguf_drafters import LAYER, PARTS
+from engine.checkpoints.gguf_drafters import LAYER_TENSORS, OTHER_TENSORS
 from engine.records import Request
 from engine.serving.rigs import load_rig
 from tests.engine.checkpoints.test_drafter_folders import DRAFTING, SHORT, proposals_of
@@ -42,8 +42,8 @@ def write_gguf_drafter(folder: Path, architecture: str, values: dict[str, Any], 
             bool: writer.add_bool, int: writer.add_uint32, float: writer.add_float32, list: writer.add_array}
         kind[type(value)](name, value)
     add(writer)
-    parts = {published: stored for stored, published in PARTS.items()}
-    layers = {published: stored for stored, published in LAYER.items()}
+    parts = {published: stored for stored, published in OTHER_TENSORS.items()}
+    layers = {published: stored for stored, published in LAYER_TENSORS.items()}
     for name, value in load_file(folder / "model.safetensors").items():
         part, data = name.removesuffix(".weight").removesuffix(".bias"), value.numpy()
         ending = name.removeprefix(part)

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from engine.checkpoints.gguf import convert_gguf
-from engine.checkpoints.gguf_header import header_of
+from engine.checkpoints.gguf_header import read_header
 from engine.errors import RigError
 from tests.engine.checkpoints.test_gguf import small_llama, write_gguf
 
@@ -91,14 +91,14 @@ def test_a_large_file_of_another_format_is_not_read_completely(tmp_path: Path) -
 
 def test_a_header_is_read_and_an_unknown_file_type_goes_by_its_tensors(tmp_path: Path) -> None:
     path = write_gguf(tmp_path / "small.gguf", small_llama(), "Q4_1")
-    header, data = header_of(path), path.read_bytes()
+    header, data = read_header(path), path.read_bytes()
     assert (header.architecture, header.quantisation, header.fields["llama.block_count"]) == ("llama", "Q4_1", 2)
     place = header.tensors["output_norm.weight"]
     assert np.fromfile(path, np.float32, place.size, offset=place.start).tolist() == [1.0] * 64
     key = b"general.file_type" + pack("<I", UINT32)
     start = data.index(key) + len(key)
     path.write_bytes(data[:start] + pack("<I", 999) + data[start + 4:])
-    assert header_of(path).quantisation == "Q4_1"
+    assert read_header(path).quantisation == "Q4_1"
 
 
 def test_damage_anywhere_in_a_header_raises_no_other_error(tmp_path: Path) -> None:
@@ -109,6 +109,6 @@ def test_damage_anywhere_in_a_header_raises_no_other_error(tmp_path: Path) -> No
         (tmp_path / "odd.gguf").write_bytes((whole[:start] + damage + whole[start + size:])[:random.choice((
             len(whole), len(whole), random.randrange(8, len(whole))))])
         try:
-            header_of(tmp_path / "odd.gguf")
+            read_header(tmp_path / "odd.gguf")
         except RigError as error:
             assert "\n" not in str(error)

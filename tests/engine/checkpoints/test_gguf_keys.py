@@ -19,7 +19,7 @@ from engine.checkpoints.gguf_header import GgufHeader, TensorPlace
 from engine.checkpoints.gguf_keys import follow_metadata
 from engine.checkpoints.loading import load_causal
 from engine.errors import RigError
-from engine.models.passes import length_of_switch
+from engine.models.passes import longrope_switch_length
 from tests.engine.checkpoints.test_gguf import CPU, SIZES, small_llama, write_gguf
 
 Add = Callable[[gguf.GGUFWriter], object]
@@ -171,4 +171,4 @@ def test_partial_rotation_with_two_lists_of_factors_is_read(tmp_path: Path) -> N
         positions, like = torch.arange(length)[None], torch.zeros(1)
         for turned, right in zip(*(Phi3RotaryEmbedding(each)(like, positions) for each in (kept, wanted)), strict=True):
             torch.testing.assert_close(turned, right)
-    assert kept.sliding_window == 48 and length_of_switch(kept) == 32
+    assert kept.sliding_window == 48 and longrope_switch_length(kept) == 32

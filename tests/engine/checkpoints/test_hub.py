@@ -21,7 +21,7 @@ from huggingface_hub.utils import _xet
 from engine.checkpoints import sources
 from engine.checkpoints.files import display_name
 from engine.checkpoints.memory import LoadContext
-from engine.checkpoints.sources import DownloadProgress, LocalModel, fetch_weights, look_up
+from engine.checkpoints.sources import DownloadProgress, LocalModel, fetch_weights, resolve_model
 from engine.errors import CancellationError, RigError
 from engine.machine.progress import ReportProgress, ignore_progress
 from engine.requests.rig_names import NAMED, RigPair, from_hub, pair_of, rig_names
@@ -38,7 +38,7 @@ MODEL, DRAFTER = "own/model", "z-lab/Qwen3-8B-DFlash-b16"
 
 def fetch(name: str, report: ReportProgress = ignore_progress) -> LocalModel:
     """Fetch all files of a model."""
-    model = look_up(name, report)
+    model = resolve_model(name, report)
     fetch_weights(model, report)
     return model
 

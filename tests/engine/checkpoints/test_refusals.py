@@ -173,7 +173,7 @@ def test_sliding_layers_follow_the_checkpoint(pair: Path, outer: Values, inner: 
     change_file(pair / "head" / CONFIG, options(**inner))
     drafter = load_rig(name_of(pair), "float32").drafters["drafter"]
     assert isinstance(drafter, DFlashDrafter)
-    assert drafter.model.sights == ((12, causal[0]), (0, causal[1]))
+    assert drafter.model.windows == ((12, causal[0]), (0, causal[1]))
 
 
 def in_two_files(folder: Path) -> Path:
@@ -285,7 +285,7 @@ def test_a_model_that_takes_row_numbers_for_positions_is_refused(sound: Path, mo
     monkeypatch.setattr(target_module, "pack", lambda tree, start: replace(
         pack(tree, start), positions=start + np.arange(len(tree), dtype=np.int32)))
     with pytest.raises(RigError):
-        target_module.must_verify_trees(rig.target)
+        target_module.check_tree_verification(rig.target)
 
 
 def test_a_target_whose_layers_cannot_be_tapped_is_refused(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import torch
 from transformers import AutoConfig, AutoModelForCausalLM
 
 from engine.checkpoints.loading import causal_config
-from engine.checkpoints.memory import DEFAULT_CONTEXT, assign_gpus, device_map_of, spread
+from engine.checkpoints.memory import DEFAULT_CONTEXT, assign_gpus, choose_device_map, make_device_map
 from engine.errors import RigError
 from engine.models.device import gpus_of
 from engine.serving import rigs
@@ -46,7 +46,7 @@ def gpus(monkeypatch: pytest.MonkeyPatch, *free: int) -> None:
 
 
 def gpu_of_modules(folders: list[Path]) -> dict[str, int]:
-    return dict(device_map_of(folders, causal_config(folders[0]), storage_of("float32"), CUDA, DEFAULT_CONTEXT))
+    return dict(choose_device_map(folders, causal_config(folders[0]), storage_of("float32"), CUDA, DEFAULT_CONTEXT))
 
 
 def test_a_target_is_split_only_if_one_gpu_is_too_small(
@@ -73,7 +73,7 @@ def test_a_target_with_other_layer_names_is_not_split() -> None:
     with torch.device("meta"):
         model = AutoModelForCausalLM.from_config(AutoConfig.for_model("gpt2"))
     with pytest.raises(RigError, match="gpt2"):
-        spread(model, 0, 0, [10**9, 10**9])
+        make_device_map(model, 0, 0, [10**9, 10**9])
 
 
 def test_the_device_map_reaches_the_loader_and_no_module_is_moved(

@@ -14,7 +14,7 @@ from torch import nn
 from engine.checkpoints.weights import fill_model
 from engine.decoding.builders import chain
 from engine.drafters.dflash.checkpoint import drafter_config
-from engine.drafters.dflash.drafter import DFlashDrafter, ReadText
+from engine.drafters.dflash.drafter import DFlashDrafter, TextFeatures
 from engine.drafters.dflash.model import DFlashModel
 from engine.lab.replay import KnownText, Replay, read_known_text
 from engine.lab.settings import Setting
@@ -115,7 +115,7 @@ def test_states_logits_scores_and_walks_equal_those_of_the_published_code(name: 
 @pytest.mark.parametrize("name", CONFIGS)
 def test_batched_drafts_equal_single_drafts(name: str, tmp_path: Path) -> None:
     drafter, draws = opened(name, tmp_path), torch.Generator().manual_seed(0)
-    text = ReadText(np.arange(3, 43, dtype=np.int32), torch.randn(40, 64, generator=draws), 21, 6)
+    text = TextFeatures(np.arange(3, 43, dtype=np.int32), torch.randn(40, 64, generator=draws), 21, 6)
     roots, forks = text.token_ids[text.anchors].tolist(), []
     for anchor in text.anchors.tolist():
         forks.append(drafter.fork())
@@ -141,7 +141,7 @@ def test_a_what_if_with_transitions_equals_the_run(sampling: Sampling) -> None:
     assert rounds[0].drafts[0].tokens.shape == (drafter.block - 1, 16, 16)
     token_ids = committed_ids(rounds)
     features = torch.cat(read_known_text(request, token_ids, target).features)
-    text = ReadText(np.asarray([*request.prompt_ids, *token_ids], np.int32), features, len(request.prompt_ids))
+    text = TextFeatures(np.asarray([*request.prompt_ids, *token_ids], np.int32), features, len(request.prompt_ids))
     known = KnownText(np.asarray(token_ids, np.int32), text.start, target.context_limit,
                       {"v2": dict(enumerate(drafter.proposals(text, 24)))}, 24)
     replayed = Replay(Setting("ddtree", drafters=("v2",)), known)

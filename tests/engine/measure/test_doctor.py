@@ -13,7 +13,7 @@ from transformers.models.qwen3.modeling_qwen3 import Qwen3RotaryEmbedding
 
 from engine.drafters.dflash.drafter import DFlashDrafter
 from engine.drafters.dflash.model import DFlashModel
-from engine.drafters.fields import halves_to_neighbours
+from engine.drafters.fields import neox_to_interleaved
 from engine.drafters.kinds import THINKING
 from engine.lab.findings import FINE, WRONG, DoctorFinding
 from engine.lab.sweeping import Progress
@@ -94,7 +94,7 @@ def rotate_by_another_base(model: DFlashModel) -> None:
 
 def rotate_the_wrong_pairs(model: DFlashModel) -> None:
     """Rotate the wrong pairs, as if the config did not say that neighbours turn together."""
-    model.load_state_dict(halves_to_neighbours(model.state_dict(), model.config.head_dim))
+    model.load_state_dict(neox_to_interleaved(model.state_dict(), model.config.head_dim))
 
 
 class MaskedRoot(DFlashDrafter):

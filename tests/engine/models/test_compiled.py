@@ -15,7 +15,7 @@ import torch
 from transformers import AutoModelForCausalLM, LlamaConfig, PretrainedConfig, Qwen2Config, Qwen3Config
 
 from engine.models.cache import TreeCache
-from engine.models.compiled import gate
+from engine.models.compiled import silu_and_mul
 from engine.models.packed_linear import rounded_levels
 from engine.models.passes import FusedPass, compiled_product
 from engine.models.rows import PassPart, PassRows
@@ -169,7 +169,7 @@ def test_any_number_of_threads_gives_the_same_bits_and_two_passes_run_at_once() 
 
 def test_a_compiled_function_releases_the_interpreter_lock() -> None:
     states = torch.zeros(1000, 2048, dtype=torch.bfloat16)
-    activations = torch.zeros(1 << 16, dtype=torch.bfloat16)
+    silu_table = torch.zeros(1 << 16, dtype=torch.bfloat16)
     begun, ran = Event(), Event()
 
     def other() -> None:
@@ -182,7 +182,7 @@ def test_a_compiled_function_releases_the_interpreter_lock() -> None:
     try:
         begun.set()
         for _ in range(500):
-            gate(states.data_ptr(), activations.data_ptr(), states.data_ptr(), 1000, 1024)
+            silu_and_mul(states.data_ptr(), silu_table.data_ptr(), states.data_ptr(), 1000, 1024)
             if ran.is_set():
                 break
         assert ran.is_set()

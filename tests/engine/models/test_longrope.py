@@ -9,7 +9,7 @@ import torch
 from engine.decoding.tree import pack
 from engine.errors import RequestError, RigError
 from engine.models.passes import FusedPass
-from engine.models.target import TorchTarget, must_verify_trees
+from engine.models.target import TorchTarget, check_tree_verification
 from engine.records import Request
 from tests.engine.helpers import LOSSLESS, decode, plain_text, text_of
 from tests.engine.models.shrunk import FallibleDrafter, shrunk
@@ -29,7 +29,7 @@ def target_of(kind: str, **rope: Any) -> TorchTarget:
 @pytest.mark.parametrize("kind", ["phi3", "llama"])
 def test_every_method_writes_the_text_that_transformers_generates(kind: str, size: int) -> None:
     target, prompt = target_of(kind), tuple(range(5, 5 + size))
-    must_verify_trees(target)
+    check_tree_verification(target)
     request = Request(prompt, budget=8, max_tokens=30)
     plain = plain_text(request, target)
     room = SWITCH - size if size <= SWITCH else 30
@@ -68,4 +68,4 @@ def test_the_trial_covers_angles_beyond_the_switch() -> None:
         return honest(like, positions + (positions.diff() != 1).any() * (positions.amax() >= SWITCH) * positions % 2)
     rotary.forward = shifted
     with pytest.raises(RigError):
-        must_verify_trees(target)
+        check_tree_verification(target)

@@ -44,7 +44,7 @@ class KeptRun(DecodeRun):
     kept: ReusableText | None = None
 
     def open(self) -> None:
-        self.target.begin_with()
+        self.target.reuse_prefix()
         super().open()
 
     def close(self, failed: bool = False) -> None:
@@ -63,7 +63,7 @@ def first_turn(target: TorchTarget) -> tuple[list[int], ReusableText]:
 def read(target: TorchTarget, prompt: tuple[int, ...], kept: ReusableText = NO_TEXT) -> tuple[Any, ...]:
     """Prefill a prompt; return the state that it leaves and the number of tokens from the cache."""
     fork = target.fork()
-    fork.begin_with(kept)
+    fork.reuse_prefix(kept)
     root, features = fork.prefill(prompt, 8, Sampling())
     slots = fork._open_cache.first_slots(len(prompt))
     return root, fork._output.logits, features, slots, fork.cached_tokens

@@ -93,7 +93,7 @@ def test_a_target_with_a_nan_weight_is_refused(
         text_of(Request(PROMPT, method="autoregressive", budget=0, max_tokens=4, sampling=sampling), target, [])
     monkeypatch.setattr(target_module, "FUSED_ARCHITECTURES", frozenset())
     with pytest.raises(RigError, match="NaN"):
-        target_module.must_verify_trees(target)
+        target_module.check_tree_verification(target)
 
 
 def test_a_trial_with_nan_logits_fails(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -107,4 +107,4 @@ def test_a_trial_with_nan_logits_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(target_module, "FUSED_ARCHITECTURES", frozenset())
     monkeypatch.setattr(Qwen3ForCausalLM, "forward", spoilt)
     with pytest.raises(RigError, match="nan"):
-        target_module.must_verify_trees(target)
+        target_module.check_tree_verification(target)

@@ -15,9 +15,9 @@ from transformers.models.auto.modeling_auto import (
     MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES,
 )
 
-from engine.checkpoints.loading import why_not
+from engine.checkpoints.loading import unsupported_reason
 from engine.errors import RigError
-from engine.models.target import TorchTarget, largest_difference_nats, must_verify_trees
+from engine.models.target import TorchTarget, check_tree_verification, largest_difference_nats
 from engine.records import Request
 from tests.engine.helpers import LOSSLESS, plain_text, text_of
 from tests.engine.models.shrunk import FallibleDrafter, shrunk, small_config_of
@@ -41,7 +41,7 @@ checkpoint is refused whatever its type.
 
 def answer(kind: str) -> str:
     """Return ``RUNS`` or the reason of the refusal; fail if a model runs and writes another text."""
-    if reason := why_not(small_config_of(kind)):
+    if reason := unsupported_reason(small_config_of(kind)):
         return reason
     try:
         model = shrunk(kind)
@@ -54,7 +54,7 @@ def answer(kind: str) -> str:
         assert "pixel_values" in str(error), error
     target = TorchTarget(model, ())
     try:
-        must_verify_trees(target)
+        check_tree_verification(target)
     except RigError as error:
         return re.split(r" \(|, so|;", str(error))[0].split(" ", 2)[2]  # a message's numbers depend on the machine
     apart = largest_difference_nats(target)
