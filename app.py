@@ -20,14 +20,14 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from engine.commands.flags import add_flags, int_between, name, readable, writable_file
+from engine.commands.flags import add_flags, int_between, parse_name, readable, writable_file
 from engine.commands.program import FAILED, USAGE_ERROR, CommandLine, UsageError
 from engine.errors import CanopyError, RigError, TraceError
 from engine.machine.progress import ReportProgress
 from engine.machine.threads import configure_openmp, exit_now
 from engine.requests.admission import Admission
 from engine.requests.limits import shown
-from engine.requests.rig_names import EMBEDDED_RIG, NAMED, from_hub, is_address, server_address
+from engine.requests.rig_names import EMBEDDED_RIG, HUB_RIGS, from_hub, is_address, server_address
 from engine.texts.process import shared_process
 from explorer.bundle import ASSETS, startup_page
 from explorer.follow import Follow
@@ -67,7 +67,7 @@ def flags() -> CommandLine:
               "folder or a model id of the hub; or random:SHAPE, random weights in a published size; or "
               "http://HOST:PORT, a server that runs already: vLLM, SGLang or llama.cpp, with #MODEL if it has "
               "several; known by name: "
-              f"{', '.join(NAMED)}")
+              f"{', '.join(HUB_RIGS)}")
     add_flags(parser, "--dtype")
     parser.add_argument("--rig-choice", choices=("on", "off"), help="whether another rig may be chosen in the page, "
                         "which reads folders of this machine and downloads models (default: on if only this machine "
@@ -107,7 +107,7 @@ def _root_path(word: str) -> str:
 
 
 def _rig(text: str) -> str:
-    rig = name(text)
+    rig = parse_name(text)
     return _sentence(server_address, rig) if is_address(rig) else rig
 
 
@@ -218,7 +218,7 @@ def main() -> int:
     """Serve the page until it is interrupted."""
     configure_openmp()  # a rig that is loaded later imports torch
     try:
-        args = flags().understand(sys.argv[1:])
+        args = flags().parse(sys.argv[1:])
     except UsageError as error:
         print(error, file=sys.stderr)
         return USAGE_ERROR

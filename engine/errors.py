@@ -1,6 +1,6 @@
 """The errors that a person may meet, each with one sentence.
 
-A message says what is wrong, what was seen and what is allowed. The page and the command line print it unchanged.
+Every message names the problem, the value and the allowed values. The page and the command line print it unchanged.
 """
 
 

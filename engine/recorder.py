@@ -12,8 +12,8 @@ them; a thread checks, encodes and writes. A round that does not fit is refused 
 and written into the file, and never ends the loop unless ``strict=True``. If the thread cannot keep up, rounds are
 dropped and counted, not held. A file whose process was killed opens up to its last whole round.
 
-What a trace may hold is decided here alone: Canopy's reader uses the limits and the checks at the end of this file, so
-that it opens whatever is written.
+The trace format is validated here only: Canopy's reader uses the limits and checks at the end of this file, so it opens
+every file that this writes.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ log = logging.getLogger("canopy.recorder")
 
 
 class RecorderError(ValueError):
-    """One sentence: what is wrong, what was seen, and what is allowed."""
+    """One sentence that names the problem, the value and the allowed values."""
 
     def __init__(self, sentence: str) -> None:
         super().__init__(f"{sentence.rstrip('.')}.")
@@ -97,7 +97,7 @@ class Recorder:
     """
 
     def __init__(self, path: str | Path, **run: Any) -> None:
-        run = {FORMER_NAMES.get(name, name): value for name, value in run.items()}
+        run = {LEGACY_NAMES.get(name, name): value for name, value in run.items()}
         check_names(run, RUN, "A run")
         self._every, self._max_pending = (check_int(_plain(run.get(name, default)), name, 1) for name, default in (
             ("every", 1), ("max_pending", 1024)))
@@ -362,7 +362,7 @@ class _TraceFile:
         for token in sorted(_token_ids(line) - self._named_tokens):
             if len(self._named_tokens) + len(pieces) >= MAX_PIECES:
                 break
-            with suppress(Exception):  # somebody else's function: what it raises costs the token its text alone
+            with suppress(Exception):  # user code: if it raises, only this token's text is missing
                 shown = check_piece("⟨?⟩" if token == UNKNOWN_TOKEN else self._token_text(token))
                 bytes_left -= 16 + 6 * len(shown)  # bytes of JSON, at the most
                 if bytes_left < 0:
@@ -383,8 +383,7 @@ class Detokenizer:
         return str(self._tokenizer.decode(tokens, skip_special_tokens=False))
 
     def piece(self, token: int) -> str | bytes:
-        """Return what a token adds within a text; as bytes if it alone is no whole character, as a byte-level token or
-        one like <0xE2> may be."""
+        """Return a token's text inside a longer text, or its bytes if it is only part of a character."""
         both = self.decode([*self.context, token])
         before = self._context_text
         added = both[len(before):] if both.startswith(before) else self.decode([token])
@@ -749,7 +748,7 @@ HEADER: dict[str, Callable[[Any, str], Any]] = {
                     partial(check_text, max_length=MAX_NOTE_LENGTH)),
     "context_limit": check_int, "every": partial(check_int, minimum=1), "drafter_kinds": check_drafters}
 RUN = (*REQUEST, *HEADER, "drafters", "token_text", "strict", "max_pending")
-FORMER_NAMES = {"most_waiting": "max_pending"}  # a name that loops may still use
+LEGACY_NAMES = {"most_waiting": "max_pending"}  # a name that loops may still use
 
 
 def check_line(row: bytes, max_bytes: int = MAX_LINE_BYTES, max_values: int = MAX_LINE_VALUES) -> None:

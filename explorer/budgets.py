@@ -146,7 +146,7 @@ class Budgets:
         cost = self._rig.instruments.known_cost(trace)
         if cost is None:
             return None, "What a pass costs here is measured after the run."
-        return (None, cost.disorder) if cost.disorder else (cost, "")
+        return (None, cost.unusable_reason) if cost.unusable_reason else (cost, "")
 
 
 def measured_curve(header: Header, sweep: SweepView) -> MeasuredCurve | None:

@@ -27,7 +27,7 @@ from engine.lab.reading import WrittenText, text_of
 from engine.lab.repetition import repetition_in, rounds_within
 from engine.lab.speed import SpeedRecord, ratio_text, seconds_text
 from engine.records import Precision, Round
-from engine.trace import Header, Piece, RunText, Trace, as_bytes, joined, pieces_of, tau
+from engine.trace import Header, Piece, RunText, Trace, as_bytes, join_tokens, pieces_of, tau
 
 UNKNOWN = Precision("")
 State = Literal["measuring", "ended", "interrupted"]  # of a comparison
@@ -145,7 +145,7 @@ class RunComparison:
         if difference := comparison.difference:
             texts = ["".join(self._token_texts([*side.token_ids, *([side.bonus] if side.bonus >= 0 else [])]))
                      for side in (text, plain)]
-            differing = [joined(pieces, [token]) for token in (difference.token, difference.baseline_token)]
+            differing = [join_tokens(pieces, [token]) for token in (difference.token, difference.baseline_token)]
             words = f"{first_difference_text(texts, differing, difference.position)} {words}"
             words = f"{words} {near_tie_text(plain, rounding_nats(self.trace.header.dtype))}".rstrip()
         return ComparedText(

@@ -64,7 +64,7 @@ class Comparison:
             raise RequestError(f"The {source.name} does not run plain decoding, so it was not measured.")
         if (header.rig, header.hardware) != (source.name, source.hardware):
             raise RequestError(f"The run was made by the {header.rig} on {header.hardware}, which does not answer now.")
-        if self._admission.count_places(besides=run):  # a run that was stopped may still leave its place
+        if self._admission.count_entries(excluding=run):  # a run that was stopped may still leave its place
             raise RequestError("Another run or a measurement began before this run could be timed beside plain "
                                "decoding.")
 
@@ -110,7 +110,7 @@ class Comparison:
         """Return whether the known cost curve contradicts the measured speed-up."""
         cost = self._rig.instruments.known_cost(trace)
         modelled = modelled_speed(trace, cost) if cost else None
-        return bool(cost and (cost.disorder or (modelled and modelled.curve_problem(speed["ratio"]))))
+        return bool(cost and (cost.unusable_reason or (modelled and modelled.curve_problem(speed["ratio"]))))
 
     def _beside_plain(self, run: str, comparison: RunComparison, request: PromptRequest, job: Job) -> RunComparison:
         """Time the request interleaved with plain decoding until both texts end or it is interrupted."""
@@ -140,7 +140,7 @@ class Comparison:
     def _interrupt(self, job: Job) -> Callable[[], None]:
         """Return a function that raises CancellationError when the job is stopped or a run is waiting."""
         def interrupt() -> None:
-            if job.stop.is_set() or self._admission.count_places() > 1:
+            if job.stop.is_set() or self._admission.count_entries() > 1:
                 raise CancellationError("Another run came.")
         return interrupt
 

@@ -14,7 +14,7 @@ import pandas
 from engine.decoding.tree import depths
 from engine.errors import RequestError
 from engine.records import STAGES, Round
-from engine.trace import Piece, Trace, dumps, pieces_of, readable
+from engine.trace import Piece, Trace, dumps, pieces_of, token_text
 from explorer.bundle import replay_page
 from explorer.runs import RunLog
 
@@ -42,8 +42,8 @@ def rounds_table(trace: Trace) -> pandas.DataFrame:
             "round": round_.index + 1, "elapsed_seconds": entry.elapsed_seconds, "cache_length_before": round_.start,
             "rows_verified": len(round_.tree), "tokens_kept": len(round_.acceptance.keep),
             "keep_indices": " ".join(map(str, round_.acceptance.keep.tolist())),
-            "text": "".join(readable(pieces, token) for token in round_.committed.tolist()),
-            "bonus": readable(pieces, round_.acceptance.bonus),
+            "text": "".join(token_text(pieces, token) for token in round_.committed.tolist()),
+            "bonus": token_text(pieces, round_.acceptance.bonus),
             **{f"mean_confidence_drafter_{drafter}": score for drafter, score in enumerate(round_.scores, start=1)},
             **{f"{stage}_milliseconds": 1000 * round_.seconds.get(stage, 0.0) for stage in STAGES}})
     return pandas.DataFrame(rows)
@@ -56,7 +56,7 @@ def graphml(round_: Round, pieces: Mapping[int, Piece]) -> bytes:
     def text(token: int) -> str:
         """Return a token as XML allows it: other control characters than tab and newline as ⟨1b⟩."""
         return "".join(sign if sign in "\t\n" or ord(sign) >= 32 else f"⟨{ord(sign):02x}⟩"
-                       for sign in readable(pieces, token))
+                       for sign in token_text(pieces, token))
 
     graph = networkx.DiGraph(round=round_.index + 1)
     kept, depth = set(round_.acceptance.keep.tolist()), depths(round_.tree.parents)

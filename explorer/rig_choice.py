@@ -15,7 +15,7 @@ from engine.errors import CancellationError, CanopyError, RequestError
 from engine.machine.progress import ReportProgress
 from engine.requests.admission import Admission
 from engine.requests.rig_names import (
-    NAMED,
+    HUB_RIGS,
     REVISION_MARK,
     RIGS_FOLDER,
     DefaultSetting,
@@ -211,13 +211,13 @@ class RigChoice:
 
 def note_of(name: str) -> str:
     """Describe a named rig in a few words."""
-    if name not in NAMED:
+    if name not in HUB_RIGS:
         try:
             package = json.loads((RIGS_FOLDER / name / "rig.json").read_text("utf8"))["package"]["name"]
         except (OSError, ValueError, TypeError, LookupError):  # none; a broken card is reported when it is chosen
             return "comes with Canopy, needs no network"
         return f"target from the Python package {package}"
-    pair = NAMED[name]
+    pair = HUB_RIGS[name]
     target, *drafters = (place.partition(REVISION_MARK)[0] for place in (pair.target, *pair.drafters))
     needs = pair.needs or "Formats tested, published weights not run."
     return f"{target} with {', '.join(drafters)}, from the hub. {needs}"

@@ -15,9 +15,9 @@ from uuid import uuid4
 
 from engine.errors import CancellationError, CanopyError, RequestError
 from engine.records import PromptRequest
-from engine.requests.admission import MAX_PENDING_RUNS, MAX_RUNS_PER_ADDRESS, Admission, Place
+from engine.requests.admission import MAX_PENDING_RUNS, MAX_RUNS_PER_ADDRESS, Admission, QueueEntry
 from engine.requests.rig_names import DefaultSetting, default_setting
-from engine.trace import End, Entry, Header, Line, Trace, held_bytes
+from engine.trace import End, Entry, Header, Line, Trace, estimate_bytes
 from explorer.claims import PlainComparison
 from explorer.lines import About, State, StateLine, about, encode_up_to, encoded, remark, repetition
 from explorer.rig import CurrentRig, PendingRun
@@ -75,7 +75,7 @@ class RunLog:
     def add(self, line: Line) -> None:
         """Append a line. A second header restarts the run."""
         self.lines.append(line)
-        self.size += held_bytes(line)
+        self.size += estimate_bytes(line)
         if isinstance(line, Header):
             self.about, self._tokens, self._checked = about(line), 0, 0
         elif isinstance(line, Entry):
@@ -210,7 +210,7 @@ class Runs:
 
         Raises RequestError if this run alone exceeds it.
         """
-        self._check(run.size + sum(map(held_bytes, lines)))
+        self._check(run.size + sum(map(estimate_bytes, lines)))
         for line in lines:
             run.add(line)
         with self._lock:
@@ -247,7 +247,7 @@ class Runs:
 
     def store(self, run: RunLog) -> None:
         """Store a finished run."""
-        run.size += sum(map(held_bytes, run.lines))
+        run.size += sum(map(estimate_bytes, run.lines))
         self._check(run.size)
         with self._lock:
             self._kept[run.id] = run
@@ -302,16 +302,16 @@ class Runner:
         rig_unchanged = False
         while not rig_unchanged:
             generation, prepared = self._rig.generation, self._rig.source.prepare(request, cache_key=cache_key)
-            with self._admission.place(run.address, prepared.share, run.id) as place:
+            with self._admission.enter(run.address, prepared.share, run.id) as entry:
                 rig_unchanged = generation == self._rig.generation  # no other rig takes over while the run has a place
                 if rig_unchanged:
-                    self._append_lines(run, prepared, place)
+                    self._append_lines(run, prepared, entry)
         if not run.lines:
             raise RequestError("The run wrote nothing; try another prompt.")
 
-    def _append_lines(self, run: RunLog, prepared: PendingRun, place: Place) -> None:
+    def _append_lines(self, run: RunLog, prepared: PendingRun, entry: QueueEntry) -> None:
         """Wait for admission, then append the lines of a prepared run."""
-        for sentence in place.sentences():
+        for sentence in entry.wait_messages():
             self._wait(run, sentence)
         run.set_state("running", READING)
         with closing(prepared.lines()) as lines:

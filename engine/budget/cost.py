@@ -27,8 +27,8 @@ class CostCurve:
     Args:
         rows: numbers of rows, ascending from 1. The next four are for each of them.
         verify_ms: one target pass; ``verify_low_ms`` and ``verify_high_ms`` are the tenth and ninetieth percentiles.
-        draft_ms: a draft of as many rows, the root included; 0 if the rig has no drafter. The drafter also reads what
-            the round before kept.
+        draft_ms: one draft of as many rows, root included, with observing the previous round's tokens; 0 without a
+            drafter.
         overhead_ms: the rest of a round except building trees: packing, accepting, keeping.
         plain_ms: a whole round of decoding without a drafter.
         sampling: ``greedy`` or ``sampled``, because processing a distribution takes time.
@@ -49,10 +49,10 @@ class CostCurve:
     plain_ms: float
 
     @property
-    def disorder(self) -> str:
+    def unusable_reason(self) -> str:
         """Why no best budget can be predicted from this curve; "" if one can.
 
-        None can if more rows took less time than fewer, beyond noise: each median lies outside the other's 80 %
+        It is unusable if a pass over more rows was faster, beyond noise: each median lies outside the other's 80 %
         interval.
         """
         passes = list(zip(self.rows, self.verify_ms, self.verify_low_ms, self.verify_high_ms, strict=True))
@@ -65,8 +65,8 @@ class CostCurve:
                 f"{fewer[3]:.1f}), longer than one over {more[0]} rows, {more[1]:.1f} ms ({more[2]:.1f} to "
                 f"{more[3]:.1f}). Measure again on a quiet machine, or run a sweep.")
 
-    def rising(self) -> CostCurve:
-        """Return the curve with each size at most as expensive as the next: other programs only ever add time."""
+    def monotonic(self) -> CostCurve:
+        """Return a monotonic curve, each size at most as expensive as the next: other programs only add time."""
         def smoothed(milliseconds: tuple[float, ...]) -> tuple[float, ...]:
             return tuple(np.minimum.accumulate(milliseconds[::-1])[::-1].tolist())
 
@@ -87,8 +87,8 @@ class CostCurve:
 
 
 def interpolate(rows: Sequence[int], milliseconds: Sequence[float], at: float) -> float:
-    """Interpolate at a number of rows; beyond the last, follow the line from half as many rows to it, because the last
-    two may be one step of the staircase."""
+    """Interpolate at a number of rows. Beyond the last, extrapolate from half as many rows, because the last two may be
+    on one step of the staircase."""
     last, half = rows[-1], max(rows[0], rows[-1] / 2)
     if at <= last or half == last:
         return float(np.interp(at, rows, milliseconds))

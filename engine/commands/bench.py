@@ -35,7 +35,7 @@ from engine.serving.rigs import load_rig
 from engine.trace import mean_length
 
 OFF, ON = "off", "on"
-PUBLISHED_LOOP, FORMER_NAME = "published", "plain"  # in --methods; "plain" suggested plain decoding
+PUBLISHED_LOOP, LEGACY_NAME = "published", "plain"  # in --methods; "plain" suggested plain decoding
 PUBLISHED_METHOD = "ddtree"  # the method that the published loop runs
 DEFAULT_METHODS = ("autoregressive", "dflash", "ddtree", PUBLISHED_LOOP)
 DEFAULT_BUDGETS = (16, 32, 64, 128)
@@ -47,7 +47,7 @@ Row = dict[str, Any]
 def add(parser: argparse.ArgumentParser) -> None:
     names = (*METHODS, PUBLISHED_LOOP)
     add_flags(parser, "--rig", "--dtype")
-    add_flags(parser, "--methods", type=flags.one_of(*names, FORMER_NAME), help=f"of {', '.join(names)} (default: "
+    add_flags(parser, "--methods", type=flags.one_of(*names, LEGACY_NAME), help=f"of {', '.join(names)} (default: "
               f"those of {' '.join(DEFAULT_METHODS)} that the rig runs)")
     add_flags(parser, "--budgets", type=flags.budget_or_auto, default=list(DEFAULT_BUDGETS),
               help=f"drafted nodes per round, or {AUTO}")
@@ -82,7 +82,7 @@ def plan_of(args: argparse.Namespace) -> BenchPlan:
     """Plan every method at every budget; the baseline has no budget. A setting that is named twice is measured once."""
     settings = []
     for name in args.methods or DEFAULT_METHODS:
-        published = name in (PUBLISHED_LOOP, FORMER_NAME)
+        published = name in (PUBLISHED_LOOP, LEGACY_NAME)
         method = PUBLISHED_METHOD if published else name
         drafter_count = METHODS[method].drafter_count
         drafters = tuple(args.drafters) if len(args.drafters) == drafter_count else ()
@@ -122,7 +122,7 @@ def row_of(setting: BenchSetting, tallies: Sequence[Tally]) -> Row:
 
 def name_of(setting: BenchSetting) -> Row:
     return {"method": PUBLISHED_LOOP if setting.published_loop else setting.method,
-            "budget": setting.nodes if setting.pace == AUTO else setting.budget,
+            "budget": setting.budget_label if setting.pace == AUTO else setting.budget,
             "recording": ON if setting.recorded else OFF}
 
 

@@ -27,10 +27,10 @@ from engine.lab.against_plain import compare_texts
 from engine.lab.reading import WrittenText, text_of
 from engine.lab.settings import BASELINE, prompt_set
 from engine.records import PromptRequest, Round
-from engine.requests.rig_names import FOUR_BITS
+from engine.requests.rig_names import INT4
 from engine.serving.rig import Rig
 
-EXACT = ("float32", FOUR_BITS)
+EXACT = ("float32", INT4)
 BUDGETS = [0, 1, 7, 15, 64, 256, AUTO]
 MAX_NAMED = 20  # how many of the differing texts are named
 DRAFTING = {name: row for name, row in METHODS.items() if row.lossless and row.drafter_count}

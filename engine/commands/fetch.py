@@ -14,7 +14,7 @@ from engine.serving.rigs import rig_parts
 
 def add(parser: argparse.ArgumentParser) -> None:
     flags.add_flags(parser, "--rig")
-    parser.add_argument("--into", type=flags.folder, metavar="FOLDER",
+    parser.add_argument("--into", type=flags.parse_folder, metavar="FOLDER",
                         help="copy the target there, too, as for a container image")
 
 

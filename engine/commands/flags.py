@@ -1,7 +1,7 @@
-"""The flags that several verbs share, each declared once, and the checks of flags' values. Torch-free.
+"""The flags that several verbs share, each declared once, and the parsers of their values. Torch-free.
 
-A check turns a word of the command line into a value, or raises ``ArgumentTypeError`` whose sentence continues the
-flag's name: "is 0; it has to be a whole number from 1 to 1000".
+A parser turns a word of the command line into a value, or raises ``ArgumentTypeError`` with a sentence that continues
+the flag's name: "is 0; it has to be a whole number from 1 to 1000".
 """
 
 import os
@@ -27,7 +27,7 @@ MAX_RIG_NAME_LENGTH = 1024  # characters of a rig, of two model ids or two folde
 MAX_PROMPTS = 10**6
 
 
-def text(word: str) -> str:
+def parse_text(word: str) -> str:
     """Accept any text that is not empty. Python passes undecodable bytes as lone surrogates."""
     if not word.strip():
         raise ArgumentTypeError("is empty; write at least one character")
@@ -37,16 +37,16 @@ def text(word: str) -> str:
         raise ArgumentTypeError(f"is {shown(word)}, which is not UTF-8; write it in UTF-8") from error
 
 
-def name(word: str) -> str:
-    word = text(word)
+def parse_name(word: str) -> str:
+    word = parse_text(word)
     if "\0" in word or len(word) > MAX_RIG_NAME_LENGTH:
         raise ArgumentTypeError(f"is {shown(word)}, {len(word)} characters; it has to be a name of at most "
                                 f"{MAX_RIG_NAME_LENGTH}, without zero bytes")
     return word
 
 
-def turn(word: str) -> Turn:
-    role, colon, words = text(word).partition(":")
+def parse_turn(word: str) -> Turn:
+    role, colon, words = parse_text(word).partition(":")
     if not colon or role not in ROLES:
         raise ArgumentTypeError(f"is {shown(word)}; it has to be ROLE:TEXT, the role one of {', '.join(ROLES)}")
     return role, words
@@ -61,7 +61,7 @@ def one_of(*words: str) -> Callable[[str], str]:
 
 
 def number(name: str, check: Callable[[str], Any]) -> Callable[[str], Any]:
-    """Return a check of a number, whose sentences begin with ``name``."""
+    """Return a parser of a number. ``name`` is the subject of the sentences that ``check`` raises."""
     def read(word: str) -> Any:
         try:
             return check(word)
@@ -75,26 +75,26 @@ def int_between(low: int, high: int) -> Callable[[str], Any]:
 
 
 def option(name: str) -> Callable[[str], Any]:
-    """Return a check of a run's option: a number, a word, or tokens with commas between them."""
+    """Return the parser of a run's option: a number, a word, or tokens separated by commas."""
     return one_of(*CHOICES[name]) if name in CHOICES else number(OPTIONS[name].name, partial(check_option, name))
 
 
-budget = option("budget")
+parse_budget = option("budget")
 
 
 def budget_or_auto(word: str) -> int | str:
-    return AUTO if word == AUTO else int(budget(word))
+    return AUTO if word == AUTO else int(parse_budget(word))
 
 
 def readable(word: str) -> Path:
-    """Accept an ordinary file or a folder that may be read; a pipe could be waited for without an end."""
+    """Accept a readable ordinary file or folder. Reading from a pipe could block forever."""
     kind = _kind(word)
     if kind is None:
-        raise ArgumentTypeError(f"is {shown(word)}, which does not exist; name what does")
+        raise ArgumentTypeError(f"is {shown(word)}, which does not exist")
     if kind not in ("", "a folder"):
         raise ArgumentTypeError(f"is {shown(word)}, which is {kind}; name an ordinary file")
     if not os.access(word, os.R_OK):
-        raise ArgumentTypeError(f"is {shown(word)}, which may not be read; name what may be")
+        raise ArgumentTypeError(f"is {shown(word)}, which is not readable")
     return Path(word)
 
 
@@ -105,25 +105,25 @@ def readable_file(word: str) -> Path:
 
 
 def writable_file(word: str) -> Path:
-    """Accept an ordinary file that may be written, or created in an existing folder."""
+    """Accept a writable ordinary file, or a new one in an existing folder."""
     path, kind = Path(word), _kind(word)
     if kind:
         raise ArgumentTypeError(f"is {shown(word)}, which is {kind}; name an ordinary file")
     if not path.parent.is_dir():
-        raise ArgumentTypeError(f"is {shown(word)}, whose folder does not exist; name a file in one that does")
+        raise ArgumentTypeError(f"is {shown(word)}, whose folder does not exist")
     if not os.access(path.parent if kind is None else path, os.W_OK):
-        raise ArgumentTypeError(f"is {shown(word)}, which may not be written; name a file that may be")
+        raise ArgumentTypeError(f"is {shown(word)}, which is not writable")
     return path
 
 
-def folder(word: str) -> Path:
+def parse_folder(word: str) -> Path:
     if _kind(word) != "a folder" or not os.access(word, os.W_OK):
-        raise ArgumentTypeError(f"is {shown(word)}, which is not a folder that may be written; name one that is")
+        raise ArgumentTypeError(f"is {shown(word)}, which is not a writable folder")
     return Path(word)
 
 
 def _kind(word: str) -> str | None:
-    """Return what has this name: see ``kind_of``; None for nothing."""
+    """Return the kind of the file of that name, see ``kind_of``; None if there is none."""
     if not word:
         raise ArgumentTypeError("is empty; it has to be the path of a file")
     try:
@@ -131,8 +131,7 @@ def _kind(word: str) -> str | None:
     except (FileNotFoundError, NotADirectoryError):
         return None
     except (OSError, ValueError) as error:
-        raise ArgumentTypeError(f"is {shown(word)}, which no file that may be looked at is called; name "
-                                "another") from error
+        raise ArgumentTypeError(f"is {shown(word)}, which cannot be accessed") from error
 
 
 SAMPLING = tuple(f"--{field.name.replace('_', '-')}" for field in fields(Sampling))
@@ -143,23 +142,26 @@ FLAGS: Mapping[str, Mapping[str, Any]] = MappingProxyType({  # of argparse's ``a
        for name in DEFAULTS if name not in ("drafters", "turns")},
     "--budget": {"type": budget_or_auto, "metavar": "NODES",
                  "help": f"{OPTIONS['budget'].help}, or {AUTO} (default: the rig's own)"},
-    "--drafters": {"type": name, "nargs": "*", "default": [], "metavar": "NAME", "help": OPTIONS["drafters"].help},
-    "--rig": {"type": name, "default": DEFAULT_RIG, "metavar": "NAME", "help": "a rig's name, a folder with a "
+    "--drafters": {"type": parse_name, "nargs": "*", "default": [], "metavar": "NAME",
+                   "help": OPTIONS["drafters"].help},
+    "--rig": {"type": parse_name, "default": DEFAULT_RIG, "metavar": "NAME", "help": "a rig's name, a folder with a "
               "rig.json, TARGET::DRAFTER, or random:SHAPE, weights made at random in a published size, such as "
               "random:qwen3-8b"},
     "--dtype": {"type": one_of(*DTYPE_NAMES), "default": AUTO_DTYPE, "metavar": "DTYPE",
                 "help": f"{', '.join(DTYPE_NAMES)}; {AUTO_DTYPE} is what is fastest on this processor"},
     "--methods": {"type": one_of(*METHODS), "nargs": "+", "metavar": "METHOD", "help": f"of {', '.join(METHODS)}"},
-    "--budgets": {"type": budget, "nargs": "+", "metavar": "NODES", "help": OPTIONS["budget"].help},
+    "--budgets": {"type": parse_budget, "nargs": "+", "metavar": "NODES", "help": OPTIONS["budget"].help},
     "--concurrency": {"type": int_between(1, MAX_CONCURRENCY), "nargs": "+", "metavar": "N",
                       "help": "requests at once, in shared passes; several numbers are measured one after another"},
-    "--prompts": {"type": name, "metavar": "SET", "help": "a shipped set by name, or a file of JSON lines"},
+    "--prompts": {"type": parse_name, "metavar": "SET", "help": "a shipped set by name, or a file of JSON lines"},
     "--limit": {"type": int_between(1, MAX_PROMPTS), "metavar": "N", "help": "use only the first N prompts"},
     "--repeats": {"type": int_between(1, MAX_REPEATS), "default": 3, "metavar": "N",
                   "help": "how often each is measured"},
 })
+
+
 def add_flags(parser: ArgumentParser | _ArgumentGroup, *names: str, **changes: Any) -> None:
-    """Add flags of the table to a parser, or to a group of it, with these options in place of the table's."""
+    """Add flags of the table to a parser or a group; ``changes`` replace their options."""
     for flag in names:
         parser.add_argument(flag, **{**FLAGS[flag], **changes})
 

@@ -24,7 +24,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     add_flags(parser, "--method", default=None, help=f"{FLAGS['--method']['help']} (default: the rig's own)")
     add_flags(parser, "--budget", "--split", "--drafters", *SAMPLING, "--max-tokens")
     parser.add_argument("--prompt", type=prompt, required=True, metavar="TEXT", help="- reads it from standard input")
-    parser.add_argument("--turn", type=flags.turn, action="append", dest="turns", metavar="ROLE:TEXT",
+    parser.add_argument("--turn", type=flags.parse_turn, action="append", dest="turns", metavar="ROLE:TEXT",
                         help=f"an earlier turn of the conversation ({', '.join(ROLES)}); as often as there were")
     parser.add_argument("--trace", type=flags.writable_file, metavar="FILE",
                         help="write the run to this file (.jsonl or .jsonl.gz)")
@@ -32,7 +32,7 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 def prompt(word: str) -> str:
     """Return the prompt, from standard input if the word is a dash."""
-    return flags.text(os.fsdecode(sys.stdin.buffer.read()) if word == "-" else word)
+    return flags.parse_text(os.fsdecode(sys.stdin.buffer.read()) if word == "-" else word)
 
 
 def answer_of(rig: Rig, args: argparse.Namespace) -> Answer:

@@ -34,14 +34,14 @@ def run(args: argparse.Namespace) -> Outcome:
     if reason := machines.too_large_reason(args.model, args.device):
         raise RequestError(f"{reason[:-1]}; choose a smaller model or a larger device.")
     curves = {line: machines.machine_curve(args.model, args.device, line, args.context)
-              for line in machines.LINES}
+              for line in machines.ESTIMATES}
     runs = anatomy([load(path) for path in args.trace])
     result = {
         "curves": {line: asdict(curve) for line, curve in curves.items()},
         "rounds_ms": {line: {nodes: curve.round_ms(nodes + 1, nodes, min(nodes, 1)) for nodes in NODES}
                       for line, curve in curves.items()},
         "flags": {line: [asdict(row) for row in flags_of_run(runs, curve)] for line, curve in curves.items()},
-        "caution": machines.caution()}
+        "caution": machines.error_note()}
     return Outcome(result, summary(result))
 
 

@@ -27,7 +27,7 @@ class UsageError(CanopyError):
     """The command line cannot be understood."""
 
 
-class HelpText(argparse.RawDescriptionHelpFormatter):
+class HelpFormatter(argparse.RawDescriptionHelpFormatter):
     """Prints the description unchanged, and the default after a flag's help."""
 
     def _get_help_string(self, action: argparse.Action) -> str | None:
@@ -44,7 +44,7 @@ class CommandLine(argparse.ArgumentParser):
     """A parser that raises UsageError with one sentence instead of ending the process."""
 
     def __init__(self, prog: str, description: str | None, usage: str | None = None, epilog: str | None = None) -> None:
-        super().__init__(prog, usage, description, epilog, formatter_class=HelpText, allow_abbrev=False)
+        super().__init__(prog, usage, description, epilog, formatter_class=HelpFormatter, allow_abbrev=False)
 
     def error(self, message: str) -> NoReturn:
         """Raise UsageError: "argument --limit: is '0'; …" becomes "--limit is '0'; …"."""
@@ -58,19 +58,19 @@ class CommandLine(argparse.ArgumentParser):
         way_out = f"; see `{self.prog} --help`."
         raise UsageError(_on_one_line(sentence, MAX_SENTENCE_LENGTH - len(way_out) - 1) + way_out)
 
-    def understand(self, argv: Sequence[str]) -> argparse.Namespace:
+    def parse(self, argv: Sequence[str]) -> argparse.Namespace:
         """Parse the words; UsageError if they cannot be. ``--flag=--`` is refused first, because argparse would take it
         for a missing value."""
-        bare = [word for word in argv if word.startswith("--") and word.endswith("=--")]
-        if bare:
-            self.error(f"argument {bare[0].partition('=')[0]}: is '--'; it has to be a value")
+        without_value = [word for word in argv if word.startswith("--") and word.endswith("=--")]
+        if without_value:
+            self.error(f"argument {without_value[0].partition('=')[0]}: is '--'; it has to be a value")
         return self.parse_args(argv)
 
 
-def _on_one_line(sentence: str, longest: int = MAX_SENTENCE_LENGTH) -> str:
+def _on_one_line(sentence: str, max_length: int = MAX_SENTENCE_LENGTH) -> str:
     """Return the sentence on one line, cut to a length, because it may quote what was typed."""
     line = "".join(sign if sign.isprintable() else ascii(sign)[1:-1] for sign in sentence)
-    return line if len(line) <= longest else f"{line[:longest]}…"
+    return line if len(line) <= max_length else f"{line[:max_length]}…"
 
 
 def verb_named(name: str) -> ModuleType:
@@ -106,8 +106,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # for terminals whose encoding lacks τ
     try:
-        name = top_parser().understand(argv[:1]).verb
-        args = verb_parser(name).understand(argv[1:])
+        name = top_parser().parse(argv[:1]).verb
+        args = verb_parser(name).parse(argv[1:])
         return run(verb_named(name), args)
     except UsageError as error:
         return _fail(error, USAGE_ERROR)

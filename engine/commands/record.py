@@ -29,7 +29,7 @@ from engine.machine.files import open_file
 from engine.records import PromptRequest
 from engine.requests.rig_names import RIGS_FOLDER
 from engine.serving.rig import Rig
-from engine.trace import MeasuredBudget, Trace, dump, gather, recorded, tau
+from engine.trace import MeasuredBudget, Trace, as_recording, dump, tau, trace_from_lines
 
 TRACES = RIGS_FOLDER / "traces"
 MIN_BRANCHES, MIN_REFUSED = 3, 5  # of the round that the film shows
@@ -79,7 +79,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     flags.add_flags(parser, "--rig", "--dtype")
     parser.add_argument("--plans", "--lessons", type=flags.readable_file, metavar="FILE",
                         help="what to record (default: assets/traces/lessons-RIG.json, else lessons.json)")
-    parser.add_argument("--out", type=flags.folder, metavar="FOLDER",
+    parser.add_argument("--out", type=flags.parse_folder, metavar="FOLDER",
                         help="where the traces go (default: assets/traces)")
 
 
@@ -89,8 +89,8 @@ def plans_file(rig: str) -> Path:
 
 
 def record(rig: Rig, plan: RecordingPlan, today: str) -> Trace:
-    gather(rig.run(plan.request))
-    return recorded(gather(rig.run(plan.request)), plan.title, plan.note, today)
+    trace_from_lines(rig.run(plan.request))
+    return as_recording(trace_from_lines(rig.run(plan.request)), plan.title, plan.note, today)
 
 
 def check_film_round(trace: Trace, plan: RecordingPlan) -> None:

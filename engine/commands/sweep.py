@@ -51,8 +51,8 @@ def add(parser: argparse.ArgumentParser) -> None:
     how.add_argument("--out", type=flags.writable_file, default=Path("results.sqlite"), metavar="FILE",
                      help="the results file")
     how.add_argument("--resume", action="store_true", help="go on with the latest sweep of the file")
-    how.add_argument("--ray", type=flags.text, metavar="ADDRESS", help="measure on a Ray cluster; 'local' starts one "
-                     "here")
+    how.add_argument("--ray", type=flags.parse_text, metavar="ADDRESS",
+                     help="measure on a Ray cluster; 'local' starts one here")
     how.add_argument("--workers", type=flags.int_between(1, MAX_WORKERS), metavar="N",
                      help="how many Ray workers (default: one a GPU, else one a host)")
     for flag, content in (("--csv", "the table"), ("--runs-csv", "every run"),

@@ -18,7 +18,7 @@ from engine.records import PromptRequest
 from engine.requests.limits import TRIED_BUDGETS
 from engine.requests.rig_names import AUTO_DTYPE
 from engine.serving.rig import Rig
-from engine.trace import Trace, gather, load
+from engine.trace import Trace, load, trace_from_lines
 
 FIRST_RUN = ("ddtree", 64)  # the method and budget that answer a prompt first; any method gives the same text
 
@@ -26,7 +26,7 @@ FIRST_RUN = ("ddtree", 64)  # the method and budget that answer a prompt first; 
 def add(parser: argparse.ArgumentParser) -> None:
     source = parser.add_mutually_exclusive_group(required=True)
     source.add_argument("--trace", type=flags.readable_file, metavar="FILE", help="a recorded run")
-    source.add_argument("--prompt", type=flags.text, metavar="TEXT", help="or a prompt, which is answered first")
+    source.add_argument("--prompt", type=flags.parse_text, metavar="TEXT", help="or a prompt, which is answered first")
     add_flags(parser, "--rig")
     add_flags(parser, "--dtype", default=None,
               help=f"{FLAGS['--dtype']['help']} (default: the trace's own, else {AUTO_DTYPE})")
@@ -49,7 +49,7 @@ def _answered(rig: Rig, args: argparse.Namespace) -> Trace:
     method, budget = FIRST_RUN
     if 1 not in rig.card.defaults:
         raise RequestError(f"{rig.name} has no drafter, so there is nothing to replay.")
-    return gather(rig.run(PromptRequest(args.prompt, method=method, budget=budget, max_tokens=args.max_tokens,
+    return trace_from_lines(rig.run(PromptRequest(args.prompt, method=method, budget=budget, max_tokens=args.max_tokens,
                                          sampling=flags.sampling_of(args))))
 
 
@@ -74,7 +74,7 @@ def table(forecasts: WhatIf) -> str:
     columns = [*map(str, sorted(fixed)), AUTO]
     rows: list[list[object]] = [["", *columns]]
     for curve in dict.fromkeys(forecast.setting.curve for forecast in forecasts.forecasts):
-        by_column = {forecast.setting.nodes: forecast for forecast in forecasts.forecasts_for(curve)}
+        by_column = {forecast.setting.budget_label: forecast for forecast in forecasts.forecasts_for(curve)}
         cells = [by_column.get(column) for column in columns]
         rows.append([f"{curve.method} {curve.split}" if curve.split == "each" else curve.method,
                      *(f"{cell.tau:.2f}" if cell else None for cell in cells)])
@@ -82,7 +82,8 @@ def table(forecasts: WhatIf) -> str:
             rows.append(["", *(f"{cell.predicted_tokens_per_second:.0f}" if cell else None for cell in cells)])
     lines = [f"{forecasts.tokens} tokens of text; τ (root included), and predicted tokens/s below it", aligned(rows)]
     if best := forecasts.best:
-        lines.append(f"Fastest, predicted: {best.setting.method} {best.setting.split} at budget {best.setting.nodes}.")
+        lines.append(f"Fastest, predicted: {best.setting.method} {best.setting.split} at budget "
+                     f"{best.setting.budget_label}.")
     if forecasts.withheld:
         lines.append(forecasts.withheld)
     if forecasts.departures:

@@ -18,8 +18,8 @@ class BudgetPolicy:
     """Decides for one run. In each round the loop calls ``plan``, ``cut`` and ``learn``, and if it pools rows
     ``record_timing``. This one drafts every round with every drafter, and verifies the whole tree."""
 
-    # Whether the run shares one total of rows with other such runs of the pass, and learns from the clock; not if its
-    # text depends on its trees.
+    # Whether the run shares one total of rows with other runs of the pass, and learns from measured times. False if
+    # its text depends on its trees.
     pools_rows = False
 
     def plan(self, drafter_count: int, budget: int) -> tuple[int, int]:
@@ -27,8 +27,8 @@ class BudgetPolicy:
         return drafter_count, budget
 
     def cut(self, policies: Sequence[Any], trees: Sequence[DraftTree], others: Sequence[DraftTree]) -> list[DraftTree]:
-        """Return the part of each run's tree to verify, root included. ``policies`` are those that pool their rows, or
-        this one alone; the trees of ``others`` are verified whole in the same pass."""
+        """Return the part of each run's tree to verify, root included. ``policies`` share one total of rows; the trees
+        of ``others`` are in the same pass and are never cut."""
         return list(trees)
 
     def learn(self, tree: DraftTree, acceptance: Acceptance) -> None:

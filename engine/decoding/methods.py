@@ -49,18 +49,17 @@ class Method:
 
     @property
     def follows_text(self) -> bool:
-        """Whether the target's choices alone decide what is accepted, so that a known text decides it too.
+        """Whether acceptance depends only on the target's tokens, so that it can be computed from a known text.
 
-        Such a method writes exactly plain decoding's text of the same seed. Other lossless methods draw themselves and
+        If so, the text is exactly plain decoding's of the same seed. Other lossless methods draw numbers themselves and
         write another text of the same distribution.
         """
         return self.accept is walk
 
     @property
     def replayable(self) -> bool:
-        """Whether a known text decides what it would have accepted at any budget: it follows the text, and its recorded
-        drafts hold what smaller budgets propose. Larger ones may propose more than was recorded: a table of phrases
-        continues as many paths as the budget has nodes."""
+        """Whether acceptance at smaller budgets can be computed from a recorded run. At larger ones a drafter may
+        propose more than was recorded: a phrase table follows one path per node of the budget."""
         return self.follows_text and self.family == BLOCK
 
     def takes(self, drafter_count: int) -> bool:
@@ -86,7 +85,7 @@ METHODS: Mapping[str, Method] = {
 }
 
 
-SERVED = "served"  # an attached server drafts as it was started; the other methods are rows of ``METHODS``
+SERVED = "served"  # of an attached server, whose own options decide how it drafts
 
 
 def method_named(name: str) -> Method:

@@ -27,15 +27,15 @@ DEFAULTS: Mapping[str, Any] = MappingProxyType({
 CHOICES: Mapping[str, Collection[str]] = MappingProxyType({
     "method": METHODS, "pace": PACES, "thinking": THINKING,
     "split": tuple(dict.fromkeys(split for row in METHODS.values() for split in row.split_rules))})
-OLDER = MappingProxyType({"heads": "drafters"})  # a name that programs may still use
+LEGACY_NAMES = MappingProxyType({"heads": "drafters"})  # still accepted
 
 MAX_CONVERSATION_LENGTH = 100_000  # characters of all turns, over the network
 MAX_DRAFTERS = max(row.drafter_count for row in METHODS.values())
 MAX_BIASES = 300  # tokens, as in the OpenAI API
 
 
-def high(name: str, page: bool) -> float:
-    """Return the upper bound of an option, on the page or for the engine alone."""
+def max_value(name: str, page: bool) -> float:
+    """Return the upper bound of an option; the page has tighter ones."""
     option = OPTIONS[name]
     return min(option.high, option.page_high) if page else option.high
 
@@ -47,9 +47,9 @@ def check_option(name: str, value: Any, page: bool = False) -> Any:
     """
     option, kind = OPTIONS[name], HINTS[name][0]
     if kind is int:
-        return check_int(option.name, value, int(option.low), int(high(name, page)))
+        return check_int(option.name, value, int(option.low), int(max_value(name, page)))
     if kind is float:
-        return check_number(option.name, value, option.low, high(name, page), inclusive=option.inclusive,
+        return check_number(option.name, value, option.low, max_value(name, page), inclusive=option.inclusive,
                             or_zero=option.or_zero)
     if name in CHOICES:
         served = page and (name, value) == ("method", SERVED)
@@ -75,7 +75,7 @@ def prompt_request(options: Mapping[str, Any], page: bool = False) -> PromptRequ
 
     Raises RequestError for the first unknown or invalid option.
     """
-    values = {OLDER.get(name, name): value for name, value in options.items()}
+    values = {LEGACY_NAMES.get(name, name): value for name, value in options.items()}
     if unknown := values.keys() - {*OPTIONS, "sampling"}:
         raise RequestError(f"There is no option {shown(min(unknown))}; choose from {', '.join(OPTIONS)}.")
     sampling = values.pop("sampling", Sampling())
@@ -90,7 +90,7 @@ def prompt_request(options: Mapping[str, Any], page: bool = False) -> PromptRequ
 
 
 def _prompt(value: Any, page: bool) -> str:
-    text, limit = check_text("The prompt", value), high("prompt", page)
+    text, limit = check_text("The prompt", value), max_value("prompt", page)
     if not text.strip():
         raise RequestError("The prompt is empty; write at least one character.")
     if len(text) > limit:
@@ -115,7 +115,7 @@ def _forced(value: Any, page: bool) -> tuple[int, ...]:
     ids = value.replace(",", " ").split() if isinstance(value, str) else value or ()
     if not isinstance(ids, list | tuple):
         raise RequestError(f"The forced tokens are {shown(value)}; they have to be a list of token ids.")
-    if len(ids) > (limit := high("forced", page)):
+    if len(ids) > (limit := max_value("forced", page)):
         raise RequestError(f"There are {len(ids)} forced tokens; at most {limit} are taken.")
     return tuple(check_int("A forced token", token, 0, MAX_INT32) for token in ids)
 
@@ -137,7 +137,7 @@ def _logit_bias(value: Any, page: bool) -> tuple[tuple[int, float], ...]:
 
 
 def _turns(value: Any, page: bool) -> tuple[Turn, ...]:
-    turns, limit = turns_from(value), high("turns", page)
+    turns, limit = turns_from(value), max_value("turns", page)
     if len(turns) > limit:
         raise RequestError(f"There are {len(turns)} turns; at most {limit} are taken, so leave the first out.")
     length, max_length = sum(len(text) for _, text in turns), MAX_CONVERSATION_LENGTH if page else math.inf

@@ -46,7 +46,7 @@ def flags_of_run(anatomy: Anatomy, cost: CostCurve) -> list[Flags]:
     predicts no best budget."""
     chains = [row for row in anatomy.redrafts if row.kind == CHAIN]
     trees = [row for row in anatomy.redrafts if row.kind in (MARGINALS, TRANSITIONS)]
-    if not chains or not trees or cost.disorder:
+    if not chains or not trees or cost.unusable_reason:
         return []
     length, tree = (max(rows, key=lambda row: tokens_per_ms(row, cost)) for rows in (chains, trees))
     loses = max(tokens_per_ms(length, cost), tokens_per_ms(tree, cost)) * cost.plain_ms <= 1

@@ -18,7 +18,7 @@ from engine.budget.cost import CostCurve
 from engine.requests.rig_names import RIGS_FOLDER
 
 FLOOR, LOOP = "floor", "published loop"
-LINES = (FLOOR, LOOP)
+ESTIMATES = (FLOOR, LOOP)
 BFLOAT16_BYTES = 2
 ROWS = RANK_STEPS  # the numbers of rows that the adaptive budget tells apart
 FITTED = "qwen3-4b"
@@ -169,7 +169,7 @@ def unfitted_errors(method: str) -> dict[str, float]:
     return errors
 
 
-def caution() -> str:
+def error_note() -> str:
     """Say how far the published loop was from published results."""
     trees, chains = unfitted_errors(DDTREE), unfitted_errors(DFLASH)
     both = {**trees, **chains}

@@ -211,7 +211,7 @@ class BudgetCurve:
 
     def speed(self, cost: CostCurve, scale: float = 1.0) -> tuple[Figures, Figures, Figures]:
         """Predict tokens per second at each budget and the ends of its range, multiplied by ``scale``."""
-        cost = cost.rising()
+        cost = cost.monotonic()
         rows = self.rows.mean(0).tolist()
 
         def speeds(tau: Figures, verify_ms: Sequence[float]) -> Figures:
@@ -247,7 +247,7 @@ class ModelledSpeed:
 
 def modelled_speed(trace: Trace, cost: CostCurve) -> ModelledSpeed | None:
     """Return a run's speed, measured and by a cost curve; None if no round is timed."""
-    request, cost = trace.header.request, cost.rising()
+    request, cost = trace.header.request, cost.monotonic()
     unshared = [round_ for round_ in trace.rounds if WAIT not in round_.seconds and round_.seconds]
     seconds = sum(sum(round_.seconds.values()) for round_ in unshared)
     tokens = sum(len(round_.acceptance.keep) for round_ in unshared)

@@ -252,7 +252,7 @@ class WhatIf:
     @property
     def withheld(self) -> str:
         """Why no speed is predicted from the cost curve; "" if one is, or without a curve."""
-        return self.cost.disorder if self.cost else ""
+        return self.cost.unusable_reason if self.cost else ""
 
     @property
     def best(self) -> Forecast | None:

@@ -88,7 +88,7 @@ def run_command(plan: SweepPlan, setting: Setting) -> str:
     if setting.concurrency > 1:
         return sweep_command(replace(plan, settings=(setting.baseline, setting)))
     words = ["python", "-m", "engine", "generate", "--rig", plan.rig, "--dtype", plan.dtype, "--method",
-             setting.method, "--budget", setting.nodes, "--split", setting.split, *_sampling(setting),
+             setting.method, "--budget", setting.budget_label, "--split", setting.split, *_sampling(setting),
              "--max-tokens", str(plan.max_tokens)]
     drafters = ["--drafters", *setting.drafters] if setting.drafters else []
     return shlex.join([*words, *drafters, "--prompt", plan.prompts[0].text])
@@ -97,7 +97,7 @@ def run_command(plan: SweepPlan, setting: Setting) -> str:
 def sweep_command(plan: SweepPlan) -> str:
     """Return the command line that runs the sweep again: the product of its methods and budgets."""
     methods = dict.fromkeys(setting.method for setting in plan.settings)
-    budgets = dict.fromkeys(setting.nodes for setting in plan.settings if setting.drafts)
+    budgets = dict.fromkeys(setting.budget_label for setting in plan.settings if setting.drafts)
     splits = {setting.split for setting in plan.settings}
     words = ["python", "-m", "engine", "sweep", "--rig", plan.rig, "--dtype", plan.dtype, "--methods", *methods,
              *(["--budgets", *budgets] if budgets else []), "--split", "each" if "each" in splits else "total",

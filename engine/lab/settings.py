@@ -17,7 +17,7 @@ from engine.requests.limits import MAX_CONCURRENCY, MAX_REPEATS, TRIED_BUDGETS, 
 from engine.requests.prompts import Prompt, read_prompts
 from engine.requests.rig_names import AUTO_DTYPE
 
-BASELINE = "autoregressive"  # what speed-up is measured against, in every sweep and race
+BASELINE = "autoregressive"  # speed-ups are relative to it, in every sweep and race
 TURNS_PER_REQUEST = 4  # prompts that each concurrent request answers before they repeat
 MAX_CELLS = 1_000_000
 SHIPPED = Path(__file__).resolve().parents[2] / "assets" / "prompts"
@@ -25,10 +25,10 @@ SHIPPED = Path(__file__).resolve().parents[2] / "assets" / "prompts"
 
 @dataclass(frozen=True)
 class Setting:
-    """What a sweep varies: options of ``records.PromptRequest``, and the number of concurrent requests."""
+    """The options of ``records.PromptRequest`` that a sweep varies, and the number of concurrent requests."""
 
     method: str
-    budget: int = 64  # 0 without a drafter; at the pace auto the most that a round may verify
+    budget: int = 64  # 0 without a drafter; the maximum per round at the pace auto
     split: str = "total"
     drafters: tuple[str, ...] = ()
     temperature: float = 0.0
@@ -38,14 +38,15 @@ class Setting:
     concurrency: int = 1
 
     @property
-    def nodes(self) -> str:
+    def budget_label(self) -> str:
         """The budget as in a command line: ``64``, or ``auto``."""
         return str(self.budget) if self.pace == FIXED else self.pace
 
     @property
     def label(self) -> str:
         """Its name in tables and legends: ``ddtree 64``, ``merged auto each``, ``ddtree 64 T 0.7, 8 at once``."""
-        parts = [self.method, self.nodes if self.nodes != "0" else "", self.split if self.split != "total" else "",
+        budget, split = self.budget_label, self.split
+        parts = [self.method, budget if budget != "0" else "", split if split != "total" else "",
                  "+".join(self.drafters), f"T {self.temperature:g}" if self.temperature else ""]
         several = f", {self.concurrency} at once" if self.concurrency > 1 else ""
         return " ".join(part for part in parts if part) + several
@@ -57,15 +58,15 @@ class Setting:
 
     @property
     def curve(self) -> Setting:
-        """The same setting without budget and concurrency: settings with equal ones are points of one curve."""
+        """The same setting without budget and concurrency; settings that share it are points of one curve."""
         return replace(self, budget=0, pace=FIXED, concurrency=1)
 
     @property
-    def line(self) -> str:
+    def curve_label(self) -> str:
         return self.curve.label
 
     @property
-    def alone(self) -> Setting:
+    def with_one_request(self) -> Setting:
         return replace(self, concurrency=1)
 
     @property

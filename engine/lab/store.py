@@ -40,7 +40,7 @@ SCHEMA = (
     f"PRAGMA user_version = {VERSION}",
 )
 PENDING = "reading IS NULL AND failure IS NULL"
-OLDER_NAMES = {"heads": "drafters", "together": "concurrency", "domain": "category"}  # of fields in older files
+LEGACY_NAMES = {"heads": "drafters", "together": "concurrency", "domain": "category"}  # of fields in older files
 PLAN, CONDITIONS, READING = TypeAdapter(SweepPlan), TypeAdapter(Conditions), TypeAdapter(Reading)
 FREE = "what was measured is kept: free some space on its disk and resume"
 WAIT = "another program uses it: wait until that is done"
@@ -56,7 +56,7 @@ def json_of(record: SweepPlan | Conditions | Reading) -> str:
 def plan_of(text: str) -> SweepPlan:
     """Decode a stored plan, of this version or an older one."""
     return PLAN.validate_python(json.loads(text, object_hook=lambda fields: {
-        OLDER_NAMES.get(name, name): value for name, value in fields.items()}))
+        LEGACY_NAMES.get(name, name): value for name, value in fields.items()}))
 
 
 def files_of(path: Path) -> list[Path]:

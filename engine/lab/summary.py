@@ -92,7 +92,7 @@ def summarise(settings: Iterable[Setting], measured: Sequence[CellResult]) -> Su
     attempts = Counter(result.cell.setting for result in measured)
     return Summary(tuple(
         _row(setting, attempts[setting], readings[setting], readings.get(setting.baseline, {}),
-             readings.get(setting.baseline.alone, {})) for setting in settings if setting in readings))
+             readings.get(setting.baseline.with_one_request, {})) for setting in settings if setting in readings))
 
 
 def by_category(plan: SweepPlan, measured: Sequence[CellResult]) -> dict[str, list[CellResult]]:
@@ -163,12 +163,12 @@ def _verdict(rows: Sequence[Row]) -> str:
         busy = "; measure again" if drafted[0].withheld == BUSY else ""
         return f"speeds are not compared{busy}. {drafted[0].withheld}".rstrip(".")
     best = max(rows, key=lambda row: (row.total.median, -row.setting.budget))
-    name = f"budget {best.setting.nodes}" if best.setting.drafts else "plain decoding"
+    name = f"budget {best.setting.budget_label}" if best.setting.drafts else "plain decoding"
     fastest = "no fastest setting is reported" if best.withheld else f"{name} is fastest"
     paying, losing = (", ".join(
-        row.setting.nodes for row in compared if row.speedup and (row.speedup.median >= 1) == pays)
+        row.setting.budget_label for row in compared if row.speedup and (row.speedup.median >= 1) == pays)
         for pays in (True, False))
-    withheld = ", ".join(row.setting.nodes for row in drafted if row.withheld)
+    withheld = ", ".join(row.setting.budget_label for row in drafted if row.withheld)
     return "; ".join([fastest, *([f"drafting pays at {paying}"] if paying else []),
                       *([f"plain decoding is faster than {losing}"] if losing else []),
                       *([f"{withheld}: not compared"] if withheld else [])])

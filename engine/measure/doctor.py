@@ -36,7 +36,7 @@ from engine.lab.sweeping import Progress
 from engine.models.target import TorchTarget
 from engine.records import Floats, Integers, Lattice, PromptRequest, Sampling
 from engine.serving.rig import Rig
-from engine.trace import committed_ids, gather, tau
+from engine.trace import committed_ids, tau, trace_from_lines
 
 ANSWER_TOKENS = 96
 TARGET_ANCHORS = 160  # over all answers: enough to tell a gain of an eighth from noise
@@ -127,7 +127,7 @@ def compare_thinking(rig: Rig, prompts: Sequence[str], progress: Progress) -> li
     progress.expect(len(rig.card.drafters))
     for name in rig.card.drafters:
         progress.begin(f"The drafter {name} with and without thinking.")
-        taus = {thinking: tau([round_ for prompt in prompts for round_ in gather(rig.run(PromptRequest(
+        taus = {thinking: tau([round_ for prompt in prompts for round_ in trace_from_lines(rig.run(PromptRequest(
             prompt, drafters=(name,), budget=16, max_tokens=ANSWER_TOKENS, thinking=thinking))).rounds])
             for thinking in ("on", "off")}
         better = max(taus, key=taus.__getitem__)
@@ -142,7 +142,8 @@ def compare_thinking(rig: Rig, prompts: Sequence[str], progress: Progress) -> li
 
 def answer_of(rig: Rig, prompt: str) -> ReferenceAnswer:
     """Return the target's own answer to a prompt."""
-    trace = gather(rig.run(PromptRequest(prompt, method="autoregressive", budget=0, max_tokens=ANSWER_TOKENS)))
+    request = PromptRequest(prompt, method="autoregressive", budget=0, max_tokens=ANSWER_TOKENS)
+    trace = trace_from_lines(rig.run(request))
     prompt_ids = trace.header.request.prompt_ids
     return layer_states(rig.target, [*prompt_ids, *committed_ids(trace.rounds)], len(prompt_ids))
 

@@ -33,7 +33,7 @@ from engine.models.recurrent import TreeMixer, wrap_recurrent_layers
 from engine.models.rows import PassPart, PassRows, tree_rows
 from engine.models.sampling import check_finite, choices, draw_tokens, most_likely, processed_logprobs, verification
 from engine.records import Alternatives, DraftTree, Floats, Integers, PackedTree, Sampling, Verification
-from engine.requests.rig_names import FOUR_BITS
+from engine.requests.rig_names import INT4
 
 PROBE_PREFIX, PROBE_SIBLINGS, PROBE_DEPTH = 6, 12, 3  # tokens of ``largest_difference_nats``
 PREFILL_ROWS = 256  # of one pass over a prompt; fewer are slower, because torch reorders bfloat16 weights in each pass
@@ -92,7 +92,7 @@ class TorchTarget:
 
     @property
     def dtype(self) -> str:
-        return FOUR_BITS if self._in_four_bits else str(self.model.dtype).removeprefix("torch.")
+        return INT4 if self._in_four_bits else str(self.model.dtype).removeprefix("torch.")
 
     def enable_int4(self, rule: LevelsRule | None = None) -> bool:
         """Multiply with 4-bit weights, if the rule finds them (see ``PackedLinear``); return whether it does. Call it

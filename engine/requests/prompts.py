@@ -108,11 +108,11 @@ def turns_from(value: Any) -> tuple[Turn, ...]:
     return tuple(turns)
 
 
-def familiar(prompt: str, kinds: Sequence[str]) -> bool:
+def matches_patterns(prompt: str, patterns: Sequence[str]) -> bool:
     """Return whether one of these regular expressions matches at the start of the prompt, ignoring case."""
-    return any(compiled(kind).search(prompt[:MAX_MATCHED_LENGTH]) for kind in kinds)
+    return any(compile_pattern(pattern).search(prompt[:MAX_MATCHED_LENGTH]) for pattern in patterns)
 
 
-def compiled(kind: str) -> re.Pattern[str]:
+def compile_pattern(pattern: str) -> re.Pattern[str]:
     """Return the compiled expression, which Python caches."""
-    return re.compile(kind, re.IGNORECASE | re.DOTALL)
+    return re.compile(pattern, re.IGNORECASE | re.DOTALL)

@@ -15,12 +15,12 @@ from engine.decoding.methods import METHODS
 from engine.errors import RigError
 from engine.machine.files import cause_of, open_file
 from engine.records import MAX_BUDGET, RunOptions
-from engine.requests.prompts import compiled
+from engine.requests.prompts import compile_pattern
 from engine.requests.rig_names import NGRAM
 
 CARD = "rig.json"
 MAX_CARD_BYTES = 2**18
-OLDER_DRAFTERS_KEY = "heads"  # older cards call ``drafters`` so
+LEGACY_DRAFTERS_KEY = "heads"  # older cards call ``drafters`` so
 TYPICAL_LENGTHS: Mapping[int, float] = {1: 1.4, 3: 1.8, 7: 2.0, 16: 2.2}  # if no card says
 FOLDER_NAME = r"^\w[\w .+@-]*$"  # never "..", an option, or a path
 
@@ -29,7 +29,7 @@ Title = Annotated[str, Field(max_length=300)]
 
 def _expression(kind: str) -> str:
     try:
-        compiled(kind)
+        compile_pattern(kind)
     except (re.error, ValueError, OverflowError, RecursionError) as error:
         raise ValueError(f"it has to be a regular expression ({first_line(error)})") from error
     return kind
@@ -49,7 +49,7 @@ class RigCard(BaseModel):
 
     title: Title
     drafters: tuple[Annotated[str, Field(max_length=100, pattern=FOLDER_NAME)], ...] = Field(
-        max_length=64, validation_alias=AliasChoices("drafters", OLDER_DRAFTERS_KEY))
+        max_length=64, validation_alias=AliasChoices("drafters", LEGACY_DRAFTERS_KEY))
     defaults: dict[int, tuple[str, ...]]
     method: Literal[tuple(METHODS)] = RunOptions.method  # type: ignore[valid-type]
     budget: int = Field(default=RunOptions.budget, ge=0, le=MAX_BUDGET)
@@ -63,7 +63,7 @@ class RigCard(BaseModel):
 
     @check_field("defaults")
     @classmethod
-    def _as_many_drafters(cls, defaults: dict[int, tuple[str, ...]], info: ValidationInfo) -> dict[
+    def _check_drafter_counts(cls, defaults: dict[int, tuple[str, ...]], info: ValidationInfo) -> dict[
             int, tuple[str, ...]]:
         drafter_names = (*info.data.get("drafters", ()), NGRAM)
         if any(count not in (0, 1, 2) or len(names) != count or not {*names} <= {*drafter_names}
@@ -73,7 +73,7 @@ class RigCard(BaseModel):
 
     @check_field("acceptance_lengths")
     @classmethod
-    def _possible_lengths(cls, lengths: dict[int, float]) -> dict[int, float]:
+    def _check_lengths(cls, lengths: dict[int, float]) -> dict[int, float]:
         if not all(1 <= length <= nodes + 1 for nodes, length in lengths.items()):
             raise ValueError("tokens per round by node budget are each from 1 to the budget + 1")
         return {**TYPICAL_LENGTHS, **lengths}

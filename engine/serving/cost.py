@@ -58,7 +58,7 @@ class CostCase:
     sampling: Sampling
 
     @property
-    def drawing(self) -> str:
+    def sampling_mode(self) -> str:
         return "sampled" if self.sampling.temperature else "greedy"
 
     @property
@@ -70,7 +70,7 @@ class CostCase:
         return self.context, work, sampling.adjusts
 
 
-class CostBook:
+class CostCurves:
     """The cost curves of a rig's target with one drafter, each measured when it is first needed. Needs the rig to
     itself."""
 
@@ -82,9 +82,9 @@ class CostBook:
               interrupt: Callable[[], None] | None = None, *, again: bool = False) -> CostCurve:
         """Return the curve for the bucket of ``context`` tokens; if ``QUICK`` is enough, one near it. It is measured if
         there is none, or ``again``. ``interrupt`` is polled; it raises to stop."""
-        case = CostCase(bucket(context, self._target.context_limit), sampling)
+        case = CostCase(context_bucket(context, self._target.context_limit), sampling)
         curve = self._curves.get((case.kind, effort))
-        if effort == QUICK and (near := self.nearest(case.context, case.drawing)):
+        if effort == QUICK and (near := self.nearest(case.context, case.sampling_mode)):
             curve = near if _octaves(case.context, near) <= MAX_OCTAVES_OFF else curve
         if curve and not again:
             return curve
@@ -93,10 +93,10 @@ class CostBook:
         self._curves[case.kind, effort] = curve
         return curve
 
-    def nearest(self, context: int, *drawings: str) -> CostCurve | None:
+    def nearest(self, context: int, *sampling_modes: str) -> CostCurve | None:
         """Return the measured curve nearest in context length, of these kinds of sampling or of any; None without
         one."""
-        curves = [curve for curve in self._curves.values() if not drawings or curve.sampling in drawings]
+        curves = [curve for curve in self._curves.values() if not sampling_modes or curve.sampling in sampling_modes]
         return min(curves, key=lambda curve: _octaves(context, curve), default=None)
 
     def measure(self, case: CostCase, effort: Effort = FULL, rows: Sequence[int] = (),
@@ -134,7 +134,7 @@ class CostBook:
         verify, low, high = np.asarray([np.percentile(table[:, 1], (50, 10, 90)) for table in tables]).T.tolist()
         draft = tuple(float(np.median(table[:, 0])) for table in tables)
         return CostCurve(
-            self._rig_name, self._target.hardware, self._target.dtype, case.drawing, case.context, len(tables[0]),
+            self._rig_name, self._target.hardware, self._target.dtype, case.sampling_mode, case.context, len(tables[0]),
             sizes, tuple(verify), tuple(low), tuple(high), draft, float(np.median(np.concatenate(tables)[:, 2])),
             float(np.median(np.asarray(plain).sum(1))))
 
@@ -144,7 +144,7 @@ def _octaves(context: int, curve: CostCurve) -> float:
     return abs(log2(curve.context / max(1, context)))
 
 
-def bucket(context: int, context_limit: int) -> int:
+def context_bucket(context: int, context_limit: int) -> int:
     """Return the power of two nearest to ``context`` in ratio, or less if the mock rounds would not fit after it."""
     length = max(MIN_CONTEXT, 1 << round(log2(max(1, context))))
     return max(1, min(length, context_limit - len(ROWS) - PLAIN_ROUNDS - CHAIN_LENGTH - len(ROWS)))

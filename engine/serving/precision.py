@@ -30,14 +30,14 @@ from engine.models.packed_linear import GROUP, levels_of, rounded_levels
 from engine.models.passes import compiled_layers, compiled_product
 from engine.models.target import TorchTarget
 from engine.records import Precision, Sampling
-from engine.requests.rig_names import AUTO_DTYPE, EXACTNESS, FOUR_BITS
+from engine.requests.rig_names import AUTO_DTYPE, EXACTNESS, INT4
 from engine.serving.cost import mock_tree
 
 # The dtype that is computed in, by the name of the weights' dtype.
 DTYPES: Mapping[str, torch.dtype] = MappingProxyType({
-    "float32": torch.float32, "bfloat16": torch.bfloat16, FOUR_BITS: torch.bfloat16})
+    "float32": torch.float32, "bfloat16": torch.bfloat16, INT4: torch.bfloat16})
 DEFAULT_DTYPE = "bfloat16"
-BY_EXACTNESS = (FOUR_BITS, "float32", "bfloat16")  # bit for bit; but for rounding far below any gap; but for near-ties
+BY_EXACTNESS = (INT4, "float32", "bfloat16")  # bit for bit; but for rounding far below any gap; but for near-ties
 EXPECTED_BUDGETS = (0, 1, 3, 7, 16)  # 0 is plain decoding
 SAMPLE_WEIGHT = "mlp.gate_proj.weight"  # shows whether a file has 4-bit weights; some files keep others finer
 CONTEXT = 64  # tokens of prefix
@@ -62,27 +62,27 @@ def precision(requested: str, folder: Path, device: torch.device, context: LoadC
     if not small or not fits(2 * count, text, storage_of("float32"), device, context):
         why = "on a GPU" if device.type != "cpu" else "for a target too large to try several"
         return Precision(DEFAULT_DTYPE, f"{DEFAULT_DTYPE}, as usual {why}; {EXACTNESS[DEFAULT_DTYPE]}.")
-    names = tuple(name for name in DTYPES if name != FOUR_BITS or in_four_bits(folder))
+    names = tuple(name for name in DTYPES if name != INT4 or in_four_bits(folder))
     context.report(f"Choosing the precision of {display_name(folder)} …", None)
-    compiled = FOUR_BITS in names and (compiled_layers(()) is not None, compiled_product() is not None)
+    compiled = INT4 in names and (compiled_layers(()) is not None, compiled_product() is not None)
     key = sha256("|".join([text.to_json_string(), hardware(device), str(torch.get_num_threads()), torch.__version__,
                            str(PASS_VERSION), str(compiled), *names]).encode()).hexdigest()
-    times = remembered(key)
+    times = load_times(key)
     if times is None:
         context.report(f"Measuring in which precision {display_name(folder)} is fastest here …", None)
         times = pass_times(folder, names)
-        remember(key, times)
-    return chosen(times, lengths)
+        save_times(key, times)
+    return choose_dtype(times, lengths)
 
 
 def storage_of(name: str) -> Storage:
     """Return what a rig in this dtype keeps in memory. Beside the bfloat16 weights that read prompts, an int4 rig holds
     each weight as 4 bits or as a copy in another layout; all are counted as copies."""
     dtype = DTYPES[name]
-    return Storage(name, dtype, dtype.itemsize if name == FOUR_BITS else 0.0)
+    return Storage(name, dtype, dtype.itemsize if name == INT4 else 0.0)
 
 
-def chosen(times: Mapping[str, PassTimes], lengths: Mapping[int, float]) -> Precision:
+def choose_dtype(times: Mapping[str, PassTimes], lengths: Mapping[int, float]) -> Precision:
     """Choose the most exact dtype whose best setting reaches ``MIN_RELATIVE_RATE`` of the fastest one's."""
     tokens = {0: 1.0, **lengths}
     rates = {name: max(1e3 * tokens[nodes] / times[name][nodes + 1] for nodes in EXPECTED_BUDGETS) for name in times}
@@ -119,14 +119,14 @@ def pass_times(folder: Path, names: Sequence[str]) -> Mapping[str, PassTimes]:
 def enable_int4(target: TorchTarget, name: str, folder: Path) -> str:
     """Switch the target from this folder to 4-bit products if the dtype asks for them. Other weights of small
     safetensors models are rounded, which the returned sentence says. RigError if neither is possible."""
-    if name != FOUR_BITS or target.enable_int4():
+    if name != INT4 or target.enable_int4():
         return ""
     small = origin_of(folder) is None and count_parameters(folder) <= MAX_QUANTISED
     if small and target.enable_int4(rounded_levels):
         return (f"The weights of {display_name(folder)} are rounded to 4 bits here, in groups of {GROUP} as in Q4_K: "
                 "lossless means against these weights.")
-    others = ", ".join(other for other in (AUTO_DTYPE, *DTYPES) if other != FOUR_BITS)
-    raise RigError(f"{display_name(folder)} cannot be read as {FOUR_BITS}: its weights are not stored in 4 bits, and "
+    others = ", ".join(other for other in (AUTO_DTYPE, *DTYPES) if other != INT4)
+    raise RigError(f"{display_name(folder)} cannot be read as {INT4}: its weights are not stored in 4 bits, and "
                    "are not safetensors of 4 billion numbers at most, or its architecture or device has no product for "
                    f"them; choose one of {others}.")
 
@@ -141,7 +141,7 @@ def in_four_bits(folder: Path) -> bool:
     return False
 
 
-def remembered(key: str) -> Mapping[str, PassTimes] | None:
+def load_times(key: str) -> Mapping[str, PassTimes] | None:
     """Return the stored pass times; None if there are none, or if they cannot be read."""
     with suppress(OSError, ValueError, TypeError, KeyError, AttributeError):
         stored = json.loads(_file().read_text(encoding="utf8"))[key]
@@ -150,7 +150,7 @@ def remembered(key: str) -> Mapping[str, PassTimes] | None:
     return None
 
 
-def remember(key: str, times: Mapping[str, PassTimes]) -> None:
+def save_times(key: str, times: Mapping[str, PassTimes]) -> None:
     """Store pass times for later starts, if the file can be written."""
     stored: dict[str, Any] = {}
     with suppress(OSError, ValueError):

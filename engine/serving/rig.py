@@ -29,11 +29,11 @@ from engine.records import Precision, PromptRequest, Request, Round, Sampling, V
 from engine.requests.admission import Admission
 from engine.requests.prompts import Turn
 from engine.serving.card import RigCard
-from engine.serving.cost import FULL, QUICK, CostBook, Effort
+from engine.serving.cost import FULL, QUICK, CostCurves, Effort
 from engine.serving.reusable_texts import ReusableTexts
 from engine.serving.scheduler import RunRound, Scheduler, request_in_words
 from engine.texts.tokenizer import ChatTokenizer, TokenPieceCache
-from engine.trace import End, Entry, Header, Line, RunText, Trace, committed_ids, gather
+from engine.trace import End, Entry, Header, Line, RunText, Trace, committed_ids, trace_from_lines
 
 ALTERNATIVES = 5  # target tokens recorded after each kept row
 
@@ -66,7 +66,7 @@ class Answer(Iterator[Round]):
     @property
     def trace(self) -> Trace:
         """The finished run, for ``engine.trace.dump``. Raises TraceError while it is still running."""
-        return gather(self._read)
+        return trace_from_lines(self._read)
 
     def close(self) -> None:
         self._lines.close()
@@ -102,7 +102,7 @@ class Rig:
 
     def __post_init__(self) -> None:
         drafter = next((self.drafters.get(name) for name in self.card.defaults.get(1, ())), None)
-        self.costs = CostBook(self.name, self.target, drafter)  # needs the rig to itself
+        self.costs = CostCurves(self.name, self.target, drafter)  # needs the rig to itself
         self.scheduler = Scheduler()
         self.memory = RunMemory(self.target)
         self.reusable_texts = ReusableTexts(self.target, self.memory.reusable_bytes)
@@ -186,7 +186,7 @@ class Rig:
     def exclusive(self, purpose: str) -> Iterator[None]:
         """Give the calling thread exclusive use of the rig. Re-entrant.
 
-        Raises RequestError if the device runs out of memory; ``purpose`` says in its message what was requested.
+        Raises RequestError if the device runs out of memory; ``purpose`` completes its message.
         """
         with self.admission.exclusive(), memory_errors(purpose):
             self.scheduler.wait_until_idle()
@@ -208,7 +208,7 @@ class Rig:
 
     def curve(self, context: int, sampling: Sampling, effort: Effort = FULL,
               interrupt: Callable[[], None] | None = None, *, again: bool = False) -> CostCurve:
-        """Return the cost curve of rounds after ``context`` tokens, see ``CostBook.curve``."""
+        """Return the cost curve of rounds after ``context`` tokens, see ``CostCurves.curve``."""
         with self.exclusive(f"while the cost of rounds after {context} tokens was measured"):
             return self.costs.curve(context, sampling, effort, interrupt, again=again)
 

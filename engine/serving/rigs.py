@@ -29,15 +29,15 @@ from engine.requests.rig_names import (
     BLOCK_SIZE_KEY,
     DTYPE_NAMES,
     EXACTNESS,
-    FOUR_BITS,
+    HUB_RIGS,
+    INT4,
     MTP,
-    NAMED,
     NGRAM,
     PAIR_MARK,
     RANDOM_PREFIX,
     RIGS_FOLDER,
-    RigPair,
-    pair_of,
+    RigModels,
+    parse_rig,
     rig_names,
 )
 from engine.serving.card import RigCard, has_card, read_card
@@ -90,8 +90,8 @@ def rig_parts(name: str, context: LoadContext = DEFAULT_CONTEXT) -> RigParts:
     """Return the parts of a rig by name, fetched if they are not on this machine; RigError if there is no such rig."""
     if name.startswith(RANDOM_PREFIX):
         raise RigError(f"The weights of {name[:200]} are made when the rig is opened, so there is nothing to fetch.")
-    if name in NAMED or PAIR_MARK in name:
-        pair = pair_of(name)
+    if name in HUB_RIGS or PAIR_MARK in name:
+        pair = parse_rig(name)
         try:
             return _pair_parts(name, pair, context)
         except RigError as error:
@@ -106,7 +106,7 @@ def rig_parts(name: str, context: LoadContext = DEFAULT_CONTEXT) -> RigParts:
     return RigParts(card, target, {name: folder / name for name in card.drafters})
 
 
-def _pair_parts(name: str, pair: RigPair, context: LoadContext) -> RigParts:
+def _pair_parts(name: str, pair: RigModels, context: LoadContext) -> RigParts:
     """Return a target with one or two drafters; with one, the n-gram drafter is the second."""
     target = resolve_model(pair.target, context.report)
     drafters: dict[str, LocalModel] = {}
@@ -129,7 +129,7 @@ def _pair_parts(name: str, pair: RigPair, context: LoadContext) -> RigParts:
         fetch_weights(model, context.report)
     names = (*drafters, NGRAM)[:2]
     card = RigCard(
-        title=name if name in NAMED else target.label, drafters=tuple(drafters),
+        title=name if name in HUB_RIGS else target.label, drafters=tuple(drafters),
         defaults={count: names[:count] for count in range(1, len(names) + 1)},
         revisions={"target": target.label, **{name: drafter.label for name, drafter in drafters.items()}})
     return RigParts(card, target.folder, folders, block_sizes)
@@ -137,9 +137,9 @@ def _pair_parts(name: str, pair: RigPair, context: LoadContext) -> RigParts:
 
 def _random_rig(name: str, dtype: str, device: torch.device, context: LoadContext) -> Rig:
     """Make the rig ``random:SHAPE``, in bfloat16 unless another dtype is named."""
-    if dtype == FOUR_BITS:
-        others = ", ".join(other for other in DTYPE_NAMES if other != FOUR_BITS)
-        raise RigError(f"Random weights are not stored in 4 bits, so {name} has no {FOUR_BITS}; choose one of "
+    if dtype == INT4:
+        others = ", ".join(other for other in DTYPE_NAMES if other != INT4)
+        raise RigError(f"Random weights are not stored in 4 bits, so {name} has no {INT4}; choose one of "
                        f"{others}.")
     chosen = DEFAULT_DTYPE if dtype == AUTO_DTYPE else dtype
     target, drafter = random_models(shape_named(name), storage_of(chosen), device, context)
@@ -155,7 +155,7 @@ def _random_rig(name: str, dtype: str, device: torch.device, context: LoadContex
 
 def _loaded(parts: RigParts, dtype: str, device: torch.device, context: LoadContext) -> Rig:
     """Check configs and file headers, then load target and drafters."""
-    shared_process().start()  # its imports take a second, in which configs and headers are read
+    shared_process().start()  # its imports take a second; meanwhile we read configs and headers
     config, facts, plans = _planned(parts.target, parts.drafters, parts.block_sizes)
     with _configured(parts.target):
         chosen = precision(dtype, parts.target, device, context, parts.card.acceptance_lengths)

@@ -38,7 +38,7 @@ class BoundedTokenizer:
                  process: TextProcess | None = None) -> None:
         """Load the tokenizer and try a text; RigError if that fails or passes a limit."""
         self._name = display_name(folder)
-        self._of = (next(self._serials), str(folder.resolve()), vocabulary, thinking)
+        self._key = (next(self._serials), str(folder.resolve()), vocabulary, thinking)
         self._process = process or shared_process()
         try:
             facts = self._ask("facts")
@@ -78,7 +78,7 @@ class BoundedTokenizer:
     def stop_tokens(self, more: Mapping[str, Sequence[object]]) -> StopTokens:
         """Return the tokens that end a text by the folder's files and by ``more``; RigError if one is none."""
         try:
-            ids, note = self._ask("stop_tokens", self._of[1], more)
+            ids, note = self._ask("stop_tokens", self._key[1], more)
         except RequestError as error:
             raise RigError(str(error)) from error
         return StopTokens(frozenset(ids), note)
@@ -87,11 +87,11 @@ class BoundedTokenizer:
         return dict(self._ask("vocabulary"))
 
     def _ask(self, function: str, *arguments: Any) -> Any:
-        reply = self._process.ask([*self._of, function, *arguments])
+        reply = self._process.ask([*self._key, function, *arguments])
         if "refused" in reply:
             raise RequestError(reply["refused"])
-        if "broke" in reply:
+        if "failed" in reply:
             program = "An expression under 'familiar' in the card" if function == "is_familiar" else (
                 f"The tokenizer or chat template of {self._name}")
-            raise BrokenTokenizerError(program, reply["broke"])
+            raise BrokenTokenizerError(program, reply["failed"])
         return reply["value"]

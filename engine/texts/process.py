@@ -1,4 +1,4 @@
-"""Starts the process in which tokenizers and chat templates run (``inside.py``), and asks it. Imports no torch."""
+"""Starts the process in which tokenizers and chat templates run (``worker.py``), and asks it. Imports no torch."""
 
 import json
 import os
@@ -13,7 +13,7 @@ from pathlib import Path
 from threading import Lock
 from typing import Any
 
-from engine.texts.inside import MAX_REPLY_BYTES, TOO_LARGE
+from engine.texts.worker import MAX_REPLY_BYTES, TOO_LARGE
 
 TEXT_SECONDS = 10  # processor time for one text; a prompt of a million tokens takes two
 MAX_WAIT_SECONDS = 300  # by the clock, because the machine may be busy
@@ -34,7 +34,7 @@ class TextProcess:
             self._started()
 
     def ask(self, request: Sequence[Any]) -> dict[str, Any]:
-        """Return the reply to a request. If there is none, ``broke`` says why, as a part of a sentence."""
+        """Return the reply to a request. If there is none, ``failed`` says why, as a part of a sentence."""
         with self._lock:
             connection = self._started()
             reason = ""
@@ -53,7 +53,7 @@ class TextProcess:
             if not reason:
                 reason = (f"takes more than {self._seconds} s of processor time" if status == -signal.SIGXCPU else
                           f"{TOO_LARGE} or crashes (status {status})")
-            return {"broke": reason}
+            return {"failed": reason}
 
     def close(self) -> None:
         with self._lock:
@@ -61,13 +61,13 @@ class TextProcess:
 
     def _started(self) -> Connection:
         if self._connection is None:
-            self._connection, inside = Pipe()
+            self._connection, worker_end = Pipe()
             root = str(Path(__file__).resolve().parents[2])
             path = os.pathsep.join(filter(None, (root, os.environ.get("PYTHONPATH"))))
-            with inside:
+            with worker_end:
                 self._process = subprocess.Popen(
-                    [sys.executable, "-P", "-m", "engine.texts.inside", str(inside.fileno()), str(self._seconds)],
-                    pass_fds=[inside.fileno()], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                    [sys.executable, "-P", "-m", "engine.texts.worker", str(worker_end.fileno()), str(self._seconds)],
+                    pass_fds=[worker_end.fileno()], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
                     stderr=subprocess.DEVNULL, start_new_session=True,
                     env={**os.environ, "PYTHONPATH": path, "HF_HUB_OFFLINE": "1", "TOKENIZERS_PARALLELISM": "false"})
         return self._connection

@@ -13,7 +13,7 @@ from transformers import PreTrainedTokenizerBase
 from engine.checkpoints.tokenizers import stop_tokens
 from engine.errors import RequestError
 from engine.recorder import MAX_PIECE_LENGTH, Detokenizer, TokenTextOverrides
-from engine.requests.prompts import Turn, familiar
+from engine.requests.prompts import Turn, matches_patterns
 from engine.texts.chat import ChatStyle, chat_style, prompt_ids, switched, template_of
 from engine.trace import Piece
 
@@ -86,7 +86,7 @@ class LocalTokenizer:
         return pieces
 
     def is_familiar(self, prompt: str, kinds: Sequence[str]) -> bool:
-        return familiar(prompt, kinds)
+        return matches_patterns(prompt, kinds)
 
     def stop_tokens(self, folder: str, more: Mapping[str, Sequence[object]]) -> tuple[list[int], str]:
         """Return the tokens that end a text by the files in the folder and by ``more``, and a sentence about them."""

@@ -18,23 +18,23 @@ from engine.trace.lines import (
     RunText,
     SharedPass,
     Trace,
+    as_recording,
     committed_ids,
-    gather,
-    held_bytes,
-    joined,
+    estimate_bytes,
+    join_tokens,
     known_tau,
     mean_length,
     pieces_of,
-    readable,
-    recorded,
     shared_rounds,
     tau,
+    token_text,
+    trace_from_lines,
 )
 from engine.trace.reading import UNREADABLE, load, loads
 from engine.trace.writing import dump, dumps, encode_line, encode_record
 
 __all__ = [
     "UNREADABLE", "Block", "End", "Entry", "Header", "Line", "MeasuredBudget", "Piece", "RunText", "SharedPass",
-    "Trace", "as_bytes", "committed_ids", "dump", "dumps", "encode_line", "encode_record", "gather", "held_bytes",
-    "joined", "known_tau", "load", "loads", "mean_length", "pieces_of", "readable", "recorded", "shared_rounds",
-    "tau"]
+    "Trace", "as_bytes", "as_recording", "committed_ids", "dump", "dumps", "encode_line", "encode_record",
+    "estimate_bytes", "join_tokens", "known_tau", "load", "loads", "mean_length", "pieces_of", "shared_rounds", "tau",
+    "token_text", "trace_from_lines"]

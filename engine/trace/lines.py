@@ -163,7 +163,7 @@ class Trace:
         return [entry.round for entry in self.entries]
 
 
-def gather(lines: Iterable[Line | None]) -> Trace:
+def trace_from_lines(lines: Iterable[Line | None]) -> Trace:
     """Collect the lines of one finished run into a trace, without None.
 
     A source may send the run again at its end, with more detail, so only the lines from the last header on count.
@@ -208,7 +208,7 @@ def shared_rounds(trace: Trace) -> int:
     return sum(WAIT in entry.round.seconds for entry in trace.entries)
 
 
-def recorded(trace: Trace, title: str, note: str, date: str) -> Trace:
+def as_recording(trace: Trace, title: str, note: str, date: str) -> Trace:
     """Return the trace as a recording, with a title, a note on what it shows, and its ISO date."""
     return replace(trace, header=replace(trace.header, title=title, note=note, recorded=date))
 
@@ -222,7 +222,7 @@ def pieces_of(trace: Trace) -> dict[int, Piece]:
 
 
 class RunText:
-    """The text of a run, built line by line. ``pieces``: what each committed token adds to it, in order."""
+    """The text of a run, built line by line. ``pieces``: the text of each committed token, in order."""
 
     def __init__(self, lines: Iterable[Line] = ()) -> None:
         self.pieces: list[Piece] = []
@@ -247,19 +247,19 @@ class RunText:
         return join_pieces(self.pieces)
 
 
-def readable(pieces: Mapping[int, Piece], token: int) -> str:
-    """Return a token's text; bytes that are no whole character are written as ⟨e2⟩."""
+def token_text(pieces: Mapping[int, Piece], token: int) -> str:
+    """Return a token's text; bytes of an incomplete character are written as ⟨e2⟩."""
     piece = pieces.get(token, f"⟨{token}⟩")
     return piece if isinstance(piece, str) else "".join(f"⟨{byte:02x}⟩" for byte in piece)
 
 
-def joined(pieces: Mapping[int, Piece], token_ids: Iterable[int]) -> str:
+def join_tokens(pieces: Mapping[int, Piece], token_ids: Iterable[int]) -> str:
     """Join tokens to one text; characters may span several tokens."""
     return join_pieces(pieces.get(token, f"⟨{token}⟩") for token in token_ids)
 
 
-ROUND_BYTES = 2_500  # of a round's records and small arrays, whatever they hold
-PROPOSAL_BYTES = 500  # of a lattice or a candidate, whatever it holds
+ROUND_BYTES = 2_500  # of a round's records and small arrays
+PROPOSAL_BYTES = 500  # of a lattice or a candidate
 STAGE_BYTES = 100  # of a stage's time
 NODE_BYTES = 16  # per node of a drafted tree
 VERIFIED_BYTES = 24  # per verified node, an estimate: reading the verification may have to compute it first
@@ -268,7 +268,7 @@ PIECE_BYTES = 100  # of a token's text besides its characters
 TOKEN_BYTES = 40
 
 
-def held_bytes(line: Line) -> int:
+def estimate_bytes(line: Line) -> int:
     """Estimate how many bytes of memory a line takes."""
     if isinstance(line, Entry):
         round_ = line.round

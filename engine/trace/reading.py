@@ -56,13 +56,13 @@ from engine.records import (
     Verification,
 )
 from engine.requests.prompts import turns_from
-from engine.trace.lines import End, Entry, Header, Line, MeasuredBudget, Piece, Trace, gather, held_bytes
+from engine.trace.lines import End, Entry, Header, Line, MeasuredBudget, Piece, Trace, estimate_bytes, trace_from_lines
 from engine.trace.stream import FileLines, check_size, open_trace
 
 # Version 1 had no ``pace`` (always fixed), 2 no ``turns``; from 4 on unknown values may be left out; before 5 drafters
 # were called heads; some files of 5 have ``texts``. A field that is missing was not recorded.
 READABLE = (1, 2, 3, 4, 5)
-OLDER_NAMES = {"heads": "drafters", "said": "note", "in_turns": "interleaved"}  # of former versions
+LEGACY_NAMES = {"heads": "drafters", "said": "note", "in_turns": "interleaved"}  # of former versions
 NOT_RECORDED = -1  # in place of a token id
 ID_DTYPES = ("<i4", "<i8")  # of token ids
 MAX_REVISIONS = 256
@@ -76,13 +76,13 @@ UNREADABLE = (ValueError, LookupError, TypeError, AttributeError, OverflowError,
 def load(path: Path) -> Trace:
     """Read a trace file, gzipped or not. TraceError names the line and the field that is wrong."""
     with open_trace(path) as file:
-        return gather(_lines(FileLines(file, path.name), path.name))
+        return trace_from_lines(_lines(FileLines(file, path.name), path.name))
 
 
 def loads(data: bytes, name: str = "the trace") -> Trace:
     """Return a trace from the bytes of a file."""
     check_size(len(data), name)
-    return gather(_lines(FileLines(BytesIO(data), name), name))
+    return trace_from_lines(_lines(FileLines(BytesIO(data), name), name))
 
 
 def _lines(rows: FileLines, name: str) -> Iterator[Line]:
@@ -170,7 +170,7 @@ class LineReader:
         if self._pieces > MAX_PIECES:
             raise TraceError(f"{self._name} has the text of more than {MAX_PIECES:,} tokens; no more are read.")
         if line is not None:
-            self._held += held_bytes(line)
+            self._held += estimate_bytes(line)
         if self._held > MAX_HELD_BYTES:
             raise TraceError(f"{self._name} takes more than {MAX_HELD_BYTES:,} bytes of memory; no more are read.")
         return line
@@ -272,7 +272,7 @@ def _alternatives(value: Any, kept: int) -> Alternatives:
 
 
 def _current_names(fields: Mapping[str, Any]) -> dict[str, Any]:
-    return {OLDER_NAMES.get(name, name): value for name, value in fields.items()}
+    return {LEGACY_NAMES.get(name, name): value for name, value in fields.items()}
 
 
 def _arrays(value: Any, kinds: Mapping[str, str], what: str) -> dict[str, Any]:

@@ -55,8 +55,8 @@ def rounds_of_run(trace: Trace) -> Rounds | None:
 def rounds_at(measured: Sequence[CellResult], nodes: str, line: str) -> Rounds:
     """Return the rounds of the curve ``line``, or else of the first one, at the budget ``nodes``, a number or auto.
     RequestError if nothing drafted at it."""
-    found = [(result.cell.setting.line, result) for result in measured
-             if result.reading and result.cell.setting.nodes == nodes and result.cell.setting.drafts]
+    found = [(result.cell.setting.curve_label, result) for result in measured
+             if result.reading and result.cell.setting.budget_label == nodes and result.cell.setting.drafts]
     if not found:
         raise RequestError(f"Nothing was measured at the budget {nodes[:20]!r} yet; choose another one.")
     label = line if line in dict(found) else found[0][0]

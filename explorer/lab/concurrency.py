@@ -50,7 +50,7 @@ def concurrency_view(summary: Summary, planned: Sequence[Setting] = (), *, line:
                      concurrency: int = 1) -> ConcurrencyView:
     """Return the view of the curve ``line``, else of the one with the largest total. ``planned`` settings get a
     cell before they are measured; the row of ``concurrency`` is marked."""
-    curves = {setting.line: setting.curve for setting in planned if setting.drafts}
+    curves = {setting.curve_label: setting.curve for setting in planned if setting.drafts}
     totals = {name: max((row.total.median for row in summary.rows if row.setting.curve == curve), default=0.0)
               for name, curve in curves.items()}
     line = line if line in curves else max(totals, key=totals.__getitem__, default="")
@@ -59,11 +59,11 @@ def concurrency_view(summary: Summary, planned: Sequence[Setting] = (), *, line:
     drawn = {curves[line], curves[line].baseline}
     cells = {row.setting: row for row in summary.rows if row.setting.curve in drawn}
     settings = [setting for setting in (*planned, *cells) if setting.curve in drawn]
-    columns = sorted({setting.alone for setting in settings},
+    columns = sorted({setting.with_one_request for setting in settings},
                      key=lambda column: (column.drafts, column.pace != FIXED, column.budget))
     grid = {count: [cells.get(replace(column, concurrency=count)) for column in columns]
-            for count in sorted({setting.concurrency for setting in settings if setting.line == line})}
-    names = [column.nodes if column.drafts else PLAIN for column in columns]
+            for count in sorted({setting.concurrency for setting in settings if setting.curve_label == line})}
+    names = [column.budget_label if column.drafts else PLAIN for column in columns]
     words = concurrency_words(summary, curves[line])
     if cells:
         words.append(f"Each figure is a median over {max(row.total.prompts for row in cells.values())} prompts.")

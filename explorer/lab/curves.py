@@ -95,11 +95,11 @@ def curves_figure(swept: Sequence[CurvePoint], predicted: Sequence[CurvePoint], 
     if any(point.setting.pace != FIXED for point in points):
         ticks[AUTO] = 2 * max(ticks.values(), default=1.0)
     across = [zero, max(ticks.values(), default=1.0)]
-    drafting = sorted({point.setting.line for point in points if point.setting.drafts})
+    drafting = sorted({point.setting.curve_label for point in points if point.setting.drafts})
     shifts = {line: 2 ** (SPREAD_OCTAVES * (index - (len(drafting) - 1) / 2)) for index, line in enumerate(drafting)}
 
     def x_of(point: CurvePoint) -> float:
-        return ticks[point.setting.nodes] * shifts.get(point.setting.line, 1.0)
+        return ticks[point.setting.budget_label] * shifts.get(point.setting.curve_label, 1.0)
 
     traces = [trace for members in (*_lines(swept), *_lines(predicted)) for trace in _traces(members, x_of, across)]
     named: set[str] = set()
@@ -128,7 +128,7 @@ def curves_figure(swept: Sequence[CurvePoint], predicted: Sequence[CurvePoint], 
 def _lines(points: Iterable[CurvePoint]) -> list[list[CurvePoint]]:
     """Group points by curve, in the order of budgets; an ``auto`` point is a curve of its own."""
     def line(point: CurvePoint) -> tuple[str, str]:
-        return point.setting.line, label_of(point.setting) if point.setting.pace != FIXED else ""
+        return point.setting.curve_label, label_of(point.setting) if point.setting.pace != FIXED else ""
     ordered = sorted(points, key=lambda point: (*line(point), point.setting.budget))
     return [list(members) for _, members in groupby(ordered, key=line)]
 
@@ -156,8 +156,8 @@ def _trace(plot: str, points: Sequence[CurvePoint], x: Sequence[float], **more: 
     style, predicted = style_of(first.setting.method), first.predicted
     line = {"color": style.color, "dash": "dot" if predicted else style.dash, "width": 1.4 if predicted else 2.6}
     return curve(
-        first.setting.line, x, [getattr(point, plot).median for point in points], "%{customdata[2]}", line,
-        marker={"symbol": style.symbol, "size": MARKER_PIXELS, "color": style.color}, legendgroup=first.setting.line,
+        first.setting.curve_label, x, [getattr(point, plot).median for point in points], "%{customdata[2]}", line,
+        marker={"symbol": style.symbol, "size": MARKER_PIXELS, "color": style.color}, legendgroup=first.setting.curve_label,
         meta="predicted" if predicted else "swept", customdata=[
             [point.setting.budget, point.setting.method, point.words(plot), point.setting.pace] for point in points],
         **{"mode": "lines" if predicted else "lines+markers", **PLOTS[plot], **more})
@@ -171,7 +171,7 @@ def _running(plot: str) -> Part:
 
 
 def _summary(points: Sequence[CurvePoint], best: CurvePoint | None) -> str:
-    lines = sorted({point.setting.line for point in points})
+    lines = sorted({point.setting.curve_label for point in points})
     if not lines:
         return "No setting has been measured."
     fastest = "" if best is None or best.speed is None else (

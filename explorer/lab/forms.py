@@ -9,7 +9,7 @@ from uuid import uuid4
 
 from engine.decoding.budget_policy import AUTO, FIXED
 from engine.decoding.methods import METHODS
-from engine.decoding.options import check_option, high
+from engine.decoding.options import check_option, max_value
 from engine.errors import RequestError
 from engine.lab.settings import BASELINE, SweepPlan, check, prompt_set, settings, shipped_sets
 from engine.lab.sweeping import race_plan
@@ -87,7 +87,7 @@ MAX_LIST_ITEMS = 64
 OFFERED_BUDGETS = (AUTO, *TRIED_BUDGETS)  # as chips; other numbers can be typed
 LIMITS: Mapping[str, float] = MappingProxyType({  # the most that each number of the forms may be
     "prompts": MAX_PROMPTS, "repeats": MAX_SWEEP_REPEATS, "items": MAX_LIST_ITEMS,
-    **{name: high(name, page=True) for name in ("max_tokens", "temperature", "budget")}})
+    **{name: max_value(name, page=True) for name in ("max_tokens", "temperature", "budget")}})
 
 
 class SweepForm(TypedDict):

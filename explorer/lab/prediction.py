@@ -14,12 +14,12 @@ from engine.decoding.methods import METHODS
 from engine.lab.anatomy import Anatomy, anatomy
 from engine.lab.flags import READ_IN, Flags, flags_of_run
 from engine.lab.machines import (
+    ESTIMATES,
     FLOOR,
-    LINES,
     LOOP,
     PUBLISHED_DEVICE,
-    caution,
     devices,
+    error_note,
     machine_curve,
     models,
     too_large_reason,
@@ -61,7 +61,7 @@ def predicted_curves(what_if: WhatIf | None, line: str, plain: float = 0.0,
         setting = forecast.setting
         speed = factor * 1e3 * forecast.tokens / median(milliseconds[_work(forecast)])
         if setting.drafts:
-            lines[setting.line].append(CurvePoint(
+            lines[setting.curve_label].append(CurvePoint(
                 setting, estimate([forecast.tau]), None if withheld else estimate([speed]), True))
     fastest = {name: max((point.speed.median for point in points if point.speed), default=0.0)
                for name, points in lines.items()}
@@ -91,7 +91,7 @@ def cost_view(what_if: WhatIf | None, line: str) -> CostView | None:
     if what_if is None or what_if.cost is None:
         return None
     costs = what_if.cost
-    gain = next((gain for gain in what_if.gains if gain.setting.line == line), None)
+    gain = next((gain for gain in what_if.gains if gain.setting.curve_label == line), None)
     best = node_costs(what_if, gain, np.asarray(gain.realised))[1] if gain and not what_if.withheld else 0
     return {"cost": cost_figure(costs, best), "gain": gain_figure(what_if, gain) if gain else None,
             "about": f"Measured on {costs.hardware} in {costs.dtype} after {costs.context} tokens, {costs.sampling}, "
@@ -207,10 +207,10 @@ def machine_prediction(trace: Trace, cost: CostCurve | None, model: str, device:
     model = model if model in models() else next(iter(models()))
     device = device if device in devices() else PUBLISHED_DEVICE
     reason = too_large_reason(model, device)
-    curves = {} if reason else {line: machine_curve(model, device, line) for line in LINES}
-    cost = cost if cost and not cost.disorder else curves.get(LOOP)
+    curves = {} if reason else {line: machine_curve(model, device, line) for line in ESTIMATES}
+    cost = cost if cost and not cost.unusable_reason else curves.get(LOOP)
     return {
-        "elsewhere": machine_figure(parts, curves), "too_large": reason, "caution": caution(),
+        "elsewhere": machine_figure(parts, curves), "too_large": reason, "caution": error_note(),
         "flags": flags_of_run(parts, cost) if cost else [],
         "cost_on": cost.hardware if cost else "", "read_in": READ_IN, "models": list(models()),
         "devices": list(devices()), "model": model, "device": device}

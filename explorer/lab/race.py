@@ -9,7 +9,7 @@ from engine.lab.against_plain import likelihood_ratio_text
 from engine.lab.settings import CellResult, SweepPlan
 from engine.lab.speed import seconds_text
 from engine.lab.sweeping import Laboratory, Track, run_race, tracks
-from engine.trace import Piece, as_bytes, joined
+from engine.trace import Piece, as_bytes, join_tokens
 from explorer.jobs import Job
 from explorer.lab.style import label_of
 from explorer.lab.table import TableRow, row_view
@@ -57,7 +57,7 @@ def track_view(track: Track, pieces: Mapping[int, Piece]) -> TrackView:
         end = seconds_text(track.tokens[-1], track.row.record.speed)
         seconds = tuple(second * float(end) / track.seconds[-1] for second in track.seconds)
     if first := track.difference:
-        ours, theirs = (joined(pieces, [token]) if token >= 0 else "the end" for token in (
+        ours, theirs = (join_tokens(pieces, [token]) if token >= 0 else "the end" for token in (
             first.token, first.baseline_token))
         gap = "" if first.gap is None else f" For the target {likelihood_ratio_text(first.gap)}."
         words = f"Differs from plain decoding at token {first.position + 1}: {ours!r} instead of {theirs!r}.{gap}"

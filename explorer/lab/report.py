@@ -76,8 +76,8 @@ def figures(stored: StoredSweep, measured: Sequence[CellResult], summary: Summar
     best = summary.best
     if best is None or not best.setting.drafts:
         return drawn
-    nodes = best.setting.nodes
-    rounds = rounds_at(measured, nodes, best.setting.line)
+    nodes = best.setting.budget_label
+    rounds = rounds_at(measured, nodes, best.setting.curve_label)
     return [*drawn,
             (f"Acceptance lengths of {rounds.label} at the node budget {nodes}: the share of rounds by tokens added, "
              "root included.", lengths_figure(rounds)),

@@ -30,7 +30,7 @@ class Figure(TypedDict):
 
 def label_of(setting: Setting) -> str:
     """Return the name of a setting, as the page shows it: ``merged each, 64 nodes``, ``ddtree, auto, 8 at once``."""
-    parts = [setting.line]
+    parts = [setting.curve_label]
     if setting.drafts:
         nodes = f"{setting.budget} node{'s' if setting.budget != 1 else ''}"
         usual_auto = setting.pace if setting.budget == MAX_AUTO_NODES else f"{setting.pace} up to {nodes}"

@@ -68,8 +68,9 @@ def row_view(row: Row, fastest: bool = False, modelled: float | None = None) -> 
     """Return a row for the page; ``fastest`` marks it, unless its speed-up is withheld."""
     setting = row.setting
     return {
-        "method": setting.method, "budget": setting.budget, "nodes": setting.nodes, "split": setting.split,
-        "pace": setting.pace, "concurrency": setting.concurrency, "label": label_of(setting), "line": setting.line,
+        "method": setting.method, "budget": setting.budget, "nodes": setting.budget_label, "split": setting.split,
+        "pace": setting.pace, "concurrency": setting.concurrency, "label": label_of(setting),
+        "line": setting.curve_label,
         "lossless": METHODS[setting.method].lossless, "fastest": fastest and not row.withheld, "runs": row.runs,
         "failed": row.failed,
         "same_text": row.same_text, "compared": row.compared, "repeating": row.repeating, "tau": row.tau,

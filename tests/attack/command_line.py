@@ -38,10 +38,11 @@ KNOWN_RIGS = {"demo", "assets/demo", *rig_names()}  # valid, but not loaded: som
 VALID_WORDS: Mapping[str, tuple[str, ...]] = MappingProxyType({  # type of a flag: its valid words
     "number": ("0", "1", "7", "64", "+3", "0.5", "1e0", ".3", "1,2", "1:2, 3:-4"),
     "budget_or_auto": ("auto", "0", "64"),
-    "name": ("demo", "bench", "check", "math", "nosuch", "x::ngram", "::", "@file", "@folder", "assets/demo"),
-    "text": ("hi", "two words", "--"), "prompt": ("hi", "-", "--"), "turn": ("user:hi", "system:", "assistant:x"),
+    "parse_name": ("demo", "bench", "check", "math", "nosuch", "x::ngram", "::", "@file", "@folder", "assets/demo"),
+    "parse_text": ("hi", "two words", "--"), "prompt": ("hi", "-", "--"),
+    "parse_turn": ("user:hi", "system:", "assistant:x"),
     "readable_file": ("@file", "@trace", "assets/traces/lessons.json"), "readable": ("@folder", "@trace"),
-    "writable_file": ("@new", "@file"), "folder": ("@folder",),
+    "writable_file": ("@new", "@file"), "parse_folder": ("@folder",),
     "_rig": ("demo", "x::ngram", "assets/demo", "http://127.0.0.1:1", "http://a:b@c", "HTTP://"),
     "_address": ("127.0.0.1", "0.0.0.0", "::1"),
     "_credentials": ("ada:lovelace", "a:b:c"), "proxy_address": ("x.example:80",),
@@ -161,7 +162,7 @@ class Attack(Area):
 def start_page(words: list[str]) -> int:
     """Parse the page's words, print a refusal, and return the exit status without serving."""
     try:
-        args = app.flags().understand(words)
+        args = app.flags().parse(words)
         hosts_of(args.host, args.allow_host)
         app.follow_of(args)
         app.rig_choice_disabled(args)

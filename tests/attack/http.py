@@ -20,7 +20,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from engine.trace import dump, dumps, recorded
+from engine.trace import as_recording, dump, dumps
 from explorer.page import build, guarded
 from explorer.recordings import Library, shipped
 from explorer.security.bodies import RUNS
@@ -118,7 +118,7 @@ class Attack(Area):
     def __init__(self) -> None:
         self._folder = tempfile.TemporaryDirectory()
         place = Path(self._folder.name)
-        sound = recorded(scripted_trace("joint", 8), "Scripted", "", "2026-11-20")
+        sound = as_recording(scripted_trace("joint", 8), "Scripted", "", "2026-11-20")
         dump(sound, place / "welcome.jsonl")
         dump(sound, place / os.fsdecode(b"caf\xe9\xff.jsonl"))
         dump(replace(sound, entries=(sound.entries * LONG_ROUNDS)[:LONG_ROUNDS]), place / "long.jsonl")

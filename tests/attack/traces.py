@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from engine.errors import CanopyError, TraceError
 from engine.recorder import Recorder, RecorderError
 from engine.requests.admission import Admission
-from engine.trace import Trace, dumps, held_bytes, load, loads
+from engine.trace import Trace, dumps, estimate_bytes, load, loads
 from engine.trace.reading import TraceTail
 from explorer.comparison import request_of
 from explorer.export import EXPORTS, export
@@ -175,7 +175,7 @@ class Attack(Area):
         list(map(json.loads, run.all_lines()))
         if dumps(loads(dumps(trace))) != dumps(trace):
             raise BrokenError("What is written of a trace is not what was read.")
-        if not 0 < sum(map(held_bytes, trace.lines)) < 2**40:
+        if not 0 < sum(map(estimate_bytes, trace.lines)) < 2**40:
             raise BrokenError("It weighs nothing, or too much.")
         if number % SLOW_READERS == 0:
             self._at_hand = trace

@@ -13,7 +13,7 @@ from pathlib import Path
 from starlette.applications import Starlette
 
 from engine.records import PromptRequest
-from engine.trace import Entry, Line, Trace, dump, gather, recorded
+from engine.trace import Entry, Line, Trace, as_recording, dump, trace_from_lines
 from explorer.bundle import startup_page
 from explorer.follow import Follow
 from explorer.recordings import Library, shipped
@@ -45,7 +45,7 @@ class Timed(ScriptedSource):
 
 def wide_trace() -> Trace:
     """Return a trace of more than 200 rounds of 256 drafted nodes."""
-    return gather(ScriptedSource().run(PromptRequest(prompt_for(1700), method="joint", budget=256)))
+    return trace_from_lines(ScriptedSource().run(PromptRequest(prompt_for(1700), method="joint", budget=256)))
 
 
 def record(folder: Path, welcome_alone: bool) -> None:
@@ -53,7 +53,7 @@ def record(folder: Path, welcome_alone: bool) -> None:
     traces = {name: scripted_trace(method, budget) for name, method, budget in LESSONS[:1 if welcome_alone else None]}
     for name, trace in (traces if welcome_alone else {**traces, "wide": wide_trace()}).items():
         method = trace.header.request.method
-        dump(recorded(trace, f"Scripted: {method}", f"What {method} does with the script.", "2026-11-20"),
+        dump(as_recording(trace, f"Scripted: {method}", f"What {method} does with the script.", "2026-11-20"),
              folder / f"{name}.jsonl")
     (folder / "lessons.json").write_text(json.dumps([{"name": "welcome"}]))
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from engine.decoding.methods import METHODS
-from engine.trace import dumps, recorded
+from engine.trace import as_recording, dumps
 from tests.browser.actions import RUN, STAGE, STATE, ask, choose, current_trace, finish, press_run, run, start, upload
 from tests.browser.conftest import Watched
 from tests.explorer.scripted import CODE, ENDLESS, STORY, prompt_for, scripted_trace
@@ -149,7 +149,7 @@ def test_a_clicked_preset_runs_once_and_can_run_again(watched: Watched, address:
 
 
 def test_a_long_run_arrives_completely_and_a_link_opens_any_of_its_rounds(watched: Watched, address: str) -> None:
-    sound = recorded(scripted_trace("ddtree", 4), "Long", "", "2026-11-20")
+    sound = as_recording(scripted_trace("ddtree", 4), "Long", "", "2026-11-20")
     entries = (sound.entries * LONG_ROUNDS)[:LONG_ROUNDS]
     long_trace = replace(sound, entries=tuple(
         replace(entry, round=replace(entry.round, index=index)) for index, entry in enumerate(entries)))

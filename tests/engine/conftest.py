@@ -16,10 +16,10 @@ FEW_ROWS = (1, 3, 9, 33)
 @pytest.fixture
 def quick_curves(monkeypatch: pytest.MonkeyPatch) -> None:
     """Measure cost curves at a few sizes and in a fraction of a second."""
-    from engine.serving.cost import CostBook, Effort  # here, because it imports torch
+    from engine.serving.cost import CostCurves, Effort  # here, because it imports torch
 
-    measure = CostBook.measure
+    measure = CostCurves.measure
 
-    def quickly(book: CostBook, case: CostCase, effort: Effort, **more: Any) -> CostCurve:
+    def quickly(book: CostCurves, case: CostCase, effort: Effort, **more: Any) -> CostCurve:
         return measure(book, case, Effort(0.0, effort.max_ratio, effort.max_ms), FEW_ROWS, **more)
-    monkeypatch.setattr(CostBook, "measure", quickly)
+    monkeypatch.setattr(CostCurves, "measure", quickly)

@@ -15,7 +15,20 @@ import pytest
 from engine.decoding.methods import METHODS
 from engine.errors import CanopyError, TraceError
 from engine.records import Request
-from engine.trace import End, Entry, Header, Line, MeasuredBudget, Piece, Trace, dump, dumps, gather, load, loads
+from engine.trace import (
+    End,
+    Entry,
+    Header,
+    Line,
+    MeasuredBudget,
+    Piece,
+    Trace,
+    dump,
+    dumps,
+    load,
+    loads,
+    trace_from_lines,
+)
 from tests.engine.helpers import WARM, drafters_of, run
 from tests.engine.toy import ToyTarget
 
@@ -86,11 +99,11 @@ def test_probability_0_and_empty_rounds_survive() -> None:
 
 def test_gather_needs_a_complete_run() -> None:
     trace = toy_trace("ddtree")
-    assert same(gather([trace.header, *trace.entries, trace.end]), trace)
+    assert same(trace_from_lines([trace.header, *trace.entries, trace.end]), trace)
     unfinished: list[list[Line]] = [[], [trace.header], [trace.header, *trace.entries], [*trace.entries, trace.end]]
     for lines in unfinished:
         with pytest.raises((TraceError, ValueError)):
-            gather(lines)
+            trace_from_lines(lines)
 
 
 WHOLE = dumps(toy_trace("routed", most=6))

@@ -29,7 +29,7 @@ from engine.records import (
     Sampling,
     Verification,
 )
-from engine.trace import End, Entry, Header, Line, Piece, Trace, gather
+from engine.trace import End, Entry, Header, Line, Piece, Trace, trace_from_lines
 from tests.engine.helpers import decode
 
 STORY = (
@@ -267,4 +267,4 @@ def with_fixed_times(round_: Round) -> Round:
 def scripted_trace(method: str, budget: int = 24, **asked: Any) -> Trace:
     """Return the cached trace of a method's run over the script. Do not change it."""
     ask = PromptRequest("How many books does Omar have? ${7*6}", method=method, budget=budget, **asked)
-    return gather(ScriptedSource().run(ask))
+    return trace_from_lines(ScriptedSource().run(ask))

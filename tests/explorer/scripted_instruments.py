@@ -16,7 +16,7 @@ from engine.lab.replay import Forecast, Gain, WhatIf
 from engine.lab.settings import Conditions, Setting
 from engine.lab.sweeping import Progress
 from engine.records import Precision, PromptRequest, Round
-from engine.trace import Entry, Line, Piece, Trace, gather
+from engine.trace import Entry, Line, Piece, Trace, trace_from_lines
 from explorer.rig import Source
 from tests.explorer.scripted import CURVE, ScriptedSource
 
@@ -30,7 +30,7 @@ def fixed_reading(trace: Trace) -> Reading:
 
 @lru_cache(maxsize=256)
 def scripted_reading(ask: PromptRequest) -> Reading:
-    return fixed_reading(gather(ScriptedSource().run(ask)))
+    return fixed_reading(trace_from_lines(ScriptedSource().run(ask)))
 
 
 @dataclass
@@ -47,7 +47,7 @@ class ScriptedLaboratory:
         self.asked.append(ask)
         if self.pause_seconds == 0:
             return scripted_reading(ask)
-        return fixed_reading(gather(ScriptedSource(self.pause_seconds).run(ask)))
+        return fixed_reading(trace_from_lines(ScriptedSource(self.pause_seconds).run(ask)))
 
     def measure_concurrent(self, ask: PromptRequest, others: Sequence[PromptRequest], concurrency: int) -> Reading:
         """Slow the rounds for each further request; every request commits as many tokens as this one."""

@@ -103,9 +103,9 @@ def test_a_password_in_an_address_is_refused_before_it_is_shown(capsys: pytest.C
         rigged.choose(written)
     assert "secret" not in str(refused.value) + str(rigged.state())
     with pytest.raises(UsageError) as unread:
-        app.flags().understand(["--rig", written])
+        app.flags().parse(["--rig", written])
     assert "secret" not in str(unread.value) + "".join(capsys.readouterr())
-    assert app.flags().understand(["--rig", "HTTP://host:1/v1/"]).rig == "http://host:1"
+    assert app.flags().parse(["--rig", "HTTP://host:1/v1/"]).rig == "http://host:1"
 
 
 def test_the_lab_offers_the_servers_tab_alone(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from engine.lab.repetition import repetition_in, rounds_within
 from engine.lab.speed import rate_text, ratio_text
 from engine.records import Precision, PromptRequest, Round
 from engine.requests.admission import Admission
-from engine.trace import Line, Trace, encode_record, gather, pieces_of, tau
+from engine.trace import Line, Trace, encode_record, pieces_of, tau, trace_from_lines
 from explorer.claims import text_sentence
 from explorer.comparison import MAX_TIMINGS, Comparison
 from explorer.rig import CurrentRig
@@ -49,7 +49,7 @@ class ComparedRun:
                  max_tokens: int = 150, change: Callable[[Trace], Trace] = lambda trace: trace) -> None:
         self.queue, self.runs = Admission(), Runs()
         request = PromptRequest(prompt, method="ddtree", budget=64, max_tokens=max_tokens)
-        self.trace = change(gather(ScriptedSource().run(request)))
+        self.trace = change(trace_from_lines(ScriptedSource().run(request)))
         self.runs.add(self.runs.register(RunLog("mine")), *self.trace.lines)
         rig = CurrentRig(instruments or FixedTimes())
         self.comparison = Comparison(rig, lambda run: self.trace, self.queue, self.runs)
@@ -181,7 +181,7 @@ def test_a_repetition_is_left_out_of_speeds_and_tracks() -> None:
 
 def test_no_run_is_compared_while_another_runs_or_if_it_is_from_another_machine() -> None:
     compared = ComparedRun()
-    with compared.queue.place(), pytest.raises(RequestError):
+    with compared.queue.enter(), pytest.raises(RequestError):
         compared.start()
     compared.trace = replace(compared.trace, header=replace(compared.trace.header, hardware="H200"))
     with pytest.raises(Exception, match="H200"):
@@ -192,7 +192,7 @@ def test_rounds_that_a_stopped_run_adds_before_it_ends_are_compared_too() -> Non
     compared = ComparedRun()
     whole = compared.trace
     compared.trace = replace(whole, entries=whole.entries[:-2])
-    with compared.queue.place(run="mine"):
+    with compared.queue.enter(run="mine"):
         look = compared.start()
         compared.trace = whole
     until(lambda: look()["state"] == "done")
@@ -204,8 +204,8 @@ def test_a_comparison_yields_to_a_run_and_keeps_its_partial_result() -> None:
     look = compared.start()
     until(lambda: look()["result"])
     began = time.monotonic()
-    with compared.queue.place() as place:
-        until(lambda: place.begun)
+    with compared.queue.enter() as entry:
+        until(lambda: entry.admitted)
         assert time.monotonic() - began < 5
     until(lambda: look()["state"] != "running")
     result = compared.remembered()

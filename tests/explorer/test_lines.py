@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from engine.records import PromptRequest
-from engine.trace import End, Entry, gather
+from engine.trace import End, Entry, trace_from_lines
 from explorer.lines import MODEL_LIMITS, about, encode_up_to, encoded, remark, repetition
 from explorer.run_form import read_presets
 from explorer.runs import RunLog
@@ -61,7 +61,7 @@ def test_a_repetition_is_found_while_the_text_is_written(tokens: int, loops: boo
 
 
 def test_characters_are_kept_as_typed_and_a_long_run_is_encoded_in_parts() -> None:
-    trace = gather(ScriptedSource().run(PromptRequest("${7*6} </script>", method="joint", budget=16)))
+    trace = trace_from_lines(ScriptedSource().run(PromptRequest("${7*6} </script>", method="joint", budget=16)))
     lines = [encoded(line) for line in trace.lines]
     assert json.loads(lines[0])["header"]["prompt"] == "${7*6} </script>"
     assert all(line.count(b"\n") == 1 for line in lines)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from engine.commands.flags import FLAGS, add_flags
-from engine.decoding.options import CHOICES, DEFAULTS, HINTS, OPTIONS, high, options_of, prompt_request
+from engine.decoding.options import CHOICES, DEFAULTS, HINTS, OPTIONS, max_value, options_of, prompt_request
 from engine.errors import RequestError
 from engine.records import PromptRequest
 
@@ -51,7 +51,7 @@ def refused(way: Way, name: str, value: Any) -> str:
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("name", NUMBERS)
 def test_a_number_outside_its_bounds_is_refused_and_the_message_names_them(name: str, way: str) -> None:
-    option, act, most = OPTIONS[name], WAYS[way], high(name, way == "page")
+    option, act, most = OPTIONS[name], WAYS[way], max_value(name, way == "page")
     for value in (DEFAULTS[name], most):
         assert act(name, value) == act(name, str(value)) == value
     beyond = [option.low - 1, most + 1, *([] if option.inclusive else [option.low])]

@@ -13,7 +13,7 @@ import app
 from engine.errors import RequestError
 from engine.records import PromptRequest, Sampling
 from engine.requests.admission import Admission
-from engine.trace import Header, dump, dumps, encode_record, recorded
+from engine.trace import Header, as_recording, dump, dumps, encode_record
 from explorer.claims import recorded_comparison
 from explorer.endpoints import Endpoints
 from explorer.page import build
@@ -30,7 +30,8 @@ PROMPT = "How many books does Omar have? ${7*6}"
 @pytest.fixture
 def library(tmp_path: Path) -> Library:
     for name, method, budget in (("b_tree", "ddtree", 24), ("a_plain", "autoregressive", 0), ("c_small", "ddtree", 4)):
-        dump(recorded(scripted_trace(method, budget), name.upper(), "", "2026-11-20"), tmp_path / f"{name}.jsonl.gz")
+        recording = as_recording(scripted_trace(method, budget), name.upper(), "", "2026-11-20")
+        dump(recording, tmp_path / f"{name}.jsonl.gz")
     (tmp_path / "d_broken.jsonl").write_text("{}")
     return Library(shipped(tmp_path))
 
@@ -83,7 +84,7 @@ def test_a_recording_is_compared_with_the_plain_one_of_the_same_prompt(library: 
     found = library.comparison("b_tree")
     assert found and found.text.verdict == "same" and found.speed.words and "interleaved" not in found.speed.how
     assert found.tracks.seconds[1][-1] > found.tracks.seconds[0][-1] > 0
-    others = [recorded(scripted_trace("ddtree", 24, **other), title, "", "2026-11-20") for title, other in ((
+    others = [as_recording(scripted_trace("ddtree", 24, **other), title, "", "2026-11-20") for title, other in ((
         "warm", {"sampling": Sampling(temperature=1.0)}), ("later", {"turns": (("user", "Hi"),)}))]
     library.recordings = {**library.recordings,
                           **{trace.header.title: Recording(trace.header.title, trace) for trace in others}}

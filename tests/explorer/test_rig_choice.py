@@ -7,7 +7,7 @@ import pytest
 import app
 from engine.errors import RequestError
 from engine.records import PromptRequest
-from engine.trace import gather
+from engine.trace import trace_from_lines
 from explorer import rig_choice
 from explorer.lab.lab import Lab
 from explorer.rig_choice import RIG_IS_FIXED, RigChoice
@@ -30,11 +30,11 @@ def test_the_old_rig_answers_until_the_new_one_is_loaded_and_is_then_released() 
     assert isinstance(first, ScriptedSource)
     rigged.choose(" second ", until_begun=True)
     assert rigged.state()["loading"] == {"name": "second", "message": "Reading the weights …", "share": 0.5}
-    assert gather(rigged.rig.source.prepare(ASK).lines()).header.rig == "first rig" and not first.released
+    assert trace_from_lines(rigged.rig.source.prepare(ASK).lines()).header.rig == "first rig" and not first.released
     now = rigged.finish_loading()
     assert {key: now[key] for key in ("rig", "opened_as", "generation", "failure", "good_at")} == {
         "rig": "second rig", "opened_as": "second", "generation": 1, "failure": "", "good_at": "It is good at second."}
-    assert gather(rigged.rig.source.prepare(ASK).lines()).header.rig == "second rig"
+    assert trace_from_lines(rigged.rig.source.prepare(ASK).lines()).header.rig == "second rig"
     assert first.released and rigged.rig.source.methods == SOME
 
 
@@ -56,7 +56,7 @@ def test_a_failure_is_reported_and_the_old_rig_continues_to_answer(failure: Exce
 def test_cancelling_changes_nothing(loaded: bool) -> None:
     rigged = PageWithRigs()
     rigged.choose("second", until_begun=True)
-    with rigged.queue.place():
+    with rigged.queue.enter():
         if loaded:
             rigged.rigs.may_open.set()
             until(lambda: is_loaded_and_waiting(rigged))
@@ -77,7 +77,7 @@ def test_a_rig_that_cannot_be_loaded_now_is_refused(monkeypatch: pytest.MonkeyPa
     for wrong in ("", "  ", "x" * 501):
         refused(wrong, "500")
     refused("first", "first")
-    with rigged.queue.place():
+    with rigged.queue.enter():
         refused("second", "progress")
     assert rigged.rigs.beside == []
     rigged.choose("second")

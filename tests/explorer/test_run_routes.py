@@ -116,7 +116,7 @@ def test_stop_ends_a_run_at_once_and_keeps_its_rounds() -> None:
         had = list(islice(lines, 4))
         assert served.client.delete(f"{RUNS}/{first['run']}").status_code == 204
         rest = list(lines)
-        assert rest[-1]["state"] == "stopped" and source.closed == 1 and served.queue.count_places() == 0
+        assert rest[-1]["state"] == "stopped" and source.closed == 1 and served.queue.count_entries() == 0
         assert [line["end"]["reason"] for line in rest if "end" in line] == ["stopped"]
         assert trace_lines(had + rest) == trace_lines(served.lines(first["run"]))
 
@@ -131,10 +131,10 @@ def test_a_run_that_nobody_reads_ends_and_one_that_waits_leaves_the_queue(
             until(lambda: served.queue.running() == 1)
             with served.start(prompt=ENDLESS) as waiting:
                 second = next(line["run"] for line in waiting if line["state"] == "queued")
-            until(lambda: served.queue.count_places() == 1)
+            until(lambda: served.queue.count_entries() == 1)
             time.sleep(0.5)
             assert not served.runs.find(first).ended, "a client reads it"
-        until(lambda: served.queue.count_places() == 0)
+        until(lambda: served.queue.count_entries() == 0)
         assert states(served.lines(first))[-1] == states(served.lines(second))[-1] == "stopped"
         assert source.closed == 1
 
@@ -162,7 +162,7 @@ def test_a_failure_is_the_last_line_and_earlier_rounds_are_kept() -> None:
         answer = served.run()
         assert answer[-1]["state"] == "error" and "ZeroDivisionError" in answer[-1]["message"]
         assert "hidden" not in str(answer) and len(trace_lines(answer)) == 4
-        assert served.queue.count_places() == 0
+        assert served.queue.count_entries() == 0
 
 
 @pytest.mark.parametrize("method", ["GET", "POST", "DELETE"])

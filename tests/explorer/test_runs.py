@@ -7,7 +7,7 @@ import pytest
 from engine.errors import CancellationError, RequestError
 from engine.records import PromptRequest
 from engine.requests.admission import MAX_PENDING_RUNS, MAX_RUNS_PER_ADDRESS, Admission
-from engine.trace import Line, dumps, held_bytes, loads
+from engine.trace import Line, dumps, estimate_bytes, loads
 from explorer.runs import RUN_BYTES, RunLog, Runner, Runs
 from tests.explorer.scripted import ENDLESS, ScriptedSource, scripted_trace
 from tests.explorer.scripted_rigs import current_rig, wait_for_end
@@ -25,9 +25,9 @@ class UnreadRuns:
 
     def begin(self, ask: PromptRequest = LONG) -> RunLog:
         """Start a run, and wait until it is in the queue."""
-        before = self.queue.count_places()
+        before = self.queue.count_entries()
         run = self._runner.start(ask)
-        until(lambda: self.queue.count_places() > before)
+        until(lambda: self.queue.count_entries() > before)
         return run
 
 
@@ -47,7 +47,7 @@ def test_the_queue_advances_when_a_run_leaves_it() -> None:
 def test_remembered_runs_are_bounded_by_bytes() -> None:
     trace = scripted_trace("ddtree")
     lines: list[Line] = [trace.header, *trace.entries, trace.end]
-    size = RUN_BYTES + sum(map(held_bytes, lines))
+    size = RUN_BYTES + sum(map(estimate_bytes, lines))
     runs = Runs(max_bytes=3 * size)
     for name in "abc":
         runs.store(RunLog.recorded(name, trace))
@@ -84,7 +84,7 @@ def test_the_number_of_runs_in_progress_is_limited(address: str, most: int) -> N
 
 def test_a_run_in_progress_is_evicted_last_and_then_ends() -> None:
     trace = scripted_trace("ddtree")
-    size = RUN_BYTES + sum(map(held_bytes, trace.lines))
+    size = RUN_BYTES + sum(map(estimate_bytes, trace.lines))
     runs = Runs(max_bytes=2 * size)
     in_progress = runs.register(RunLog("going on"))
     runs.add(in_progress, trace.header, *trace.entries)
@@ -114,4 +114,4 @@ def test_the_estimated_size_of_a_run_is_close_to_its_memory() -> None:
     trace = loads(data)
     taken = tracemalloc.get_traced_memory()[0]
     tracemalloc.stop()
-    assert 0.5 < (held_bytes(trace.header) + sum(map(held_bytes, trace.entries))) / taken < 3
+    assert 0.5 < (estimate_bytes(trace.header) + sum(map(estimate_bytes, trace.entries))) / taken < 3

@@ -15,7 +15,7 @@ from starlette.testclient import TestClient
 from engine.errors import FileError, RequestError
 from engine.recorder import MAX_NOTE_LENGTH
 from engine.requests.admission import Admission
-from engine.trace import dumps, held_bytes
+from engine.trace import dumps, estimate_bytes
 from explorer import shared
 from explorer.claims import recorded_comparison
 from explorer.endpoints import Endpoints
@@ -126,7 +126,7 @@ def test_a_run_that_could_not_be_opened_again_is_not_shared(tmp_path: Path, monk
 
 
 def test_shared_runs_in_memory_are_limited_in_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    size = RUN_BYTES + sum(map(held_bytes, TRACE.lines))
+    size = RUN_BYTES + sum(map(estimate_bytes, TRACE.lines))
     monkeypatch.setattr(shared, "Runs", partial(Runs, 2 * size))
     keeper = SharedRuns(tmp_path)
     names = [keeper.keep(TRACE, None) for _ in range(5)]

@@ -14,7 +14,7 @@ from engine.decoding.methods import METHODS, Method
 from engine.decoding.tree import from_nodes
 from engine.records import DraftTree, Lattice, PromptRequest
 from engine.servers.kinds import KINDS, ServerKind
-from engine.trace import committed_ids, gather
+from engine.trace import committed_ids, trace_from_lines
 from explorer.attached import attach
 from explorer.lab.style import style_of
 from explorer.types import methods_module
@@ -67,7 +67,7 @@ def test_a_new_kind_of_server_is_recognised_and_its_report_shown(monkeypatch: py
     with scripted(models=says('{"data": [{"id": "m", "owned_by": "me"}]}'),
                   chat=streams(chunk("a"), chunk("b", "b", "c"), reported, DONE)) as server:
         source = attach(server.address, lambda *_: None).source
-        trace = gather(source.prepare(PromptRequest("x", method="served")).lines())
+        trace = trace_from_lines(source.prepare(PromptRequest("x", method="served")).lines())
     assert trace.header.engine == "Mine" and "of 4 drafted" in trace.end.note
     assert [len(entry.round.tree) for entry in trace.entries] == [5]
 

@@ -12,13 +12,13 @@ import app
 from engine.commands.record import check_film_round, plans_file, read_plans
 from engine.errors import RequestError
 from engine.records import Round
-from engine.trace import Piece, committed_ids, joined, pieces_of
+from engine.trace import Piece, committed_ids, join_tokens, pieces_of
 from recipes.confined import runs_to_its_end
 
 
 def texts() -> dict[str, str]:
     """Return the texts of the shipped recordings by name."""
-    return {name: joined(pieces_of(recording.trace), committed_ids(recording.trace.rounds))
+    return {name: join_tokens(pieces_of(recording.trace), committed_ids(recording.trace.rounds))
             for name, recording in app.library(None, "demo").recordings.items()}
 
 
@@ -49,7 +49,7 @@ def test_every_recorded_program_runs_and_solves_its_task() -> None:
 def film_score(pieces: Mapping[int, Piece], round_: Round) -> float:
     """Return the score of a round for the film, as in assets/stage/film.js."""
     tree, keep = round_.tree, round_.acceptance.keep.tolist()
-    texts = [joined(pieces, [token]) for token in tree.tokens]
+    texts = [join_tokens(pieces, [token]) for token in tree.tokens]
     children = [np.flatnonzero(tree.parents == node).tolist() for node in range(len(tree))]
     forks = [child for node, after in zip_longest(keep, keep[1:]) for child in
              [child for child in children[node] if child != after][0 if after else 1:]]

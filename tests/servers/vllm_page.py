@@ -16,7 +16,7 @@ from engine.records import PromptRequest
 from engine.requests.rig_names import RIGS_FOLDER
 from engine.servers.counters import CounterHistory, traffic
 from engine.serving.rigs import load_rig
-from engine.trace import gather
+from engine.trace import trace_from_lines
 from explorer.attached import attach
 from explorer.two_runs import two_runs
 from tests.browser.conftest import PORT, browser, served, visit  # noqa: F401  (browser is a fixture)
@@ -59,8 +59,8 @@ def test_its_texts_are_ours_and_its_rounds_as_reported(vllm: tuple[str, Path]) -
     watch, rounds, accepted = CounterHistory(source.server), 0, 0  # type: ignore[attr-defined]
     watch.sample()
     for prompt in PROMPTS:
-        theirs = gather(source.prepare(PromptRequest(prompt, method=SERVED, max_tokens=200)).lines())
-        expected = gather(ours.run(PromptRequest(
+        theirs = trace_from_lines(source.prepare(PromptRequest(prompt, method=SERVED, max_tokens=200)).lines())
+        expected = trace_from_lines(ours.run(PromptRequest(
             prompt, method="dflash", budget=15, max_tokens=200, drafters=("math",))))
         comparison = two_runs(expected, theirs)
         print(comparison["summary"], [side["rows"] for side in comparison["sides"]], theirs.end.note)

@@ -38,5 +38,5 @@ FLAT = (1, 4, 17), (20.6, 20.2, 30.6)
                    ())])
 def test_a_curve_that_falls_beyond_the_noise_predicts_no_best_budget(
         curve: CostCurve, sizes: tuple[int, ...]) -> None:
-    assert bool(curve.disorder) == bool(sizes)
-    assert all(str(size) in curve.disorder for size in sizes)
+    assert bool(curve.unusable_reason) == bool(sizes)
+    assert all(str(size) in curve.unusable_reason for size in sizes)

@@ -24,7 +24,7 @@ from engine.checkpoints.memory import LoadContext
 from engine.checkpoints.sources import DownloadProgress, LocalModel, fetch_weights, resolve_model
 from engine.errors import CancellationError, RigError
 from engine.machine.progress import ReportProgress, ignore_progress
-from engine.requests.rig_names import NAMED, RigPair, from_hub, pair_of, rig_names
+from engine.requests.rig_names import HUB_RIGS, RigModels, from_hub, parse_rig, rig_names
 from engine.serving.rigs import load_rig, rig_parts
 from tests.engine.published import refused, write_short, write_short_dflash
 
@@ -44,16 +44,16 @@ def fetch(name: str, report: ReportProgress = ignore_progress) -> LocalModel:
 
 
 def test_names_of_rigs_are_split_at_double_colons(tmp_path: Path) -> None:
-    assert pair_of("a/b@v1 :: ./here") == RigPair("a/b@v1", ("./here",))
-    assert pair_of("x::y::ngram").drafters == ("y", "ngram")
+    assert parse_rig("a/b@v1 :: ./here") == RigModels("a/b@v1", ("./here",))
+    assert parse_rig("x::y::ngram").drafters == ("y", "ngram")
     for wrong in ("x", "x::", "::y", "a::b::c::d", ""):
         with pytest.raises(RigError, match="TARGET::DRAFTER"):
-            pair_of(wrong)
+            parse_rig(wrong)
     assert "not/a/folder" in refused("not/a/folder::ngram") and "nowhere" in refused("nowhere")
     assert from_hub("demo") == from_hub("no::") == from_hub(f"{tmp_path}::ngram") == ()
     assert from_hub(f"{tmp_path}::own/head@v2") == ("own/head@v2",)
-    assert "demo" in rig_names() and set(NAMED) < set(rig_names())
-    for pair in NAMED.values():  # pinned to commits if a commit is known
+    assert "demo" in rig_names() and set(HUB_RIGS) < set(rig_names())
+    for pair in HUB_RIGS.values():  # pinned to commits if a commit is known
         assert all(re.fullmatch(r"[\w-]+/[\w.-]+@([0-9a-f]{40}|main)", name) for name in (pair.target, *pair.drafters))
 
 
@@ -272,7 +272,7 @@ def test_a_named_rig_reports_its_commits_and_damaged_cache_files(hub: Hub, tmp_p
     reported: list[str] = []
     rig = load_rig("qwen3-8b", "float32", context=LoadContext(lambda message, share: reported.append(message)))
     assert any("Qwen/Qwen3-8B" in message for message in reported) and rig.name == rig.opened_as == "qwen3-8b"
-    commit = pair_of("qwen3-8b").drafters[0].partition("@")[2]
+    commit = parse_rig("qwen3-8b").drafters[0].partition("@")[2]
     assert rig.card.revisions == {"target": "Qwen/Qwen3-8B@b968826d9c46", "drafter": f"{DRAFTER}@{commit[:12]}"}
     cached = tmp_path / "cache" / f"models--{DRAFTER.replace('/', '--')}"
     file = cached / "snapshots" / commit / "model.safetensors"

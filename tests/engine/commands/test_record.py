@@ -12,7 +12,7 @@ import pytest
 
 from engine.commands.record import RecordingPlan, measure_curve, run
 from engine.records import PromptRequest, Round
-from engine.trace import gather
+from engine.trace import trace_from_lines
 from tests.explorer.scripted import ScriptedSource, prompt_for
 
 PLAN: dict[str, Any] = {"name": "one", "title": "", "note": "", "prompt": prompt_for(150), "max_tokens": 150}
@@ -29,7 +29,7 @@ class TimedRig:
         yield [self.rounds(ask, delayed=self.busy == asks[0].budget) for ask in asks]
 
     def rounds(self, ask: PromptRequest, delayed: bool) -> Iterator[Round]:
-        for number, round_ in enumerate(gather(ScriptedSource().run(ask)).rounds):
+        for number, round_ in enumerate(trace_from_lines(ScriptedSource().run(ask)).rounds):
             seconds = 0.03 if ask.budget else 0.1 if delayed and number // 8 % 2 else 0.02
             yield replace(round_, seconds={"verify": seconds})
 

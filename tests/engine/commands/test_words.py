@@ -19,7 +19,7 @@ from tests.running import at_most
 
 HOSTILE = ("", " ", "\udcff", "nan", "inf", "-inf", "-1", "1e400", "9" * 400, "0x10", "½", "٣", "1_0", "null", "[1]",
            "\0", "x" * 5000, "None", "--", "1;2", "${7*6}", "\n")
-PATHS = ("readable_file", "writable_file", "folder")
+PATHS = ("readable_file", "writable_file", "parse_folder")
 NO_PATHS = ("", "\0", "x" * 5000, "nowhere/at/all", "\udcff/x")
 NEEDED = {"generate": ["--prompt", "hi"], "check": ["--prompts", "check"], "whatif": ["--prompt", "hi"],
           "anatomy": ["--trace", "assets/traces/plain.jsonl.gz"]}
@@ -62,7 +62,7 @@ def test_every_flag_refuses_every_wrong_kind_of_value(verb: str) -> None:
             numeric = kind(action) in ("number", "budget_or_auto") and not isinstance(action.default, tuple)
             wrong = (numeric and word in HOSTILE) or (kind(action) in PATHS and word in NO_PATHS)
             try:
-                parser.understand([*([] if alone else NEEDED.get(verb, [])), f"{flag}={word}"])
+                parser.parse([*([] if alone else NEEDED.get(verb, [])), f"{flag}={word}"])
                 assert not wrong or (word == "-1" and flag in BELOW_ZERO), (verb, flag, word)
             except UsageError as error:
                 sentence = str(error)
@@ -126,7 +126,7 @@ def test_neither_pipes_nor_devices_are_read(
     with at_most(20):
         if words[0] == "page":
             with pytest.raises(UsageError, match=device):
-                app.flags().understand(typed[1:])
+                app.flags().parse(typed[1:])
         else:
             assert device in refusal(typed, capsys, 1, 2)
 

@@ -13,8 +13,8 @@ from engine.lab.machines import (
     FLOOR,
     LOOP,
     PUBLISHED_DEVICE,
-    caution,
     devices,
+    error_note,
     machine_curve,
     models,
     published_figures,
@@ -34,7 +34,7 @@ def test_each_method_has_sixty_published_pairs() -> None:
 def test_a_fit_to_one_model_predicts_the_published_loop_on_the_others() -> None:
     assert len(unfitted_errors(DDTREE)) == 40 and median(unfitted_errors(DDTREE).values()) <= 0.02
     assert median(unfitted_errors(DFLASH).values()) <= 0.022  # the aim was 2 %
-    assert "1.5%" in caution() and "2.1%" in caution()
+    assert "1.5%" in error_note() and "2.1%" in error_note()
 
 
 def test_the_best_predicted_budget_is_the_published_one() -> None:
@@ -69,4 +69,4 @@ def test_a_model_too_large_for_a_device_is_refused() -> None:
         verb.run(parser.parse_args(["--model", "qwen3-coder-30b-a3b", "--device", "L4"]))
     outcome = verb.run(parser.parse_args(["--trace", "assets/traces/arithmetic.jsonl.gz"]))
     assert json.loads(json.dumps(outcome.result))["flags"][FLOOR][0]["engine"] == "vLLM"
-    assert caution() in outcome.text and "SGLang 0.5.23" in outcome.text
+    assert error_note() in outcome.text and "SGLang 0.5.23" in outcome.text

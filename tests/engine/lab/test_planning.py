@@ -41,7 +41,7 @@ def test_settings_are_the_baseline_and_every_method_at_every_budget(
     chosen = settings(methods, budgets, **choice)
     assert {setting.label: setting for setting in chosen} == expected and chosen == tuple(expected.values())
     assert {setting.baseline for setting in chosen} <= set(chosen)
-    assert {setting.baseline.alone for setting in chosen} == {chosen[0]}
+    assert {setting.baseline.with_one_request for setting in chosen} == {chosen[0]}
 
 
 @pytest.mark.parametrize(("choice", "sentence"), [

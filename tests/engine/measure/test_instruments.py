@@ -27,7 +27,7 @@ from engine.serving import rigs
 from engine.serving.precision import storage_of
 from engine.serving.rig import Rig
 from engine.serving.rigs import load_rig
-from engine.trace import gather
+from engine.trace import trace_from_lines
 from explorer.rig import CurrentRig
 from explorer.rig_choice import RigChoice
 from tests.engine.demo import demo_live
@@ -50,7 +50,7 @@ def make_request(method: str = "ddtree", budget: int = 8, max_tokens: int = 4, *
     make_request("joint", 24, 30), make_request("merged", 16, 30, sampling=Sampling(0.8, seed=4), split="each"),
     make_request("autoregressive", 0, 12)], ids=lambda ask: ask.method)
 def test_a_reading_equals_the_trace_of_the_same_run(laboratory: LiveLaboratory, ask: PromptRequest) -> None:
-    reading, trace = laboratory.measure(ask), gather(laboratory.rig.run(ask))
+    reading, trace = laboratory.measure(ask), trace_from_lines(laboratory.rig.run(ask))
     times = ("round_seconds", "prefill_seconds", "stage_seconds")
     traced = replace(reading_of(trace), **{name: getattr(reading, name) for name in times})
     assert reading == traced and reading.token_ids and reading.prefill_seconds > 0
@@ -90,7 +90,7 @@ class CancelAtCall:
 @pytest.mark.parametrize("last", [1, 3, 200])
 def test_a_measurement_is_cancelled_in_the_middle_of_a_pass(measuring: str, last: int) -> None:
     live, interrupt = LiveInstruments(demo_live()), CancelAtCall(last)
-    trace = gather(live.source.run(make_request(max_tokens=12, sampling=Sampling(0.7, top_p=0.9))))
+    trace = trace_from_lines(live.source.run(make_request(max_tokens=12, sampling=Sampling(0.7, top_p=0.9))))
     ask = make_request(max_tokens=100, pace="auto" if measuring.endswith("auto") else "fixed")
     with pytest.raises(CancellationError):
         if measuring == "cost":

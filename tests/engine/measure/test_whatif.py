@@ -15,8 +15,18 @@ from engine.measure.whatif import text_of_run, what_if
 from engine.models.target import TorchTarget
 from engine.records import PackedTree, PromptRequest, Sampling, Verification
 from engine.requests.prompts import read_prompts
-from engine.serving.cost import FULL, MIN_REPEATS, QUICK, CostBook, CostCase, Effort, bucket, mock_rounds, mock_tree
-from engine.trace import Trace, dumps, gather, loads
+from engine.serving.cost import (
+    FULL,
+    MIN_REPEATS,
+    QUICK,
+    CostCase,
+    CostCurves,
+    Effort,
+    context_bucket,
+    mock_rounds,
+    mock_tree,
+)
+from engine.trace import Trace, dumps, loads, trace_from_lines
 from tests.engine.demo import demo_live, demo_rig
 from tests.engine.helpers import GREEDY
 from tests.engine.lab.scripted import CURVE
@@ -28,8 +38,9 @@ POINTS = (("dflash", "total"), ("ddtree", "total"), ("routed", "total"), ("merge
 
 
 def finished(method: str, budget: int, sampling: Sampling = GREEDY, **changes: object) -> Trace:
-    return gather(demo_live().run(PromptRequest(PROMPT, method=method, budget=budget, max_tokens=16, sampling=sampling,
-                                      **changes)))  # type: ignore[arg-type]
+    request = PromptRequest(PROMPT, method=method, budget=budget, max_tokens=16, sampling=sampling,
+                            **changes)  # type: ignore[arg-type]
+    return trace_from_lines(demo_live().run(request))
 
 
 def lengths(trace: Trace) -> tuple[int, ...]:
@@ -82,8 +93,8 @@ def test_the_cost_curve_is_measured_and_kept() -> None:
     assert all(low <= middle <= high for low, middle, high in zip(
         curve.verify_low_ms, curve.verify_ms, curve.verify_high_ms, strict=True))
     assert 0 < curve.verify_ms[0] < curve.verify_ms[2] and min(curve.draft_ms) > 0 and curve.plain_ms > 0
-    assert [bucket(context, 1024) for context in (1, 64, 90, 91, 300)] == [64, 64, 64, 128, 256]
-    assert bucket(1020, 1024) < 1000 and bucket(1, 40) >= 1
+    assert [context_bucket(context, 1024) for context in (1, 64, 90, 91, 300)] == [64, 64, 64, 128, 256]
+    assert context_bucket(1020, 1024) < 1000 and context_bucket(1, 40) >= 1
     tree = mock_tree(5, 129)
     assert len(tree) == 129 and 15 <= depths(tree.parents).max() <= 20
 
@@ -105,7 +116,7 @@ def test_a_mock_round_verifies_the_timed_number_of_rows(monkeypatch: pytest.Monk
 def test_what_if_of_an_adaptive_run_has_auto_among_its_settings() -> None:
     live = demo_live()
     book = live.costs  # one measurement for the complete test
-    trace = gather(live.run(PromptRequest(PROMPT, method="joint", budget=64, max_tokens=48, pace="auto")))
+    trace = trace_from_lines(live.run(PromptRequest(PROMPT, method="joint", budget=64, max_tokens=48, pace="auto")))
     assert trace.header.request.pace == "auto" and loads(dumps(trace)).header.request.pace == "auto"
     assert all(1 <= len(entry.round.tree) <= 65 for entry in trace.entries)
     curve = book.curve(trace.header.request.max_tokens // 2 + len(trace.header.request.prompt_ids), Sampling())
@@ -119,11 +130,11 @@ def test_what_if_of_an_adaptive_run_has_auto_among_its_settings() -> None:
 def test_a_waiting_run_uses_a_curve_of_a_similar_length(monkeypatch: pytest.MonkeyPatch) -> None:
     asked = []
 
-    def measured(_: CostBook, case: CostCase, effort: Effort, **_more: object) -> CostCurve:
+    def measured(_: CostCurves, case: CostCase, effort: Effort, **_more: object) -> CostCurve:
         asked.append((case.context, case.sampling.temperature, effort))
-        return replace(CURVE, context=case.context, sampling=case.drawing)
+        return replace(CURVE, context=case.context, sampling=case.sampling_mode)
 
-    monkeypatch.setattr(CostBook, "measure", measured)
+    monkeypatch.setattr(CostCurves, "measure", measured)
     book, warm = demo_live().costs, Sampling(temperature=0.7, seed=3)
     assert [book.curve(context, Sampling(), QUICK).context for context in (60, 100, 250)] == [64, 64, 64]
     assert [book.curve(context, warm, QUICK).context for context in (100, 400, 60)] == [128, 128, 128]
@@ -133,7 +144,7 @@ def test_a_waiting_run_uses_a_curve_of_a_similar_length(monkeypatch: pytest.Monk
     assert book.curve(250, Sampling(), QUICK).context == 256 and len(asked) == 3
     assert book.curve(250, Sampling(), QUICK, again=True).context == 256 and asked[3:] == [(256, 0.0, QUICK)]
     known = book.nearest(250)
-    monkeypatch.setattr(CostBook, "measure", Mock(side_effect=CancellationError))
+    monkeypatch.setattr(CostCurves, "measure", Mock(side_effect=CancellationError))
     with pytest.raises(CancellationError):
         book.curve(250, Sampling(), QUICK, again=True)
     assert book.curve(250, Sampling(), QUICK) is known, "a cancelled measurement replaces no curve"

@@ -28,7 +28,7 @@ from engine.models.packed_linear import (
 )
 from engine.models.target import TorchTarget
 from engine.records import DraftTree, Sampling
-from engine.requests.rig_names import FOUR_BITS
+from engine.requests.rig_names import INT4
 from engine.serving.precision import storage_of
 from tests.engine.small import VOCABULARY, small_config, small_target
 
@@ -100,7 +100,7 @@ def test_a_packed_weight_has_the_predicted_size(kind: str) -> None:
     assert levels is not None
     tensors = vars(PRODUCTS[kind](levels)).values()
     assert sum(one.nbytes for one in tensors if isinstance(one, Tensor)) == PACKED_BYTES * weight.numel()
-    assert storage_of(FOUR_BITS).extra_bytes >= max(PACKED_BYTES, weight.itemsize), "a finer weight is stored twice"
+    assert storage_of(INT4).extra_bytes >= max(PACKED_BYTES, weight.itemsize), "a finer weight is stored twice"
 
 
 @pytest.mark.parametrize("kind", PRODUCTS)
@@ -297,5 +297,5 @@ def int4_target(finer: Sequence[str] = (), taps: Sequence[int] = ()) -> TorchTar
     if "lm_head" not in finer:
         model.lm_head.weight = nn.Parameter(on_eight_bit_levels(*model.lm_head.weight.shape))
     target = TorchTarget(model, taps)
-    assert target.enable_int4() and target.dtype == FOUR_BITS
+    assert target.enable_int4() and target.dtype == INT4
     return target

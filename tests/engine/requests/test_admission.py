@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from engine.errors import CancellationError
-from engine.requests.admission import MAX_SHARE_PER_ADDRESS, SHARE_TOLERANCE, WHOLE_RIG, Admission, Place
+from engine.requests.admission import FULL_SHARE, MAX_SHARE_PER_ADDRESS, SHARE_TOLERANCE, Admission, QueueEntry
 from tests.running import until
 
-SHARES = st.sampled_from([1 / 8, 1 / 4, 0.3, 1 / 2, 0.7, WHOLE_RIG])
+SHARES = st.sampled_from([1 / 8, 1 / 4, 0.3, 1 / 2, 0.7, FULL_SHARE])
 
 
 class AdmissionMachine(RuleBasedStateMachine):
@@ -23,30 +23,30 @@ class AdmissionMachine(RuleBasedStateMachine):
     @initialize()
     def open(self) -> None:
         self.admission = Admission()
-        self.here: list[tuple[Place, ExitStack]] = []
-        self.begun: set[Place] = set()
+        self.here: list[tuple[QueueEntry, ExitStack]] = []
+        self.admitted: set[QueueEntry] = set()
 
     @property
-    def places(self) -> list[Place]:
-        return [place for place, _ in self.here]
+    def entries(self) -> list[QueueEntry]:
+        return [entry for entry, _ in self.here]
 
     def used_share(self, address: str | None = None) -> float:
-        return sum(place.share for place in self.places if place.begun and address in (None, place.address))
+        return sum(entry.share for entry in self.entries if entry.admitted and address in (None, entry.address))
 
-    def at_its_limit(self, place: Place) -> bool:
-        used = self.used_share(place.address)
-        return bool(place.address) and used > 0 and used + place.share > MAX_SHARE_PER_ADDRESS + SHARE_TOLERANCE
+    def at_its_limit(self, entry: QueueEntry) -> bool:
+        used = self.used_share(entry.address)
+        return bool(entry.address) and used > 0 and used + entry.share > MAX_SHARE_PER_ADDRESS + SHARE_TOLERANCE
 
     @rule(address=st.sampled_from(["", "a", "b", "c"]), share=SHARES)
     def arrive(self, address: str, share: float) -> None:
         held = ExitStack()
-        self.here.append((held.enter_context(self.admission.place(address, share)), held))
+        self.here.append((held.enter_context(self.admission.enter(address, share)), held))
 
     @precondition(lambda self: self.here)
     @rule(data=st.data())
     def leave(self, data: Any) -> None:
-        place, held = self.here.pop(data.draw(st.integers(0, len(self.here) - 1)))
-        self.begun.discard(place)
+        entry, held = self.here.pop(data.draw(st.integers(0, len(self.here) - 1)))
+        self.admitted.discard(entry)
         held.close()
 
     @rule()
@@ -56,44 +56,44 @@ class AdmissionMachine(RuleBasedStateMachine):
 
     @invariant()
     def the_room_is_not_overdrawn(self) -> None:
-        assert self.used_share() <= WHOLE_RIG + SHARE_TOLERANCE
-        for address in {place.address for place in self.places} - {""}:
-            running = [place for place in self.places if place.begun and place.address == address]
+        assert self.used_share() <= FULL_SHARE + SHARE_TOLERANCE
+        for address in {entry.address for entry in self.entries} - {""}:
+            running = [entry for entry in self.entries if entry.admitted and entry.address == address]
             assert len(running) < 2 or self.used_share(address) <= MAX_SHARE_PER_ADDRESS + SHARE_TOLERANCE
 
     @invariant()
     def exclusive_use_is_exclusive(self) -> None:
-        running = [place for place in self.places if place.begun]
-        assert len(running) < 2 or all(place.share < WHOLE_RIG for place in running)
+        running = [entry for entry in self.entries if entry.admitted]
+        assert len(running) < 2 or all(entry.share < FULL_SHARE for entry in running)
 
     @invariant()
     def order_is_kept_except_between_addresses(self) -> None:
-        for number, place in enumerate(self.places):
-            if place.begun and place not in self.begun:
-                assert all(earlier.begun or self.at_its_limit(earlier) for earlier in self.places[:number])
-        assert all(place.begun for place in self.begun), "a request that has begun continues"
-        self.begun = {place for place in self.places if place.begun}
+        for number, entry in enumerate(self.entries):
+            if entry.admitted and entry not in self.admitted:
+                assert all(earlier.admitted or self.at_its_limit(earlier) for earlier in self.entries[:number])
+        assert all(entry.admitted for entry in self.admitted), "a request that has admitted continues"
+        self.admitted = {entry for entry in self.entries if entry.admitted}
 
     @invariant()
     def the_next_request_does_not_fit(self) -> None:
-        waiting = [place for place in self.places if not place.begun and not self.at_its_limit(place)]
-        assert not waiting or self.used_share() + waiting[0].share > WHOLE_RIG + SHARE_TOLERANCE
+        waiting = [entry for entry in self.entries if not entry.admitted and not self.at_its_limit(entry)]
+        assert not waiting or self.used_share() + waiting[0].share > FULL_SHARE + SHARE_TOLERANCE
 
     @invariant()
     def everyone_is_counted_and_told_their_position(self) -> None:
-        assert self.admission.count_places() == len(self.here)
-        assert self.admission.running() == sum(place.begun for place in self.places)
+        assert self.admission.count_entries() == len(self.here)
+        assert self.admission.running() == sum(entry.admitted for entry in self.entries)
         before = 0
-        for place in self.places:
-            sentence = self.admission.wait(place, 0)
-            assert bool(sentence) != place.begun
-            assert place.begun or f"number {before + 1} " in sentence
-            before += not place.begun
+        for entry in self.entries:
+            sentence = self.admission.wait(entry, 0)
+            assert bool(sentence) != entry.admitted
+            assert entry.admitted or f"number {before + 1} " in sentence
+            before += not entry.admitted
 
     def teardown(self) -> None:
         for _, held in self.here:
             held.close()
-        assert self.admission.count_places() == self.admission.running() == 0
+        assert self.admission.count_entries() == self.admission.running() == 0
 
 
 AdmissionMachine.TestCase.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)
@@ -103,10 +103,10 @@ test_admission = AdmissionMachine.TestCase
 def test_exclusive_use_is_reentrant() -> None:
     admission = Admission()
     with admission.exclusive(), admission.exclusive(), admission.admitted(0.5):
-        assert admission.count_places() == 1
+        assert admission.count_entries() == 1
     with admission.exclusive():
         assert admission.running() == 1, "it was given back and is taken again"
-    assert admission.count_places() == 0
+    assert admission.count_entries() == 0
 
 
 def test_exclusive_use_excludes_other_threads_and_all_are_served() -> None:
@@ -116,18 +116,18 @@ def test_exclusive_use_excludes_other_threads_and_all_are_served() -> None:
 
     def act(share: float) -> None:
         for _ in range(20):
-            with admission.exclusive() if share == WHOLE_RIG else admission.admitted(share):
+            with admission.exclusive() if share == FULL_SHARE else admission.admitted(share):
                 with lock:
                     inside.append(share)
                     seen.append(sum(inside))
                 with lock:
                     inside.remove(share)
-    threads = [threading.Thread(target=act, args=(share,)) for share in (WHOLE_RIG, 0.25, 0.5, WHOLE_RIG, 0.25, 0.25)]
+    threads = [threading.Thread(target=act, args=(share,)) for share in (FULL_SHARE, 0.25, 0.5, FULL_SHARE, 0.25, 0.25)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join(20)
-    assert len(seen) == 120 and max(seen) <= WHOLE_RIG and admission.count_places() == 0
+    assert len(seen) == 120 and max(seen) <= FULL_SHARE and admission.count_entries() == 0
 
 
 def test_a_waiting_request_is_told_why_and_may_leave_by_raising() -> None:
@@ -136,21 +136,21 @@ def test_a_waiting_request_is_told_why_and_may_leave_by_raising() -> None:
     def report(sentence: str) -> None:
         heard.append(sentence)
         raise CancellationError("It was stopped.")
-    with admission.place("somebody", 0.5, "run"):
+    with admission.enter("somebody", 0.5, "run"):
         with pytest.raises(CancellationError), admission.exclusive(report):
             pass
-        assert admission.count_places() == 1 and admission.count_places(besides="run") == 0
+        assert admission.count_entries() == 1 and admission.count_entries(excluding="run") == 0
     with pytest.raises(ZeroDivisionError), admission.exclusive():
         1 / 0  # noqa: B018
-    assert "run" in heard[0] and admission.count_places() == 0
+    assert "run" in heard[0] and admission.count_entries() == 0
 
 
 def test_when_idle_waits_and_is_counted_meanwhile() -> None:
     admission, acted = Admission(), threading.Event()
-    with admission.place():
+    with admission.enter():
         assert not admission.when_idle(acted.set, 0.01)
         visitor = threading.Thread(target=admission.when_idle, args=(acted.set, 20))
         visitor.start()
-        until(lambda: admission.count_places() == 2)
+        until(lambda: admission.count_entries() == 2)
     visitor.join(20)
-    assert acted.is_set() and admission.count_places() == 0
+    assert acted.is_set() and admission.count_entries() == 0

@@ -16,7 +16,7 @@ from engine.servers.answer import ServerReport
 from engine.servers.client import Client
 from engine.servers.server import MODELS, open_server
 from engine.servers.steps import steps_of_report
-from engine.trace import Entry, Header, Line, Trace, committed_ids, dumps, gather, known_tau, loads, tau
+from engine.trace import Entry, Header, Line, Trace, committed_ids, dumps, known_tau, loads, tau, trace_from_lines
 from explorer.attached import AttachedServer, attach
 from tests.engine.servers.scripted_server import (
     CHAT,
@@ -76,7 +76,7 @@ def test_vllms_steps_become_rounds_with_its_own_tokens() -> None:
         with pytest.raises(ServerError, match=r"400.*temperature must be non-negative"):
             list(source.prepare(ASK).lines())
     assert sum(isinstance(line, Header) for line in lines) == 1, "chunks equal steps, so there is one header"
-    trace = gather(lines)
+    trace = trace_from_lines(lines)
     rounds, header = trace.rounds, trace.header
     assert lengths_of(trace) == DFLASH and {len(round_.tree) for round_ in rounds} == {16} and not header.chunked
     assert text_of(trace).startswith(TEXT) and text_of(trace).endswith("Answer: 13")
@@ -97,7 +97,7 @@ def test_steps_missing_in_vllms_report_are_filled_from_its_chunks() -> None:
     """N-gram decoding drafts in few steps, and the report lists only those four."""
     lines = lines_of(attached(answers("ngram-trial.txt"), answers("ngram.txt"), **REAL))
     assert sum(isinstance(line, Header) for line in lines) == 2, "drafting steps are known only at the end"
-    rounds = (trace := gather(lines)).rounds
+    rounds = (trace := trace_from_lines(lines)).rounds
     assert [(len(round_.tree) - 1, len(round_.acceptance.keep)) for round_ in rounds if len(round_.tree) > 1] == [
         (5, 1), (5, 3), (5, 3), (5, 1)]
     assert len(rounds) == 75 and tau(rounds) == 79 / 75 and text_of(trace).startswith(TEXT)
@@ -113,7 +113,7 @@ SUMS = {"spec_verify_ct": 4, "spec_num_correct_drafts": 6, "spec_num_proposed_dr
 def test_sglang_reports_sums_and_its_chunks_are_rounds(last: bytes) -> None:
     source = attached(one(" a") + chunk(" b c", " b", " c") + last + DONE, owner="sglang",
                       **{"/server_info": b'{"version": "0.9"}'})
-    trace = gather(lines_of(source))
+    trace = trace_from_lines(lines_of(source))
     assert trace.header.engine == "SGLang 0.9" and trace.header.chunked and trace.header.budget is None
     assert all(figure in trace.end.note for figure in ("6", "15", "4"))
     assert lengths_of(trace) == [2, 1] and (trace.end.accepted, trace.end.drafted) == (0, 0), "the sums exceed the text"
@@ -124,21 +124,21 @@ def test_chunks_that_add_up_to_the_sums_are_rounds() -> None:
     lines = lines_of(attached(one(" a") + chunk(" b c", " b", " c") + one(" d") + event(
         choices=[], sglext={"spec_tokens_details": sums}) + DONE, owner="sglang"))
     assert [line.chunked for line in lines if isinstance(line, Header)] == [True, False], "the sums come at the end"
-    trace = gather(lines)
+    trace = trace_from_lines(lines)
     assert known_tau(trace.header, trace.rounds) == 1.5 and (trace.end.accepted, trace.end.drafted) == (0, 0)
 
 
 def test_llama_cpp_reports_sums_and_sends_single_tokens() -> None:
     answer = b"".join(map(one, "abcdefghi")) + chunk("", finish_reason="length") + event(
         choices=[], usage={}, timings={"predicted_n": 9, "draft_n": 8, "draft_n_accepted": 7}) + DONE
-    trace = gather(lines_of(attached(answer, owner="llamacpp", **{"/props": b'{"build_info": "b9"}'})))
+    trace = trace_from_lines(lines_of(attached(answer, owner="llamacpp", **{"/props": b'{"build_info": "b9"}'})))
     assert (trace.end.accepted, trace.end.drafted, trace.end.reason) == (7, 8, "length")
     assert trace.header.engine == "llama.cpp b9" and trace.header.chunked and is_read_back(trace)
     assert known_tau(trace.header, trace.rounds) is None
 
 
 def test_a_server_without_a_report_is_shown_by_its_chunks() -> None:
-    trace = gather(lines_of(attached(chunk("One") + chunk(" two three") + chunk(" 🌳") + DONE)))
+    trace = trace_from_lines(lines_of(attached(chunk("One") + chunk(" two three") + chunk(" 🌳") + DONE)))
     assert text_of(trace) == "One two three 🌳" and len(trace.entries) == 3 and trace.end.note == ""
     assert trace.header.chunked
 
@@ -154,7 +154,8 @@ def test_a_server_without_a_report_is_shown_by_its_chunks() -> None:
     (chunk("word " * MAX_PIECE_LENGTH), "word " * MAX_PIECE_LENGTH, 5)])
 @pytest.mark.parametrize("end", [DONE, b"", event(usage={"total_tokens": 3}) + DONE, b'data: {"usa'])
 def test_all_text_of_a_chunk_is_shown_once(answer: bytes, text: str, tokens: int, end: bytes) -> None:
-    trace = gather(lines_of(attached(chunk("a") + DONE, one("a") + answer + one(".", finish_reason="stop") + end)))
+    lines = lines_of(attached(chunk("a") + DONE, one("a") + answer + one(".", finish_reason="stop") + end))
+    trace = trace_from_lines(lines)
     assert text_of(trace) == f"a{text}" + ("" if not trace.header.chunked else ".") and is_read_back(trace)
     assert len(committed_ids(trace.rounds)) == 1 + tokens + trace.header.chunked
 
@@ -163,7 +164,7 @@ def test_bytes_of_incomplete_characters_stay_bytes() -> None:
     tree = "🌳".encode()
     halves = [{"token": "\ufffd", "bytes": list(part)} for part in (tree[:2], tree[2:])]
     answer = one("a") + chunk("🌳", logprobs={"content": halves}, token_ids=[5, 6]) + one("z") + DONE
-    trace = gather(lines_of(attached(answer)))
+    trace = trace_from_lines(lines_of(attached(answer)))
     named = {token: piece for entry in trace.entries for token, piece in entry.pieces.items()}
     assert named[5] == tuple(tree[:2]) and named[6] == tuple(tree[2:])
 

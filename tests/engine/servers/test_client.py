@@ -13,7 +13,7 @@ from threading import Event, Thread
 import pytest
 
 from engine.errors import CanopyError, ServerError
-from engine.requests.rig_names import SERVER_KEY, from_hub, is_address, pair_of, server_address
+from engine.requests.rig_names import SERVER_KEY, from_hub, is_address, parse_rig, server_address
 from engine.servers import client as limits
 from engine.servers.client import JSON, MAX_EVENT_BYTES, Client
 from tests.engine.servers.scripted_server import (
@@ -58,7 +58,7 @@ def models(address: str, seconds: float = 20.0) -> str:
 def test_an_address_is_not_taken_for_a_pair(written: str, address: str) -> None:
     assert is_address(written) and server_address(written) == address and from_hub(written) == ()
     with pytest.raises(CanopyError, match="address"):
-        pair_of(written)
+        parse_rig(written)
 
 
 @pytest.mark.parametrize("written", ["demo", "a::b", "/data/target::ngram", "ftp://host", "httpx://host"])

@@ -10,7 +10,7 @@ import pytest
 
 from engine.decoding.methods import METHODS
 from engine.records import PromptRequest, Sampling
-from engine.serving.cost import CostBook, CostCase, Effort
+from engine.serving.cost import CostCase, CostCurves, Effort
 from engine.serving.rig import Rig
 from engine.trace import Entry, committed_ids
 from tests.engine.budget.test_auto import SINGLE_RUN_CURVE
@@ -35,10 +35,10 @@ def measured(monkeypatch: pytest.MonkeyPatch) -> list[CostCase]:
     """Provide the list of measured cost cases; a fixed curve replaces each measurement."""
     cases: list[CostCase] = []
 
-    def measure(_: CostBook, case: CostCase, __: Effort, **_more: object) -> object:
+    def measure(_: CostCurves, case: CostCase, __: Effort, **_more: object) -> object:
         cases.append(case)
-        return replace(SINGLE_RUN_CURVE, context=case.context, sampling=case.drawing)
-    monkeypatch.setattr(CostBook, "measure", measure)
+        return replace(SINGLE_RUN_CURVE, context=case.context, sampling=case.sampling_mode)
+    monkeypatch.setattr(CostCurves, "measure", measure)
     return cases
 
 

@@ -14,9 +14,9 @@ from engine.records import PromptRequest, Request, Sampling
 from engine.requests.rig_names import AUTO_DTYPE
 from engine.serving import precision
 from engine.serving.card import TYPICAL_LENGTHS
-from engine.serving.precision import PassTimes, chosen
+from engine.serving.precision import PassTimes, choose_dtype
 from engine.serving.rigs import load_rig
-from engine.trace import committed_ids, gather
+from engine.trace import committed_ids, trace_from_lines
 from tests.engine.helpers import plain_text, text_of
 from tests.engine.published import write_short
 
@@ -77,7 +77,7 @@ def replace_measurement(monkeypatch: pytest.MonkeyPatch, times: dict[str, PassTi
 @pytest.mark.parametrize("processor", PROCESSORS)
 def test_the_dtype_with_the_most_expected_tokens_per_second_is_chosen(processor: str) -> None:
     times, lengths, best = PROCESSORS[processor]
-    choice = chosen(times, lengths)
+    choice = choose_dtype(times, lengths)
     assert choice.dtype == best and choice.reason.startswith(best)
     rates = {name: max(lengths.get(rows - 1, 1.0) / ms for rows, ms in times[name].items()) for name in times}
     assert rates[best] >= 0.9 * max(rates.values()), "no other dtype is clearly faster"
@@ -85,14 +85,14 @@ def test_the_dtype_with_the_most_expected_tokens_per_second_is_chosen(processor:
 
 def test_a_dtype_with_exact_rows_wins_near_ties() -> None:
     times = {"bfloat16": passes(10, 20, 40), "int4": passes(10.8, 21.6, 43)}
-    assert chosen(times, TYPICAL_LENGTHS).dtype == "int4"
-    assert chosen({**times, "int4": passes(11.5, 23, 46)}, TYPICAL_LENGTHS).dtype == "bfloat16"
+    assert choose_dtype(times, TYPICAL_LENGTHS).dtype == "int4"
+    assert choose_dtype({**times, "int4": passes(11.5, 23, 46)}, TYPICAL_LENGTHS).dtype == "bfloat16"
 
 
 def test_a_dtype_that_is_faster_for_plain_decoding_alone_is_named() -> None:
-    choice = chosen(SLOW_BFLOAT16, DEMO)
+    choice = choose_dtype(SLOW_BFLOAT16, DEMO)
     assert (choice.dtype, choice.plain_dtype, choice.plain_gain) == ("float32", "bfloat16", 1.5)
-    same = chosen(TILES, DEMO)
+    same = choose_dtype(TILES, DEMO)
     assert (same.dtype, same.plain_dtype, same.plain_gain) == ("bfloat16", "", 1.0)
 
 
@@ -101,8 +101,8 @@ def test_plain_decoding_and_trees_run_in_one_dtype(kept: Path, monkeypatch: pyte
                                                    times: dict[str, PassTimes]) -> None:
     replace_measurement(monkeypatch, times)
     rig = load_rig("demo", AUTO_DTYPE, "cpu")
-    best = chosen(times, DEMO).dtype
-    runs = [gather(rig.run(PromptRequest("What is 3 + 4?", method=method, budget=16, max_tokens=12)))
+    best = choose_dtype(times, DEMO).dtype
+    runs = [trace_from_lines(rig.run(PromptRequest("What is 3 + 4?", method=method, budget=16, max_tokens=12)))
             for method in ("autoregressive", "ddtree")]
     assert rig.target.dtype == best
     assert [run.header.dtype for run in runs] == [best, best]

@@ -14,7 +14,7 @@ from engine.drafters.dflash.drafter import DFlashDrafter
 from engine.records import PromptRequest, Request, Sampling
 from engine.serving.rig import Rig
 from engine.serving.rigs import load_rig
-from engine.trace import gather
+from engine.trace import trace_from_lines
 from tests.engine.drafters.dflash_reference import plain_speeds, reference
 from tests.engine.helpers import LOSSLESS, rig_text
 from tests.engine.published import DFLASH, TARGETS, write_dflash, write_short, write_short_dflash, write_target
@@ -95,7 +95,7 @@ def test_a_rig_names_its_parts_and_every_method_writes_the_plain_text(target: st
                    "float32")
     assert list(rig.drafters_for("joint")) == ["drafter", "ngram"], "the second drafter is the n-gram one"
     assert {"expand", "routed"} <= set(rig.methods) and rig.card.revisions == {"target": "target", "drafter": "head"}
-    trace = gather(rig.run(PromptRequest("Hi", method="joint", budget=8, max_tokens=6,
+    trace = trace_from_lines(rig.run(PromptRequest("Hi", method="joint", budget=8, max_tokens=6,
                                          turns=(("user", "3 + 4?"), ("assistant", "7")))))
     assert trace.header.drafters == ("drafter", "ngram") and trace.header.drafter_kinds == ("dflash", "ngram")
     assert trace.header.revisions["drafter"] == "head"

@@ -18,7 +18,7 @@ from engine.serving.precision import storage_of
 from engine.serving.random_weights import MEANINGLESS, SHAPES, random_models
 from engine.serving.rig import Rig
 from engine.serving.rigs import load_rig, rig_parts
-from engine.trace import gather
+from engine.trace import trace_from_lines
 from tests.engine.demo import demo_rig
 from tests.engine.helpers import decode
 
@@ -69,7 +69,7 @@ def test_the_weights_are_fixed_and_the_generator_stays_unchanged() -> None:
 
 def test_every_id_has_a_text_and_every_run_has_a_note_on_random_weights(caplog: pytest.LogCaptureFixture) -> None:
     live = tiny()
-    trace = gather(live.run(PromptRequest(PROMPT, method="merged", budget=16, max_tokens=40)))
+    trace = trace_from_lines(live.run(PromptRequest(PROMPT, method="merged", budget=16, max_tokens=40)))
     assert trace.header.note == MEANINGLESS and trace.end.reason == "length"
     beyond = [piece for token, piece in trace.header.pieces.items() if token >= 1536]
     beyond += [piece for entry in trace.entries for token, piece in entry.pieces.items() if token >= 1536]

@@ -33,7 +33,7 @@ from engine.serving.cost import QUICK
 from engine.serving.rig import Rig
 from engine.serving.rigs import load_rig
 from engine.texts.bounded import BoundedTokenizer
-from engine.trace import Header, Trace, committed_ids, dump, dumps, gather, load, loads
+from engine.trace import Header, Trace, committed_ids, dump, dumps, load, loads, trace_from_lines
 from tests.engine.demo import demo_live, demo_rig
 from tests.running import until
 
@@ -45,7 +45,7 @@ pytestmark = pytest.mark.usefixtures("quick_curves")
 
 def text_ids(live: Rig, prompt: str, method: str = "autoregressive", budget: int = 0, **options: Any) -> list[int]:
     ask = PromptRequest(prompt, method=method, budget=budget, **options)
-    return committed_ids(gather(live.run(ask)).rounds)
+    return committed_ids(trace_from_lines(live.run(ask)).rounds)
 
 
 @pytest.mark.parametrize(("number", "budgets", "tokens"), [
@@ -69,7 +69,7 @@ def test_an_answer_continues_after_forced_tokens(tmp_path: Path) -> None:
     forced = (*plain[:3], plain[8])
     assert text_ids(live, prompt, max_tokens=FEW, forced=forced) != plain[4:]
     ask = PromptRequest(prompt, method="ddtree", budget=8, max_tokens=FEW, forced=forced)
-    trace = gather(live.run(ask))
+    trace = trace_from_lines(live.run(ask))
     assert trace.header.forced == 4 and trace.header.request.prompt_ids[-4:] == forced
     dump(trace, tmp_path / "run.jsonl")
     assert load(tmp_path / "run.jsonl").header == trace.header
@@ -93,7 +93,7 @@ def test_the_next_turn_reuses_only_its_own_conversations_cache(
 
     def run(ask: PromptRequest, cache_key: str) -> Trace:
         with live.admission.admitted():
-            return gather(live.prepare(ask, cache_key=cache_key).lines())
+            return trace_from_lines(live.prepare(ask, cache_key=cache_key).lines())
     prompt_tokens = len(run(first, "one").header.request.prompt_ids)
     stranger, same = run(ask, "another"), run(ask, "one")
     assert stranger.end.cached == 0 and prompt_tokens - 8 < same.end.cached <= prompt_tokens
@@ -113,7 +113,7 @@ def test_a_run_ends_normally_if_its_text_cannot_be_kept(
     live = demo_live(concurrent=concurrent)
     with live.admission.admitted():
         run = live.prepare(PromptRequest(MATH, budget=8, max_tokens=FEW), cache_key="one")
-        assert gather(run.lines()).end.rounds and run.closed
+        assert trace_from_lines(run.lines()).end.rounds and run.closed
     with pytest.raises(RequestError):
         run.target.commit(np.zeros(1, np.int64))
 
@@ -123,7 +123,7 @@ def test_a_kept_text_is_not_used_if_memory_is_short(monkeypatch: pytest.MonkeyPa
     live, ask = demo_live(), PromptRequest(MATH, budget=8, max_tokens=FEW)
 
     def cached() -> int:
-        return gather(live.run(ask, cache_key="one")).end.cached
+        return trace_from_lines(live.run(ask, cache_key="one")).end.cached
     assert [cached() > 0 for _ in range(2)] == [False, True]
     with monkeypatch.context() as full:
         full.setattr("engine.serving.reusable_texts.unused_bytes", lambda device: 10)
@@ -146,20 +146,21 @@ def test_nothing_is_kept_of_a_run_that_fails(concurrent: bool, monkeypatch: pyte
         broken.setattr(TorchTarget, "verify_batch", fail)
         list(live.prepare(ask, cache_key="unlucky").lines())
     with live.admission.admitted():
-        assert gather(live.prepare(ask, cache_key="unlucky").lines()).end.cached == 0
+        assert trace_from_lines(live.prepare(ask, cache_key="unlucky").lines()).end.cached == 0
 
 
 def test_measured_and_recorded_runs_read_their_complete_prompt(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("engine.models.target.PREFILL_ROWS", 8)
     live, ask = demo_live(), PromptRequest(MATH, budget=8, max_tokens=FEW)
-    assert [gather(live.run(ask)).end.cached for _ in range(2)] == [0, 0]
+    assert [trace_from_lines(live.run(ask)).end.cached for _ in range(2)] == [0, 0]
     answers = [live.generate(MATH, budget=8, max_tokens=FEW) for _ in range(2)]
     assert list(answers[0]) and list(answers[1]) and answers[1].trace.end.cached
 
 
 def test_a_recorded_round_has_the_targets_alternatives_with_their_texts(tmp_path: Path) -> None:
     live = demo_live()
-    dump(gather(live.run(PromptRequest(MATH, method="ddtree", budget=8, max_tokens=FEW))), tmp_path / "run.jsonl")
+    lines = live.run(PromptRequest(MATH, method="ddtree", budget=8, max_tokens=FEW))
+    dump(trace_from_lines(lines), tmp_path / "run.jsonl")
     trace = load(tmp_path / "run.jsonl")
     named = set(trace.header.pieces)
     for entry in trace.entries:
@@ -230,7 +231,7 @@ def test_a_prompt_outside_the_training_data_gets_a_note(
     live = demo_live(concurrent=True)
     strange = PromptRequest("Wie spät ist es gerade in Kyoto?", budget=4, max_tokens=4)
     prepared = live.prepare(strange)
-    assert gather(prepared.lines()).header.outside and reading()[0].count(strange.prompt) == 1
+    assert trace_from_lines(prepared.lines()).header.outside and reading()[0].count(strange.prompt) == 1
     usual = next(iter(live.run(PromptRequest(MATH))))
     assert isinstance(usual, Header) and usual.note == "" and not usual.outside
 
@@ -271,7 +272,7 @@ def test_closing_an_answer_frees_its_caches_and_the_rig() -> None:
 
 
 def test_a_trace_names_every_shown_token_once() -> None:
-    trace = gather(demo_live().run(PromptRequest(MATH, method="joint", budget=16)))
+    trace = trace_from_lines(demo_live().run(PromptRequest(MATH, method="joint", budget=16)))
     assert trace.header.drafters == ("math", "code") and trace.header.dtype == "float32"
     named = set(trace.header.pieces)
     for entry in trace.entries:
@@ -320,20 +321,20 @@ def test_out_of_memory_is_reported_and_the_next_run_is_served(monkeypatch: pytes
     with monkeypatch.context() as patch:
         patch.setattr(TorchTarget, "verify_batch", full)
         with pytest.raises(RequestError) as caught:
-            gather(live.run(ask))
+            trace_from_lines(live.run(ask))
         with pytest.raises(RequestError, match=r"2\.50 GiB.* 8"), live.interleaved(
                 [ask]) as (rounds,):
             list(rounds)
         with pytest.raises(RequestError, match="40 tokens"):
             live.curve(40, Sampling(), QUICK)
     assert "2.50 GiB" in str(caught.value) and "\n" not in str(caught.value)
-    assert gather(live.run(ask)).entries
+    assert trace_from_lines(live.run(ask)).entries
 
 
 def test_a_text_ends_at_the_context_limit() -> None:
     live, prompt = demo_live(), "word " * 200
     left = live.target.context_limit - len(live.prompt_ids(prompt))
-    trace = gather(live.run(PromptRequest(prompt, method="ddtree", budget=16, max_tokens=5000)))
+    trace = trace_from_lines(live.run(PromptRequest(prompt, method="ddtree", budget=16, max_tokens=5000)))
     assert trace.end.reason in ("context", "stop")
     assert len(committed_ids(entry.round for entry in trace.entries)) <= left
 
@@ -384,24 +385,24 @@ def test_the_exclusive_user_may_run_and_measure_while_others_wait(concurrent: bo
     live, ask = demo_live(concurrent=concurrent), PromptRequest(MATH, method="ddtree", budget=8, max_tokens=6)
     with ThreadPoolExecutor(1) as other:
         with live.exclusive("for a test"):
-            waiting = other.submit(lambda: gather(live.run(ask)))
-            until(lambda: live.admission.count_places() == 2)
-            mine = gather(live.run(ask))
+            waiting = other.submit(lambda: trace_from_lines(live.run(ask)))
+            until(lambda: live.admission.count_entries() == 2)
+            mine = trace_from_lines(live.run(ask))
             with live.interleaved([ask]) as (rounds,):
                 assert committed_ids(rounds) == committed_ids(mine.rounds)
             assert not waiting.done()
         assert len(waiting.result(60).entries) == len(mine.entries)
-    assert live.admission.count_places() == 0
+    assert live.admission.count_entries() == 0
 
 
 def test_exclusive_use_waits_until_a_run_has_freed_its_caches() -> None:
     live = demo_live(concurrent=True)
     run = live.prepare(PromptRequest(MATH, method="ddtree", budget=8, max_tokens=100))
     with ThreadPoolExecutor(1) as other:
-        with live.admission.place(share=run.share):
+        with live.admission.enter(share=run.share):
             lines = run.lines()
             assert len(list(islice(lines, 3))) == 3
             measuring = other.submit(lambda: live.curve(40, Sampling(), QUICK) and run.closed)
-            until(lambda: live.admission.count_places() == 2)
+            until(lambda: live.admission.count_entries() == 2)
             lines.close()
         assert measuring.result(60)

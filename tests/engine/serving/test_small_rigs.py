@@ -8,14 +8,14 @@ import pytest
 
 from engine.errors import RigError
 from engine.records import Request, Sampling
-from engine.requests.rig_names import NAMED
+from engine.requests.rig_names import HUB_RIGS
 from engine.serving.rigs import load_rig, rig_parts
 from tests.engine.checkpoints.test_drafter_folders import DFLASH2, MARKOV, MARKOV_HEAD, SELECTOR, speculators
 from tests.engine.helpers import rig_text
 from tests.engine.models.shrunk import shrunk
 from tests.engine.published import SIZES, TOKENIZER, Published, dflash_shapes, write_config, write_short, write_weights
 
-SMALL = [name for name, pair in NAMED.items() if pair.download_gb]
+SMALL = [name for name, pair in HUB_RIGS.items() if pair.download_gb]
 TWO_LAYERS = Published("Qwen3-8B", (1, 3), 3, 8, 2)
 
 
@@ -51,7 +51,7 @@ def test_a_refused_download_names_the_sizes_of_a_small_rig(
         name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
-    pair = NAMED[name]
+    pair = HUB_RIGS[name]
     with pytest.raises(RigError) as caught:
         rig_parts(name)
     for figure in (pair.download_gb, pair.bfloat16_gb, pair.int4_gb):

@@ -17,7 +17,7 @@ import pytest
 
 from engine.errors import TraceError
 from engine.recorder import MAX_LINE_BYTES
-from engine.trace import dumps, encode_record, held_bytes, load, loads
+from engine.trace import dumps, encode_record, estimate_bytes, load, loads
 from engine.trace.reading import MAX_LINES, TraceTail
 from tests.engine.test_trace import peak_bytes, toy_trace
 
@@ -91,7 +91,7 @@ def test_the_memory_of_every_part_is_counted(name: str) -> None:
     trace = loads(data)
     taken = tracemalloc.get_traced_memory()[0]
     tracemalloc.stop()
-    assert len(trace.entries) == 200 and 0.8 < sum(map(held_bytes, trace.lines)) / taken < 1.5
+    assert len(trace.entries) == 200 and 0.8 < sum(map(estimate_bytes, trace.lines)) / taken < 1.5
 
 
 MANY = 3 * MAX_LINES

@@ -104,7 +104,7 @@ def test_points_appear_during_a_sweep_while_others_wait(tmp_path: Path) -> None:
 def test_a_sweep_waits_for_the_runs_before_it(tmp_path: Path) -> None:
     queue = Admission()
     lab = lab_at(tmp_path, queue=queue)
-    with queue.place():
+    with queue.enter():
         lab.start(FORM)
         until(lambda: "yours is number 1" in lab.progress({})["message"])
         assert state(lab) == "queued"
@@ -121,8 +121,8 @@ def test_an_ended_sweep_frees_the_machine_and_can_resume_in_another_app(
     until(lambda: lab.progress({})["done"] >= 2)
     lab.control({"do": do, "sweep": number})
     until(lambda: state(lab) == ended)
-    with queue.place() as place:
-        assert place.begun
+    with queue.enter() as entry:
+        assert entry.admitted
     done, table = lab.progress({})["done"], lab.curves({})["table"]
     assert 2 <= done < CELLS
     lab = lab_at(tmp_path) if restarted else lab

@@ -74,7 +74,7 @@ def test_an_invalid_race_is_refused(change: dict[str, Any], sentence: str) -> No
 def test_a_job_waits_its_turn_and_can_leave_the_queue() -> None:
     queue = Admission()
     jobs = Jobs(queue)
-    with queue.place():
+    with queue.enter():
         first, second = {"job": jobs.start(lambda job: 1)}, {"job": jobs.start(lambda job: 2)}
         until(lambda: "yours is number 2" in jobs.poll(second)["message"])
         jobs.poll({**second, "stop": True})
@@ -145,7 +145,7 @@ def test_predictions_are_for_one_method_and_equal_work_has_equal_speed(forecast:
                   for budget, ms in ((8, 10.0), (32, 14.0), (128, 11.0)))
     changed = replace(forecast, forecasts=(*twins, *forecast.forecasts_for(Setting("joint").curve)))
     _, points = predicted_curves(changed, "ddtree")
-    assert {point.setting.line for point in points} == {"ddtree"} and len(points) == 3
+    assert {point.setting.curve_label for point in points} == {"ddtree"} and len(points) == 3
     assert {point.speed and point.speed.median for point in points} == {1e3 * first.tokens / 11.0}
     assert predicted_curves(changed, "nobody")[0]["line"] in ("ddtree", "joint")
     assert predicted_curves(None, "ddtree") == ({"lines": [], "line": "", "withheld": ""}, [])
@@ -260,7 +260,7 @@ def test_costs_measured_here_replace_predicted_ones(trace: Trace) -> None:
     assert [row.engine for row in view["flags"]] == ["vLLM", "SGLang", "llama.cpp", "Canopy"]
     passes = (here.verify_ms[0], 9 * here.verify_ms[-1], *here.verify_ms[2:])
     disordered = replace(here, verify_ms=passes, verify_low_ms=passes, verify_high_ms=passes)
-    assert disordered.disorder
+    assert disordered.unusable_reason
     assert machine_prediction(trace, disordered, "qwen3-8b", "H200")["cost_on"] != "this processor"
 
 

@@ -60,11 +60,11 @@ def test_measurements_that_nobody_polls_lapse_and_few_may_wait(monkeypatch: pyte
     monkeypatch.setattr(jobs, "POLL_TIMEOUT_SECONDS", 0.1)
     queue = Admission()
     asked = Jobs(queue)
-    with queue.place():
+    with queue.enter():
         names = [asked.start(lambda _: 1) for _ in range(jobs.MAX_OPEN_JOBS)]
         with pytest.raises(RequestError, match="8"):
             asked.start(lambda _: 1)
-        until(lambda: queue.count_places() == 1)
+        until(lambda: queue.count_entries() == 1)
     assert {asked.poll({"job": name})["state"] for name in names} == {"stopped"}
 
 

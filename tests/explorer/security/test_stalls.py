@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from engine.trace import Trace, dumps, recorded
+from engine.trace import Trace, as_recording, dumps
 from explorer.browser_calls import CHUNK_BYTES, as_json_calls, browser_call
 from explorer.page import build, guarded
 from explorer.recordings import Library, Recording
@@ -31,7 +31,7 @@ PREFIX = "/gradio_api"
 @cache
 def trace_of(length: str) -> Trace:
     """Return a recording of many rounds, or of few."""
-    short, rounds = recorded(scripted_trace("ddtree", 4), length, "", "2026-11-20"), ROUNDS[length]
+    short, rounds = as_recording(scripted_trace("ddtree", 4), length, "", "2026-11-20"), ROUNDS[length]
     entries = (short.entries * (rounds // len(short.entries) + 1))[:rounds]
     return Trace(short.header, tuple(
         replace(entry, round=replace(entry.round, index=index)) for index, entry in enumerate(entries)), short.end)

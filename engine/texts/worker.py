@@ -1,6 +1,6 @@
 """The process in which checkpoints' tokenizers and chat templates run, within limits of memory and processor time.
 
-    python -m engine.texts.inside DESCRIPTOR SECONDS
+    python -m engine.texts.worker DESCRIPTOR SECONDS
 
 It answers requests from the socket of that number, each within a limit of processor time, and ends when the
 socket is closed. Both ways go as JSON, because a stranger's template may have run in what answers.
@@ -71,19 +71,19 @@ def _limit(kind: int, limit: int) -> None:
 
 
 def _reply(answer: Any, request: list[Any]) -> bytes:
-    """Return the value that was asked for, or why there is none: ``refused`` is a sentence, ``broke`` a part of one."""
+    """Return the ``value``, or why there is none: ``refused`` is a sentence, ``failed`` a part of one."""
     try:
         data = json.dumps({"value": answer(*request)}, default=vars).encode()
         if len(data) <= MAX_REPLY_BYTES:
             return data
-        broke = f"makes {len(data):,} bytes, of which at most {MAX_REPLY_BYTES:,} are taken,"
+        failed = f"makes {len(data):,} bytes, of which at most {MAX_REPLY_BYTES:,} are taken,"
     except CanopyError as error:
         return json.dumps({"refused": str(error)}).encode()
     except MemoryError:
-        broke = TOO_LARGE
+        failed = TOO_LARGE
     except BaseException as error:  # a panic of the tokenizers library is no Exception
-        broke = f"fails ({type(error).__name__}: {' '.join(str(error).split())[:200]})"
-    return json.dumps({"broke": broke}).encode()
+        failed = f"fails ({type(error).__name__}: {' '.join(str(error).split())[:200]})"
+    return json.dumps({"failed": failed}).encode()
 
 
 if __name__ == "__main__":
