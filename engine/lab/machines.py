@@ -1,9 +1,8 @@
 """Predicts the cost of a round of one request in bfloat16 on another machine, from published figures.
 
-The *floor* is a roofline: bytes over bandwidth or operations over peak, whichever takes longer. The *published loop* is
-the floor or the host's work, whichever takes longer. The host's work is milliseconds per layer of target and drafter,
-other work in units of a layer (fitted on Qwen3-4B alone), and building tree and mask per node. Such figures are
-labelled predicted, and never share an axis with measured ones.
+The *floor* is a roofline: max(bytes ÷ bandwidth, operations ÷ peak). The *published loop* is max(floor, host time). The
+host time is ms per layer × layers of target and drafter + a constant fitted on Qwen3-4B + ms per tree node. These
+figures are labelled predicted, and never share an axis with measured ones.
 """
 
 import json
@@ -20,7 +19,6 @@ from engine.requests.rig_names import RIGS_FOLDER
 FLOOR, LOOP = "floor", "published loop"
 ESTIMATES = (FLOOR, LOOP)
 BFLOAT16_BYTES = 2
-ROWS = RANK_STEPS  # the numbers of rows that the adaptive budget tells apart
 FITTED = "qwen3-4b"
 PUBLISHED_MODEL, PUBLISHED_DEVICE = "qwen3-8b", "H200"  # no figure was fitted on their results
 DFLASH, DDTREE = "dflash", "ddtree"
@@ -34,7 +32,7 @@ class Device:
     gigabytes_a_second: float
     tflops: float  # peak in bfloat16, without sparsity
     source: str
-    checked: str  # where they were checked on 2026-11-23
+    checked: str  # source of the check on 2026-11-23
 
 
 @dataclass(frozen=True)
@@ -43,7 +41,7 @@ class ModelShape:
 
     layers: int
     hidden: int
-    intermediate: int  # of each expert, if there are any
+    intermediate: int  # of each expert, if any
     heads: int
     kv_heads: int
     head_dim: int
@@ -60,12 +58,12 @@ class ModelShape:
         return self.hidden * self.head_dim * 2 * (self.heads + self.kv_heads)
 
     def feed_forward(self, rows: float = 0) -> float:
-        """Return the parameters of a layer's feed-forward part that ``rows`` rows are expected to read; for 0, those
+        """Return the expected number of feed-forward parameters that ``rows`` rows read in a layer; for 0 rows, those
         that one row uses."""
-        one = 3 * self.hidden * self.intermediate
+        expert = 3 * self.hidden * self.intermediate
         if not self.experts:
-            return one
-        return one * (self.experts * (1 - (1 - self.chosen / self.experts) ** rows) if rows else self.chosen)
+            return expert
+        return expert * (self.experts * (1 - (1 - self.chosen / self.experts) ** rows) if rows else self.chosen)
 
     @property
     def layer(self) -> float:
@@ -91,14 +89,14 @@ class ModelShape:
 
     def draft_ms(self, device: Device, context: int) -> float:
         """Return the floor of a draft: its layers over the block, and the target's head."""
-        wide = self.drafter_intermediate or self.intermediate
-        body = self.drafter_layers * (self.attention + 3 * self.hidden * wide)
+        intermediate = self.drafter_intermediate or self.intermediate
+        body = self.drafter_layers * (self.attention + 3 * self.hidden * intermediate)
         cached = 2 * self.drafter_layers * self.kv_heads * self.head_dim * context
         return roofline_ms(device, BFLOAT16_BYTES * (body + self.head + cached), 2 * self.block * (body + self.head))
 
 
 def roofline_ms(device: Device, read: float, operations: float) -> float:
-    """Return the milliseconds of reading the bytes or of doing the operations, whichever takes longer."""
+    """Return the milliseconds for reading these bytes or computing these operations, whichever takes longer."""
     return max(read / (1e6 * device.gigabytes_a_second), operations / (1e9 * device.tflops))
 
 
@@ -130,7 +128,7 @@ def other_layers(method: str) -> float:
 def table_pairs(method: str, model: str) -> list[tuple[str, float, float, float]]:
     """Return Table 1's rows for a method and model: dataset, temperature, τ, speed-up."""
     data = published_figures("ddtree")
-    speedup, tau = (data["columns"].index(f"{method}_{what}") for what in ("speedup", "tau"))
+    speedup, tau = (data["columns"].index(f"{method}_{figure}") for figure in ("speedup", "tau"))
     return [(row[0], row[1], row[tau], row[speedup]) for row in data["table1"][model]]
 
 
@@ -140,16 +138,16 @@ def machine_curve(model: str, device: str, line: str, context: int = 1024) -> Co
     loop = published_figures("machines")["loop"]
     host, node = (loop["host_ms_a_layer"], loop["tree_us_a_node"] / 1e3) if line == LOOP else (0.0, 0.0)
     verify = tuple(max(host * shape.layers, shape.pass_ms(figures, rows, context)) + node * (rows - 1)
-                   for rows in ROWS)
+                   for rows in RANK_STEPS)
     draft = max(host * shape.drafter_layers, shape.draft_ms(figures, context))
     return CostCurve(
         rig=model, hardware=f"{device}, predicted: {line}", dtype="bfloat16", sampling="greedy", context=context,
-        repeats=0, rows=ROWS, verify_ms=verify, verify_low_ms=verify, verify_high_ms=verify,
-        draft_ms=(draft,) * len(ROWS), overhead_ms=host * other_layers(DDTREE), plain_ms=verify[0])
+        repeats=0, rows=RANK_STEPS, verify_ms=verify, verify_low_ms=verify, verify_high_ms=verify,
+        draft_ms=(draft,) * len(RANK_STEPS), overhead_ms=host * other_layers(DDTREE), plain_ms=verify[0])
 
 
 def too_large_reason(model: str, device: str) -> str:
-    """Say why the model cannot run on that device; "" if its weights fit."""
+    """Say why the model does not fit on the device; "" if it does."""
     needed, available = models()[model].weights_gigabytes, devices()[device].gigabytes
     if needed <= available:
         return ""
@@ -158,7 +156,7 @@ def too_large_reason(model: str, device: str) -> str:
 
 def unfitted_errors(method: str) -> dict[str, float]:
     """Return the relative errors of the published loop against the 40 rows of Table 1 that were not fitted. Node
-    budgets are not published, so the time per node is part of the fitted work."""
+    budgets are not published, so the fitted constant includes the time per node."""
     errors: dict[str, float] = {}
     for model in published_figures("ddtree")["table1"]:
         shape = models()[model]
@@ -170,7 +168,7 @@ def unfitted_errors(method: str) -> dict[str, float]:
 
 
 def error_note() -> str:
-    """Say how far the published loop was from published results."""
+    """Say how far the published-loop estimate was off for published results."""
     trees, chains = unfitted_errors(DDTREE), unfitted_errors(DFLASH)
     both = {**trees, **chains}
     worst = max(both, key=both.__getitem__)

@@ -207,8 +207,8 @@ def forecasts(setting: Setting, budgets: Sequence[int], text: KnownText, curve: 
 
 @dataclass(frozen=True)
 class Gain:
-    """The mean value of a setting's n-th best node (index n − 1), in tokens. The best budget is the n at which it
-    equals the cost of a row."""
+    """Mean accepted tokens that the n-th best node contributes (index n − 1). Nodes pay while this exceeds the cost of
+    a row."""
 
     setting: Setting
     expected: tuple[float, ...]  # mean path probability under the drafter

@@ -1,8 +1,8 @@
 """A pretended CUDA device: its tensors say that they are on ``cuda:0`` and compute on the CPU.
 
 They refuse what a GPU refuses: tensors of two devices in one call, and numpy of a device's tensor. Kernels, copies and
-synchronisations are counted, by the round's stage and by the engine's line. So what goes wrong at a first run on a GPU
-fails on any machine, and a round's calls can be tested even if its time cannot.
+synchronisations are counted, by the round's stage and by the engine's line. This finds
+device bugs on any machine, and lets tests count the GPU calls of a round.
 """
 
 import sys

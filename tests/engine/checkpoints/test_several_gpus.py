@@ -90,6 +90,6 @@ def test_the_device_map_reaches_the_loader_and_no_module_is_moved(
 
     device_map = {"model.embed_tokens": 0, "model.layers.0": 0, "model.layers.1": 1}
     monkeypatch.setattr(AutoModelForCausalLM, "from_pretrained", loaded)
-    monkeypatch.setattr(rigs, "device_map_of", lambda *_: device_map)
+    monkeypatch.setattr(rigs, "choose_device_map", lambda *_: device_map)
     rig = load_rig(f"{folders[0]}::{folders[1]}", "float32", "cpu")
     assert given["device_map"] == device_map and gpus_of(rig.target.model) == 2
