@@ -39,17 +39,17 @@ TAPS = (1, 4, 6)
 BLOCK = BlockShape()
 # After a million tokens of its own the code drafter had τ 4.6 where the math drafter had 6.8: its text is freer.
 DRAFTER_TOKENS: Mapping[str, int] = MappingProxyType({"math": 4_000_000, "code": 10_000_000, "all": 5_000_000})
-# A specialist's last tokens hold as much of the other domain as of its own: before them the math drafter's τ was 2.7
-# times the code drafter's in math, too black and white for routing and merging to have much to decide.
+# The last part of a specialist's training mixes both domains equally. Without it the math drafter had 2.7 times the
+# code drafter's τ on math, so routing and merging had little to decide.
 FINISH_TOKENS: Mapping[str, int] = MappingProxyType({"math": 1_000_000, "code": 1_000_000, "all": 0})
 OWN_TOKENS: Mapping[str, int] = MappingProxyType({"code": 1_600_000, "all": 3_000_000})  # of the target's own answers
-# What a drafter's config says in each layout. Published DFlash 2 drafters have rank 256 for a hidden size of 5,120.
+# Config fields of each layout. Published DFlash 2 drafters have rank 256 for a hidden size of 5,120.
 LAYOUTS: Mapping[str, Mapping[str, int]] = MappingProxyType({
     "dflash": MappingProxyType({}),
     "dflash2": MappingProxyType({"conv_kernel_size": 2, "conv_group_size": 16, "selector_rank": 64,
                                  "selector_top_k": 16})})
 FIRST_SCALE = 0.3  # of the final norm: under the target's output head a random direction of full length costs 20 nats
-MIN_MASS = 1e-3  # the least sum of weights to divide by
+MIN_MASS = 1e-3  # a smaller sum of weights is not divided by
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -32,7 +32,7 @@ SHARED: Mapping[str, Any] = MappingProxyType({
     "num_attention_heads": 6, "num_key_value_heads": 2, "max_position_embeddings": CONTEXT, "rope_theta": 10_000.0,
     "tie_word_embeddings": True,
     "attn_implementation": "eager"})  # at rows this short the fused kernel's backward pass takes twice as long
-LONG_EVERY = 6  # one step of the finish in so many has rows of the whole context, so that every position is trained
+LONG_EVERY = 6  # every sixth finishing step uses full-context rows, so that all positions are trained
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,7 +1,7 @@
-"""Functions composed of parts: they keep some elements of a collection, change them and gather the results.
+"""Functions composed of a filter, a transform and a reduction of a collection's elements.
 
-The parts' texts lie in assets/demo/corpus/, by collection: numbers, characters and words; what each part means is said
-here, in another way than its source does.
+The parts' texts are in assets/demo/corpus/, by collection: numbers, characters and words. Here each part is implemented
+once more, in another way than its source.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from recipes.corpus.code_tasks import KINDS, FunctionTask, docstring_of, sample_
 from recipes.corpus.items import rows
 
 # By the part's stem; x is an element, k the constant.
-KEEPS: Mapping[str, Callable[[Any, Any], bool]] = MappingProxyType({
+FILTERS: Mapping[str, Callable[[Any, Any], bool]] = MappingProxyType({
     "": lambda x, k: True,
     "even": lambda x, k: x % 2 == 0,
     "odd": lambda x, k: x % 2 == 1,
@@ -43,7 +43,7 @@ KEEPS: Mapping[str, Callable[[Any, Any], bool]] = MappingProxyType({
     "even_length": lambda x, k: len(x) in (2, 4, 6, 8),
     "odd_length": lambda x, k: len(x) in (1, 3, 5, 7),
 })
-CHANGES: Mapping[str, Callable[[Any, Any], Any]] = MappingProxyType({
+TRANSFORMS: Mapping[str, Callable[[Any, Any], Any]] = MappingProxyType({
     "": lambda x, k: x,
     "squared": lambda x, k: x**2,
     "doubled": lambda x, k: x + x,
@@ -66,7 +66,7 @@ CHANGES: Mapping[str, Callable[[Any, Any], Any]] = MappingProxyType({
     "prefixes": lambda x, k: "".join(list(x)[:3]),
     "count_$k": lambda x, k: sum(1 for c in x if c == k),
 })
-GATHERS: Mapping[str, Callable[[list[Any]], Any]] = MappingProxyType({
+REDUCTIONS: Mapping[str, Callable[[list[Any]], Any]] = MappingProxyType({
     "count": len,
     "list": list,
     "distinct": lambda v: sorted(dict.fromkeys(v)),
@@ -93,13 +93,13 @@ HINTS = {
 
 
 def fill(text: str, **slots: object) -> str:
-    """Return the template text with its slots filled; slots it does not know stay."""
+    """Fill a template's slots; unknown ones stay."""
     return Template(text).safe_substitute(slots)
 
 
 @dataclass(frozen=True)
-class Keep:
-    """A condition: name stem, phrases for what is kept, source of the test and of its opposite."""
+class Filter:
+    """Keeps some elements: name stem, phrases for those, source of the test and of its opposite."""
 
     stem: str
     phrases: tuple[str, ...]
@@ -108,8 +108,8 @@ class Keep:
 
 
 @dataclass(frozen=True)
-class Change:
-    """A change of each element: name stem, phrases, result type, source."""
+class Transform:
+    """Changes each element: name stem, phrases, result type, source."""
 
     stem: str
     phrases: tuple[str, ...]
@@ -118,8 +118,8 @@ class Change:
 
 
 @dataclass(frozen=True)
-class Gather:
-    """A reduction: name stem, phrases, the loop's start, step and finish, the one-line form, and what it accepts."""
+class Reduction:
+    """Reduces elements to a value: name stem, phrases, the loop's start, step and finish, the one-line form, types."""
 
     stem: str
     phrases: tuple[str, ...]
@@ -135,22 +135,22 @@ class Gather:
 
 @dataclass(frozen=True)
 class ValueSource:
-    """A collection to run over, with the parts that suit it; the first keep and change do nothing."""
+    """A kind of collection with the parts that suit it; its first filter and transform do nothing."""
 
     kind: str
     items: tuple[str, ...]
     nouns: tuple[str, ...]
     constants: tuple[object, ...]
-    keeps: tuple[Keep, ...]
-    changes: tuple[Change, ...]
-    gathers: tuple[Gather, ...]
+    keeps: tuple[Filter, ...]
+    changes: tuple[Transform, ...]
+    gathers: tuple[Reduction, ...]
 
 
 def source_of(keeps: Iterable[Mapping[str, Any]], changes: Iterable[Mapping[str, Any]],
               gathers: Iterable[Mapping[str, Any]], **fields: Any) -> ValueSource:
     """Return a row of the table."""
-    return ValueSource(keeps=tuple(Keep(**row) for row in keeps), changes=tuple(Change(**row) for row in changes),
-                       gathers=tuple(Gather(**row) for row in gathers), **fields)
+    return ValueSource(keeps=tuple(Filter(**row) for row in keeps), changes=tuple(Transform(**row) for row in changes),
+                       gathers=tuple(Reduction(**row) for row in gathers), **fields)
 
 
 NUMBERS, CHARACTERS, WORDS = rows("code_pipelines", source_of)
@@ -159,17 +159,17 @@ SOURCES = (NUMBERS, NUMBERS, CHARACTERS, WORDS)  # numbers twice as often
 
 @dataclass(frozen=True)
 class Pipeline:
-    """The parts of one composed function, their constants filled in; ``keep`` and ``change`` may be the empty parts.
-    ``meaning`` takes the collection."""
+    """The parts of one composed function, their constants filled in; ``keep`` and ``change`` may do nothing.
+    ``meaning`` computes the result from the collection."""
 
     source: ValueSource
-    keep: Keep
-    change: Change
-    gather: Gather
+    keep: Filter
+    change: Transform
+    gather: Reduction
     meaning: Callable[[Iterable[Any]], object]
     argument: str
     item: str
-    gathered: str
+    accumulator: str
 
 
 def _body(pipeline: Pipeline, style: str) -> str:
@@ -180,17 +180,17 @@ def _body(pipeline: Pipeline, style: str) -> str:
         stream = f"{value} for {item} in {pipeline.argument}" + (f" if {fill(test, x=item)}" if test else "")
         if style == "line":
             return "return " + fill(gather.line, stream=stream, listed=f"[{stream}]")
-        name = pipeline.gathered if pipeline.gathered != pipeline.argument else "kept"
+        name = pipeline.accumulator if pipeline.accumulator != pipeline.argument else "kept"
         return f"{name} = [{stream}]\nreturn " + fill(gather.line, stream=name, listed=name)
-    lines = [f"{pipeline.gathered} = {gather.start}", f"for {item} in {pipeline.argument}:"]
-    step = fill(gather.step, acc=pipeline.gathered, e=value).split("\n")
+    lines = [f"{pipeline.accumulator} = {gather.start}", f"for {item} in {pipeline.argument}:"]
+    step = fill(gather.step, acc=pipeline.accumulator, e=value).split("\n")
     if style == "skip":
         lines += [f"    if {fill(pipeline.keep.opposite, x=item)}:", "        continue"]
     elif test:
         lines.append(f"    if {fill(test, x=item)}:")
     indent = "        " if test and style == "loop" else "    "
     lines += [indent + line for line in step]
-    return "\n".join([*lines, "return " + fill(gather.finish, acc=pipeline.gathered)])
+    return "\n".join([*lines, "return " + fill(gather.finish, acc=pipeline.accumulator)])
 
 
 def _behaviour(pipeline: Pipeline, wording: int) -> str:
@@ -213,9 +213,9 @@ def _name(pipeline: Pipeline, random: random.Random) -> str:
 
 
 def _draw_parts(random: random.Random) -> Pipeline:
-    """Return a source and its parts, at least one of keep and change being there."""
+    """Draw a source and its parts, with a filter or a transform that does something."""
     source = random.choice(SOURCES)
-    kept_by = random.choice(source.constants)
+    filter_constant = random.choice(source.constants)
     gather = random.choice(source.gathers)
     shape = random.choice(("keep", "change", "both", "both")) if gather.takes_change else "keep"
     keep = random.choice(source.keeps[1:]) if shape != "change" else source.keeps[0]
@@ -224,19 +224,20 @@ def _draw_parts(random: random.Random) -> Pipeline:
     if not change.phrases and not keep.test:
         keep = random.choice(source.keeps[1:])
     names = [name for name in KINDS[source.kind].names if name != "line"]
-    changed_by = random.choice(source.constants)
+    transform_constant = random.choice(source.constants)
 
     def meaning(collection: Iterable[Any]) -> object:
-        kept = [element for element in collection if KEEPS[keep.stem](element, kept_by)]
-        return GATHERS[gather.stem]([CHANGES[change.stem](element, changed_by) for element in kept])
+        kept = [element for element in collection if FILTERS[keep.stem](element, filter_constant)]
+        return REDUCTIONS[gather.stem]([TRANSFORMS[change.stem](element, transform_constant) for element in kept])
 
-    filled_keep = replace(
-        keep, stem=fill(keep.stem, k=kept_by), phrases=tuple(fill(phrase, k=kept_by) for phrase in keep.phrases),
-        test=fill(keep.test, k=kept_by), opposite=fill(keep.opposite, k=kept_by))
-    filled_change = replace(
-        change, stem=fill(change.stem, k=changed_by), expression=fill(change.expression, k=changed_by),
-        phrases=tuple(fill(phrase, k=changed_by) for phrase in change.phrases))
-    return Pipeline(source, filled_keep, filled_change, gather, meaning, random.choice(names),
+    filled_filter = replace(
+        keep, stem=fill(keep.stem, k=filter_constant),
+        phrases=tuple(fill(phrase, k=filter_constant) for phrase in keep.phrases),
+        test=fill(keep.test, k=filter_constant), opposite=fill(keep.opposite, k=filter_constant))
+    filled_transform = replace(
+        change, stem=fill(change.stem, k=transform_constant), expression=fill(change.expression, k=transform_constant),
+        phrases=tuple(fill(phrase, k=transform_constant) for phrase in change.phrases))
+    return Pipeline(source, filled_filter, filled_transform, gather, meaning, random.choice(names),
                     random.choice(source.items), random.choice(gather.locals))
 
 

@@ -1,4 +1,4 @@
-"""Answers to many prompts at once on a CPU: a Llama, a cache of fixed room, greedy or sampled.
+"""Answers many prompts at once on a CPU, with a Llama, greedily or by sampling.
 
 transformers' own ``generate`` takes three times as long here: it reorders every weight anew in each product, and its
 attention is slow if keys are stored transposed.
@@ -17,9 +17,9 @@ from torch.nn.functional import embedding, pad, rms_norm, scaled_dot_product_att
 from engine.models.packed_linear import PackedLinear
 
 ROOM_STEP = 64  # positions by which the cache grows
-MAX_POSITIONS = 2048  # positions
-PROMPTS_A_PASS = 32
-MAX_SAMPLED_TOKENS = 512  # the likeliest, that sampling draws from
+MAX_POSITIONS = 2048
+PROMPTS_PER_PASS = 32
+MAX_SAMPLED_TOKENS = 512  # sampling draws from the likeliest
 MIN_ACTIVE_FRACTION = 0.8  # of the rows: if fewer are active, the finished ones are removed
 LOOP_CHECK_INTERVAL = 24  # tokens between two checks for loops
 
@@ -38,8 +38,8 @@ GREEDY = AnswerSampling()
 
 @dataclass(frozen=True)
 class AnswerText:
-    """An answer's token ids, its end included, and whether it reached its end; ``looped`` if it was stopped because it
-    repeated itself, in which case the repetition is cut off."""
+    """An answer's token ids with the end token, and whether it reached that. ``looped``: it was stopped because it
+    repeated itself, and the repetition is cut off."""
 
     tokens: tuple[int, ...]
     ended: bool
@@ -60,7 +60,7 @@ class Cache:
         """How many positions a row can hold."""
         return int(self.keys[0].shape[-1])
 
-    def grow(self) -> None:
+    def extend(self) -> None:
         """Make room for more positions."""
         self.keys = [pad(key, (0, ROOM_STEP)) for key in self.keys]
         self.values = [pad(value, (0, 0, 0, ROOM_STEP)) for value in self.values]
@@ -87,40 +87,40 @@ class BatchDecoder:
         """Return the logits after prompts (rows, longest), padded at their ends; their keys and values go to the
         cache's rows from ``first``."""
         rows, longest = tokens.shape
-        places = slice(first, first + rows)
+        cache_rows = slice(first, first + rows)
         cosines, sines = (table[:longest].repeat(rows, 1)[:, None] for table in (self.cosines, self.sines))
         states = embedding(tokens, self.table).flatten(0, 1)
         for layer, keys, values in zip(self.layers, cache.keys, cache.values, strict=True):
             parts = self._projected(layer, states, cosines, sines)
             query, key, value = (part.unflatten(0, (rows, longest)).transpose(1, 2) for part in parts)
-            keys[places, :, :, :longest], values[places, :, :longest] = key.transpose(2, 3), value
+            keys[cache_rows, :, :, :longest], values[cache_rows, :, :longest] = key.transpose(2, 3), value
             mixed = scaled_dot_product_attention(query, key, value, is_causal=True, enable_gqa=True)
-            states = layer.ended(states, mixed.transpose(1, 2).reshape(rows * longest, -1))
+            states = layer.output(states, mixed.transpose(1, 2).reshape(rows * longest, -1))
         last = states.unflatten(0, (rows, longest))[torch.arange(rows), lengths - 1]
         return self._logits(last)
 
     def step(self, tokens: Tensor, positions: Tensor, cache: Cache) -> Tensor:
         """Return the logits (rows, vocabulary) after one more token in each row; tokens and positions (rows,) int64."""
-        rows, everyone = len(tokens), torch.arange(len(tokens))
+        rows, all_rows = len(tokens), torch.arange(len(tokens))
         cosines, sines = self.cosines[positions][:, None], self.sines[positions][:, None]
         far = torch.arange(cache.room) > positions[:, None]
         mask = self.table.new_zeros(rows, 1, 1, cache.room).masked_fill_(far[:, None, None], -torch.inf)
         states = embedding(tokens, self.table)
         for layer, keys, values in zip(self.layers, cache.keys, cache.values, strict=True):
             query, key, value = self._projected(layer, states, cosines, sines)
-            keys[everyone, :, :, positions], values[everyone, :, positions] = key, value
+            keys[all_rows, :, :, positions], values[all_rows, :, positions] = key, value
             query = query.reshape(rows, self.kv_heads, -1, self.size) * self.size ** -0.5
             shares = torch.matmul(query, keys).add_(mask).softmax(-1)
-            states = layer.ended(states, torch.matmul(shares, values).view(rows, -1))
+            states = layer.output(states, torch.matmul(shares, values).view(rows, -1))
         return self._logits(states)
 
     def _projected(self, layer: _Layer, states: Tensor, cosines: Tensor, sines: Tensor) -> tuple[Tensor, ...]:
-        """Return queries, keys and values (rows, heads, size), the first two turned by their positions."""
+        """Return queries, keys and values (rows, heads, size), the first two rotated by their positions."""
         parts = layer.inputs(layer.first(states)).unflatten(-1, (-1, self.size))
         both, half = parts[:, :self.heads + self.kv_heads], self.size // 2
         swapped = torch.cat([-both[..., half:], both[..., :half]], -1)
-        turned = torch.addcmul(both * cosines, swapped, sines)
-        return turned[:, :self.heads], turned[:, self.heads:], parts[:, self.heads + self.kv_heads:]
+        rotated = torch.addcmul(both * cosines, swapped, sines)
+        return rotated[:, :self.heads], rotated[:, self.heads:], parts[:, self.heads + self.kv_heads:]
 
     def _logits(self, states: Tensor) -> Tensor:
         return self.head(apply_norm(states, self.model.model.norm))
@@ -131,23 +131,23 @@ class _Layer:
 
     def __init__(self, layer: Any) -> None:
         attention, mlp = layer.self_attn, layer.mlp
-        self.inputs = _side_by_side(attention.q_proj, attention.k_proj, attention.v_proj)
+        self.inputs = _join_projections(attention.q_proj, attention.k_proj, attention.v_proj)
         self.out = PackedLinear(attention.o_proj.weight.detach())
         self.down = PackedLinear(mlp.down_proj.weight.detach())
-        self.gate_up = _side_by_side(mlp.gate_proj, mlp.up_proj)
+        self.gate_up = _join_projections(mlp.gate_proj, mlp.up_proj)
         self.norms = layer.input_layernorm, layer.post_attention_layernorm
 
     def first(self, states: Tensor) -> Tensor:
         return apply_norm(states, self.norms[0])
 
-    def ended(self, states: Tensor, mixed: Tensor) -> Tensor:
+    def output(self, states: Tensor, mixed: Tensor) -> Tensor:
         """Return the layer's output (rows, hidden size), from its input states and its attention's output."""
         states = states + self.out(mixed)
         gate, up = self.gate_up(apply_norm(states, self.norms[1])).chunk(2, -1)
         return states + self.down(silu(gate).mul_(up))
 
 
-def _side_by_side(*projections: Any) -> PackedLinear:
+def _join_projections(*projections: Any) -> PackedLinear:
     return PackedLinear(torch.cat([projection.weight.detach() for projection in projections]))
 
 
@@ -195,7 +195,7 @@ def write_answers(decoder: BatchDecoder, prompts: Sequence[Sequence[int]], longe
 
 
 class _Batch:
-    """The rows at work: which texts they write, how long these are, and their cache."""
+    """The active rows: their texts, positions and cache."""
 
     def __init__(self, decoder: BatchDecoder, prompts: Sequence[Sequence[int]]) -> None:
         self.decoder = decoder
@@ -205,9 +205,9 @@ class _Batch:
         self.rows, self.active = torch.arange(len(prompts)), torch.ones(len(prompts), dtype=torch.bool)
         tokens = torch.nn.utils.rnn.pad_sequence([torch.tensor(prompt) for prompt in prompts], batch_first=True)
         self.cache = Cache(decoder.model, len(prompts), -(-(tokens.shape[1] + 1) // ROOM_STEP) * ROOM_STEP)
-        parts = range(0, len(prompts), PROMPTS_A_PASS)
-        self.logits = torch.cat([decoder.read(tokens[part:part + PROMPTS_A_PASS],
-                                              self.positions[part:part + PROMPTS_A_PASS], self.cache, part)
+        parts = range(0, len(prompts), PROMPTS_PER_PASS)
+        self.logits = torch.cat([decoder.read(tokens[part:part + PROMPTS_PER_PASS],
+                                              self.positions[part:part + PROMPTS_PER_PASS], self.cache, part)
                                  for part in parts])
 
     def append(self, tokens: Sequence[int], end_id: int, check_loops: bool) -> None:
@@ -233,7 +233,7 @@ class _Batch:
             tokens, self.rows, self.positions = tokens[kept], self.rows[kept], self.positions[kept]
             self.active = self.active[kept]
         if int(self.positions.max()) >= self.cache.room:
-            self.cache.grow()
+            self.cache.extend()
         logits = self.decoder.step(tokens, self.positions, self.cache)
         self.positions = self.positions + 1
         return logits

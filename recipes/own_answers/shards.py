@@ -1,11 +1,11 @@
 """The target's own answers and its outputs over them, on disk: shards that are written once, whole, never changed.
 
-The answers, which take longest to make, lie beside the rig's card, so that another machine goes on from them; all that
-follows from them lies outside of the repository, so that drafters can be made of it repeatedly.
+Answers are slow to generate, so they are committed beside the rig's card. Everything derived from them stays outside
+the repository.
 
 A shard is a compressed numpy archive: ``tokens`` uint16 or int32, all conversations one after another; per
-conversation ``prompt`` and ``answer`` int32 (lengths in tokens), ``ended`` bool (whether the answer came to its end
-or was cut) and ``row`` int32 (its line in the prompt file of the same name).
+conversation ``prompt`` and ``answer`` int32 (lengths in tokens), ``ended`` bool (whether the answer reached its end)
+and ``row`` int32 (its line in the prompt file of the same name).
 
 A shard of outputs is a folder: ``tokens.npy`` int32 (n,), ``likely.npy`` int32 (n, k) the likeliest next tokens and
 ``logprobs.npy`` float16 (n, k) theirs, normalised over the whole vocabulary; ``talks.npy`` int64 (conversations, 3):
@@ -74,8 +74,8 @@ def is_repetitive(tokens: Sequence[int]) -> bool:
     return len(set(sequences)) < MIN_DISTINCT_FRACTION * len(sequences)
 
 
-LIKELY = 24  # next tokens whose probabilities are kept: in a greedy answer they have nearly all the mass
-TOKENS_A_PASS = 6144
+LIKELY = 24  # next tokens whose probabilities are stored; in a greedy answer they have nearly all the mass
+TOKENS_PER_PASS = 6144
 FILES = ("tokens", "likely", "logprobs", "talks")
 
 
@@ -96,7 +96,7 @@ def open_shard(folder: Path) -> FeatureShard:
 
 @torch.no_grad()
 def write_features(target: Any, conversations: Sequence[Conversation], folder: Path) -> None:
-    """Read the conversations once with the target, and keep its likeliest tokens."""
+    """Run the target over the conversations once, and store its likeliest tokens."""
     lengths = np.array([len(conversation) for conversation in conversations])
     starts = np.cumsum(lengths) - lengths
     partial = folder.with_suffix(".part")
@@ -110,8 +110,8 @@ def write_features(target: Any, conversations: Sequence[Conversation], folder: P
     files["talks"][:] = np.stack([starts, [len(conversation.prompt) for conversation in conversations], lengths], 1)
     order = np.argsort(lengths, kind="stable")
     while len(order):
-        many = max(1, TOKENS_A_PASS // int(lengths[order[min(len(order), 256) - 1]]))
-        chosen, order = order[:many], order[many:]
+        size = max(1, TOKENS_PER_PASS // int(lengths[order[min(len(order), 256) - 1]]))
+        chosen, order = order[:size], order[size:]
         _write_pass(target, [conversations[index] for index in chosen], starts[chosen], files)
     for file in files.values():
         file.flush()
@@ -152,7 +152,7 @@ def work_folder(rig: str) -> Path:
 
 
 def completion_marker(rig: str) -> Path:
-    """Return the file whose existence says that enough answers are written."""
+    """Return the file that exists once enough answers are written."""
     return work_folder(rig) / "enough"
 
 

@@ -26,13 +26,13 @@ from recipes.batches import Conversation
 from recipes.own_answers.decoder import BatchDecoder, write_answers
 from recipes.own_answers.prompts import (
     CODE,
-    MAX_BARREN,
+    MAX_EMPTY_BATCHES,
     HeldOut,
     Message,
     draw_seeded,
+    let_target_write_prompts,
     read_conversations,
     write_prompts,
-    write_prompts_itself,
 )
 from recipes.own_answers.prompts import KINDS as SEEDS
 from recipes.own_answers.shards import (
@@ -70,7 +70,7 @@ class Writer:
         self.tokenizer: Any = load_tokenizer(folder)
         self.decoder = BatchDecoder(self.model)
         self.held_out = HeldOut(held_out_files())
-        self.left = list(KINDS)  # that new prompts may still be had of
+        self.remaining_kinds = list(KINDS)  # which may still give new prompts
         self.answers = answers_folder(rig)
         self.prompts, self.features = (work_folder(rig) / name for name in ("prompts", "features"))
         for folder_ in (self.prompts, self.answers, self.features):
@@ -95,21 +95,21 @@ class Writer:
         shards = sorted(self.answers.glob("*.npz"))
         known = {self.turns_of(row)[0] for shard in shards for row in read_shard(shard)}
         counts = {kind: sum(shard.stem.startswith(kind) for shard in shards) for kind in KINDS}
-        for kind in sorted(self.left, key=lambda kind: counts[kind] / KINDS[kind]):
+        for kind in sorted(self.remaining_kinds, key=lambda kind: counts[kind] / KINDS[kind]):
             conversations = [messages for messages in self.new_conversations(kind, counts[kind], known, shards)
-                             if not self.held_out.near(messages[-1]["content"])]
+                             if not self.held_out.is_near(messages[-1]["content"])]
             # follow-ups do not count: any of them fits after other conversations
             if sum(len(messages) == 1 for messages in conversations) >= MIN_NEW_PROMPTS:
                 path = self.prompts / f"{kind}-{counts[kind]:05d}.jsonl"
                 write_prompts(path, conversations)
                 return path
-            self.left.remove(kind)
+            self.remaining_kinds.remove(kind)
         raise RequestError(USED_UP)
 
     def new_conversations(self, kind: str, number: int, known: set[str], shards: Sequence[Path]) -> list[list[Message]]:
-        """Return conversations of a kind that nobody has begun yet, if there are any."""
+        """Return new conversations of a kind, if there are any."""
         if kind == "self":
-            return write_prompts_itself(self.decoder, self.tokenizer, number, known)
+            return let_target_write_prompts(self.decoder, self.tokenizer, number, known)
         return draw_seeded(number, known, shards, self.last_exchange, CODE if kind == "code" else tuple(SEEDS))
 
     def last_exchange(self, answered: AnswerRow) -> list[Message]:
@@ -179,16 +179,16 @@ def main() -> None:
 
 
 def write(writer: Writer, tokens: int) -> None:
-    """Write shard after shard until all answers have so many tokens; RequestError if no more are to be had."""
-    have, barren = writer.tokens(), 0
+    """Write shards until all answers have this many tokens; RequestError if no more can be had."""
+    have, empty_files = writer.tokens(), 0
     while have < tokens:
         began = time.perf_counter()
         name = writer.round()
         more = sum(len(row.conversation.response) for row in read_shard(writer.shard(name)))
-        have, barren = have + more, 0 if more else barren + 1
-        if barren == MAX_BARREN:
-            raise RequestError(f"None of the answers to the last {barren} files of prompts could be kept: they are "
-                               "too short or go round in circles; choose another target.")
+        have, empty_files = have + more, 0 if more else empty_files + 1
+        if empty_files == MAX_EMPTY_BATCHES:
+            raise RequestError(f"None of the answers to the last {empty_files} files of prompts could be kept: they "
+                               "are too short or repeat themselves; choose another target.")
         print(f"{name}: {more} tokens, {more / (time.perf_counter() - began):.0f} a second, {have} in all", flush=True)
 
 

@@ -112,7 +112,7 @@ def test_seed_prompts_are_complete_and_depend_on_their_seed() -> None:
     assert one == same and len(set(one)) > 350
     assert not [text for text in one if re.search(r"{(topic|other|text|code|letter|a|b|c|name|list|how)}", text)]
     held_out = HeldOut([HELD_OUT])
-    assert not [text for text in one if held_out.near(text)]
+    assert not [text for text in one if held_out.is_near(text)]
 
 
 def test_seeded_prompts_continue_conversations(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import pytest
 from engine.errors import RequestError
 from recipes.batches import Conversation
 from recipes.own_answers import prompts, writing
-from recipes.own_answers.prompts import MAX_BARREN, Message, one_turn, write_prompts_itself
+from recipes.own_answers.prompts import MAX_EMPTY_BATCHES, Message, let_target_write_prompts, one_turn
 from recipes.own_answers.shards import AnswerRow
 from recipes.own_answers.writing import MIN_NEW_PROMPTS, Writer
 
@@ -59,7 +59,7 @@ def test_used_up_kinds_of_prompts_are_replaced_until_the_end(
 def test_writing_ends_if_no_answer_can_be_kept(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Writer, "answered", lambda *_: [])
     monkeypatch.setitem(FILES, "code", 99)
-    with pytest.raises(RequestError, match=str(MAX_BARREN)):
+    with pytest.raises(RequestError, match=str(MAX_EMPTY_BATCHES)):
         writing.write(Writer("any"), 100)
 
 
@@ -76,5 +76,5 @@ def test_a_target_that_repeats_itself_is_not_asked_forever(monkeypatch: pytest.M
     tokenizer: Any = SimpleNamespace(
         apply_chat_template=lambda *_, **__: "@@", encode=lambda *_, **__: [1], eos_token_id=2,
         decode=lambda tokens: f"What is the number {tokens[0]}?")
-    assert len(write_prompts_itself(decoder, tokenizer, 0, {"What is the number 0?"})) == new
-    assert len(batches) == new + MAX_BARREN
+    assert len(let_target_write_prompts(decoder, tokenizer, 0, {"What is the number 0?"})) == new
+    assert len(batches) == new + MAX_EMPTY_BATCHES
