@@ -72,7 +72,10 @@ def run(args: argparse.Namespace) -> Outcome:
     tallies = {setting: [Tally() for _ in range(plan.repeats)] for setting in plan.settings}
     for setting, cell, tally in measure_cells(rig, plan):
         tallies[setting][cell.repeat].add(tally)
-    points = with_speedups([row_of(setting, repeats) for setting, repeats in tallies.items()])
+    rows = [row_of(setting, repeats) for setting, repeats in tallies.items()]
+    plain = {row["recording"]: row["tokens_per_second"] for row in rows if row["method"] == BASELINE}
+    points = [{**row, "times_plain": round(row["tokens_per_second"] / plain[row["recording"]], 3)
+               if row["recording"] in plain else None} for row in rows]
     return Outcome({"hardware": rig.hardware, "dtype": rig.target.dtype, "torch": torch.__version__,
                     "prompts": len(plan.prompts), "repeats": plan.repeats, "drafters": args.drafters,
                     "points": points}, table(points))
@@ -124,13 +127,6 @@ def name_of(setting: BenchSetting) -> Row:
     return {"method": PUBLISHED_LOOP if setting.published_loop else setting.method,
             "budget": setting.budget_label if setting.pace == AUTO else setting.budget,
             "recording": ON if setting.recorded else OFF}
-
-
-def with_speedups(rows: Sequence[Row]) -> list[Row]:
-    """Return the rows, each with its speed over plain decoding's with the same recording, if measured."""
-    plain = {row["recording"]: row["tokens_per_second"] for row in rows if row["method"] == BASELINE}
-    return [{**row, "times_plain": round(row["tokens_per_second"] / plain[row["recording"]], 3)
-             if row["recording"] in plain else None} for row in rows]
 
 
 def table(rows: Sequence[Row]) -> str:

@@ -1,7 +1,6 @@
-"""Where a tree pays: why rounds ended, how many accepted tokens each verified row brought, and what other trees would
-have.
+"""Where a tree pays: why rounds ended, and the accepted tokens per verified row, of this tree and of others.
 
-Ranks count from 0 in code and from 1 in sentences. ``omissions`` lists what cannot be computed from a trace.
+Ranks count from 0 in code and from 1 in sentences.
 """
 
 from collections import Counter, defaultdict
@@ -20,9 +19,9 @@ from engine.lab.statistics import Measured, mean_of, share_of
 from engine.records import Lattice, Round
 from engine.trace import Trace
 
-MIN_UNDRAFTED_ROUNDS = 16  # at the end of a run; fewer are not mentioned
-ENOUGH_FRACTION = 0.98  # a smaller tree is as good if this fraction of the largest one's tokens is accepted
-FEW_CASES = 20  # a share over fewer cases is marked "few"
+MIN_UNDRAFTED_ROUNDS = 16  # at the end of a run; fewer are not reported
+ENOUGH_FRACTION = 0.98  # a tree with this fraction of the largest one's accepted tokens counts as equally good
+FEW_CASES = 20  # shares over fewer cases are marked "few"
 ORDINALS = ("first", "second", "third", "fourth")
 Key = TypeVar("Key", int, str)
 
@@ -32,19 +31,24 @@ class Anatomy:
     """Statistics of recorded runs. Accepted tokens exclude the root and are per round."""
 
     runs: int
-    rounds: int  # that drafted, without those cut short by the end of the text
-    misses: dict[str, dict[str, Measured]]  # by drafter: share of rounds by the place of the last token in its row
+    rounds: int  # without those that drafted nothing or that the end of the text cut short
+    misses: dict[str, dict[str, Measured]]  # by drafter: share of rounds by the rank that it gave their last token
     by_rank: dict[int, Measured]  # accepted tokens per verified row, by rank among siblings of the tree, from 0
     by_drafter: dict[str, Measured]  # the same by the drafters that proposed the row; empty for one drafter
     first_nodes: dict[int, Measured]  # accepted tokens if only the n most probable nodes were verified, by n
     redrafts: tuple[RedraftedLength, ...]  # other trees from the same drafts, at the same positions
-    omissions: tuple[str, ...]  # sentences about what could not be computed
+    omissions: tuple[str, ...]  # sentences about statistics that could not be computed
     kinds: Mapping[str, str]  # of drafters, such as eagle3, if a trace names them
 
 
 def anatomy(traces: Sequence[Trace]) -> Anatomy:
     """Analyse these runs together; drafters of the same name count as one."""
-    counted = [(trace, counted_rounds(trace)) for trace in traces]
+    counted = []
+    for trace in traces:
+        complete = [] if trace.header.chunked else trace.rounds
+        if complete and ended_by_text(complete[-1]):
+            complete = complete[:-1]
+        counted.append((trace, [round_ for round_ in complete if len(round_.tree) > 1]))
     rounds = [round_ for _, kept in counted for round_ in kept]
     redrafts, omissions = redraft_kinds([(trace, kept) for trace, kept in counted if kept])
     rows = [row for trace, kept in counted for round_ in kept for row in _verified_rows(trace, round_)]
@@ -58,13 +62,6 @@ def anatomy(traces: Sequence[Trace]) -> Anatomy:
         redrafts=redrafts, omissions=(*_omissions(counted), *omissions),
         kinds={name: kind for trace in traces
                for name, kind in zip(drafter_names(trace), trace.header.drafter_kinds, strict=False)})
-
-
-def counted_rounds(trace: Trace) -> list[Round]:
-    """Return the rounds that drafted, without a last one that the end of the text cut short."""
-    rounds = [] if trace.header.chunked else trace.rounds
-    complete = rounds[:-1] if rounds and ended_by_text(rounds[-1]) else rounds
-    return [round_ for round_ in complete if len(round_.tree) > 1]
 
 
 def _shares(hits: Iterable[tuple[Key, bool]]) -> dict[Key, Measured]:
@@ -135,7 +132,7 @@ def _omissions(counted: CountedRuns) -> Iterator[str]:
 
 
 def sentences(anatomy: Anatomy) -> dict[str, list[str]]:
-    """Describe the statistics in sentences, by topic."""
+    """Describe the statistics in sentences, by topic. Other trees are those of the largest comparable budget."""
     by_topic: dict[str, list[str]] = defaultdict(list)
     for drafter, misses in anatomy.misses.items():
         walks = max(share.count for share in misses.values())
@@ -152,7 +149,10 @@ def sentences(anatomy: Anatomy) -> dict[str, list[str]]:
                 f"{name} {share} of {share.count} rows" for name, share in shares.items()) + ".")
     by_topic["nodes"] = _node_words(anatomy.first_nodes)
     for drafter in dict.fromkeys(row.drafter for row in anatomy.redrafts):
-        kinds = _largest_trees([row for row in anatomy.redrafts if row.drafter == drafter])
+        rows = [row for row in anatomy.redrafts if row.drafter == drafter]
+        positions = max(row.accepted.count for row in rows)
+        budget = max(row.budget for row in rows if row.accepted.count == positions)
+        kinds = {row.kind: row for row in rows if row.budget == budget}
         chain = kinds[CHAIN]
         by_topic["trees"].append(
             f"With {chain.budget} nodes of {drafter} at the same {chain.accepted.count} places: "
@@ -180,10 +180,3 @@ def _node_words(first_nodes: Mapping[int, Measured]) -> list[str]:
     if enough < last:
         lines.append(f"Here {enough} nodes are as good as {last}: {first_nodes[enough].value:.2f} are accepted.")
     return lines
-
-
-def _largest_trees(rows: Sequence[RedraftedLength]) -> Mapping[str, RedraftedLength]:
-    """Return the trees by kind, at the largest budget that was replayed at the most positions."""
-    count = max(row.accepted.count for row in rows)
-    budget = max(row.budget for row in rows if row.accepted.count == count)
-    return {row.kind: row for row in rows if row.budget == budget}
