@@ -355,8 +355,7 @@ class _TraceFile:
         return {"texts": texts} if texts else {}
 
     def _pieces(self, line: Mapping[str, Any]) -> dict[int, Any]:
-        """Return the text of the tokens that no earlier line has named, as far as ``token_text`` knows it and the line
-        has room."""
+        """Return the texts of tokens that no earlier line has named, as far as they are known and fit into the line."""
         pieces: dict[int, Any] = {}
         bytes_left = MAX_PIECES_BYTES
         for token in sorted(_token_ids(line) - self._named_tokens):

@@ -35,8 +35,7 @@ def hub_folder_of(folder: Path) -> Path | None:
 
 
 def read_config(folder: Path) -> dict[str, Any]:
-    """Return the values of config.json, or of an adapter's config; RigError if it is no JSON object, or holds an
-    impossible number."""
+    """Return the values of config.json, or of an adapter's config; RigError if they are invalid."""
     path = adapter_file(folder, ADAPTER_CONFIG) or require_file(folder, "config.json")
     values = read_object(path, "config.json")
     for name, value in _numbers(values):

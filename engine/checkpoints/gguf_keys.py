@@ -89,8 +89,7 @@ def follow_metadata(file: Path, header: GgufHeader, config: PreTrainedConfig) ->
 
 def check_converted(file: Path, header: GgufHeader, model: PreTrainedModel, report: Mapping[str, Any],
                     rotary: Rotary | None) -> None:
-    """Raise RigError if a converted model's RoPE is not the file's, or if a tensor of file or model has no
-    counterpart."""
+    """Raise RigError if a converted model has another RoPE than the file, or if a tensor has no counterpart."""
     if missing := sorted(report["missing_keys"]):
         raise RigError(f"{file.name} has no tensor for {missing[0]} (and {len(missing) - 1} more), which a "
                        f"{model.config.model_type} needs; fetch it again, or take another file.")

@@ -52,8 +52,7 @@ DEFAULT_CONTEXT = LoadContext()
 
 @dataclass(frozen=True)
 class Storage:
-    """How a rig of the dtype ``name`` is held in memory: the dtype of weights, keys and values, and further bytes per
-    weight."""
+    """A rig's dtype by name: the dtype of weights, keys and values, and further bytes per weight."""
 
     name: str
     weights: torch.dtype
@@ -93,8 +92,7 @@ def usual_cache_bytes(text_config: Any, storage: Storage) -> int:
 
 
 def cache_bytes(text_config: Any, positions: int, dtype: torch.dtype) -> int:
-    """Return the bytes of keys and values of this many positions in all attention layers (compressed in latent
-    attention)."""
+    """Return the bytes of keys and values (or of latents) at this many positions of all attention layers."""
     layers = layer_configs(text_config)
     kinds = getattr(text_config, "layer_types", None) or ["attention"] * len(layers)
     numbers = 0
@@ -198,8 +196,7 @@ class RunMemory:
 
 
 def run_bytes(target: TorchTarget, request: Request, drafter_count: int) -> int:
-    """Estimate the bytes of a run at its end: the target's cache, as much for each drafter, the features, and a round's
-    logits."""
+    """Estimate a run's bytes: the caches of target and drafters, the features, and a round's logits."""
     rows = 2 * request.budget + 1  # the budget may be one for each of two drafters
     positions = min(len(request.prompt_ids) + request.max_tokens, target.context_limit) + rows
     cache, features = cache_bytes(target.config, positions, target.model.dtype), feature_bytes(target, positions)
@@ -232,8 +229,7 @@ def unused_bytes(device: torch.device) -> int:
 
 
 def trim_heap() -> None:
-    """Return memory of past runs' threads to the system: GNU's allocator keeps an arena for every few threads, and none
-    shrinks by itself."""
+    """Return memory of past runs' threads to the system; GNU's allocator never shrinks their arenas by itself."""
     with suppress(AttributeError, OSError):
         CDLL(None).malloc_trim(0)
 

@@ -72,8 +72,7 @@ class StopTokens(NamedTuple):
 
 
 def stop_tokens(folder: Path, tokenizer: PreTrainedTokenizerBase, more: Mapping[str, Sequence[object]]) -> StopTokens:
-    """Return every token that a file of the model says ends a text; ``more`` are those of other files. RigError if one
-    is no token."""
+    """Return every token that ends a text by the model's files or by ``more``; RigError if one is no token."""
     config = read_config(folder)
     generation = read_object(folder / GENERATION) if (folder / GENERATION).is_file() else {}
     text = config.get("text_config")

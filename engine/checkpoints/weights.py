@@ -49,8 +49,7 @@ def _refuse_quantised(folder: Path, methods: Sequence[object]) -> None:
 
 
 def load_weights(folder: Path, pattern: str = "") -> dict[str, Tensor]:
-    """Return a folder's tensors whose names begin with a regular expression; RigError if a file is missing, damaged or
-    quantised."""
+    """Return the tensors whose names match at their start; RigError if a file is missing, damaged or quantised."""
     check_floats(folder)
     weights: dict[str, Tensor] = {}
     for path in weight_files(folder):

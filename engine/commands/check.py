@@ -37,8 +37,7 @@ DRAFTING = {name: row for name, row in METHODS.items() if row.lossless and row.d
 
 
 def equal_text(row: Method, temperature: float) -> bool:
-    """Return whether a lossless method writes the text of plain decoding with the same seed, not only its
-    distribution."""
+    """Return whether a lossless method writes exactly the text of plain decoding with the same seed."""
     return temperature == 0 or row.follows_text
 
 

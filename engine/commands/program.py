@@ -59,8 +59,7 @@ class CommandLine(argparse.ArgumentParser):
         raise UsageError(_on_one_line(sentence, MAX_SENTENCE_LENGTH - len(way_out) - 1) + way_out)
 
     def parse(self, argv: Sequence[str]) -> argparse.Namespace:
-        """Parse the words; UsageError if they cannot be. ``--flag=--`` is refused first, because argparse would take it
-        for a missing value."""
+        """Parse the words, or raise UsageError. argparse would take ``--flag=--`` for a missing value."""
         without_value = [word for word in argv if word.startswith("--") and word.endswith("=--")]
         if without_value:
             self.error(f"argument {without_value[0].partition('=')[0]}: is '--'; it has to be a value")

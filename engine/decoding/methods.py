@@ -63,8 +63,7 @@ class Method:
         return self.follows_text and self.family == BLOCK
 
     def takes(self, drafter_count: int) -> bool:
-        """Return whether a request may name this many drafters; for methods of other families the rig chooses the
-        drafter."""
+        """Return whether a request may name this many drafters; other families' methods let the rig choose."""
         return self.family == BLOCK and self.drafter_count == drafter_count > 0
 
 

@@ -35,8 +35,7 @@ class Target(Protocol):
         ``commit``."""
 
     def commit(self, keep: Integers) -> Features:
-        """Keep these rows (a,) int32 of the last pass, in this order, drop the others, and return the kept rows'
-        features."""
+        """Keep these rows (a,) int32 of the last pass, in this order; return their features."""
 
     def redraw(self, row: int, tokens: Integers, masses: Floats, draw: float) -> int:
         """Draw a token from max(p − m, 0), renormalised, or from p if nothing is left.

@@ -65,8 +65,7 @@ class PhraseOrder:
 
 
 def table_row(orders: Sequence[PhraseOrder], context: Sequence[int]) -> Row:
-    """Return the row after the longest known ending of the context, [] if none is known. ``orders``: shortest contexts
-    first."""
+    """Return the row after the longest known ending of the context, [] without one; shorter orders come first."""
     for length in range(min(len(orders), len(context)), 0, -1):
         key = 0
         for token in context[len(context) - length:]:

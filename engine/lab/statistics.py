@@ -138,8 +138,7 @@ def acceptance(readings: Sequence[Reading]) -> tuple[DepthRank, ...]:
 
 @dataclass(frozen=True)
 class CalibrationBin:
-    """Rounds of similar expected length: mean expected and realised lengths, and the 95 % interval of the latter (None
-    for a single round)."""
+    """Rounds of similar expected length: its mean, the mean realised length, and the latter's 95 % interval."""
 
     expected: float
     realised: float

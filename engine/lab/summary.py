@@ -105,8 +105,7 @@ def by_category(plan: SweepPlan, measured: Sequence[CellResult]) -> dict[str, li
 
 
 def _row(setting: Setting, attempts: int, runs: Runs, plain: Runs, alone: Runs) -> Row:
-    """Return a setting's row. ``plain``: the baseline's runs at the same concurrency, ``alone``: those of one
-    request."""
+    """Return a setting's row. ``plain``: the baseline at the same concurrency; ``alone``: at one request."""
     tau = _over_prompts((run[0], reading.tau) for run, reading in runs.items())
     total = _over_prompts((run[0], reading.total_tokens_per_second) for run, reading in runs.items())
     pairs = [(run[0], reading, plain[run]) for run, reading in runs.items() if run in plain]

@@ -1,5 +1,4 @@
-"""Files: only ordinary ones are read and written, one is replaced only by a complete one, and caches have their
-folder."""
+"""Reads and writes ordinary files only, replaces them atomically, and names the folder of caches."""
 
 import errno
 import os

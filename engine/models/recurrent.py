@@ -114,9 +114,9 @@ class DeltaMixer(TreeMixer):
         mixed = silu((windows * taps).sum(1).to(columns.dtype)).to(dtype)
         query, key, value = mixed.split([mixer.key_dim, mixer.key_dim, mixer.value_dim], -1)
         groups = mixer.num_v_heads // mixer.num_k_heads
-        query, key = (
-            unit_vectors(states.unflatten(-1, (-1, mixer.head_k_dim))).repeat_interleave(groups, 1).transpose(0, 1)
-            for states in (query, key))
+        heads = torch.stack([query, key]).unflatten(-1, (-1, mixer.head_k_dim))
+        heads *= torch.rsqrt((heads * heads).sum(-1, keepdim=True) + 1e-6)  # to length 1
+        query, key = heads.repeat_interleave(groups, 2).transpose(1, 2)
         return query * mixer.head_k_dim ** -0.5, key, value.unflatten(-1, (-1, mixer.head_v_dim)).transpose(0, 1)
 
     @staticmethod
@@ -141,11 +141,6 @@ def columns_above(window: int, tree: PassRows) -> Tensor:
     for _ in range(window - 1):
         above.insert(0, before[above[0]])
     return torch.stack(above, -1)
-
-
-def unit_vectors(states: Tensor) -> Tensor:
-    """Scale states (…, size) to length 1, as the delta rule takes keys and queries."""
-    return states * torch.rsqrt((states * states).sum(-1, keepdim=True) + 1e-6)
 
 
 def pick_rows(values: Any, rows: Tensor, count: int) -> Any:

@@ -213,8 +213,7 @@ def _greedy_on_cpu(logits: Floats, best: Integers, tokens: Integers, parents: In
 
 
 def _row_statistics(logits: Floats, best: Integers) -> Floats:
-    """Return each row's largest logit, sum of exponentials relative to it, entropy, and gap to the second logit:
-    (4, rows) float32."""
+    """Return (4, rows) float32: largest logit, sum of exponentials relative to it, entropy, gap to the second."""
     every = np.arange(len(best))
     top = logits[every, best]
     below = logits - top[:, None]

@@ -68,8 +68,7 @@ class CounterHistory:
         self._samples: deque[Counts] = deque(maxlen=MAX_SAMPLES)
 
     def sample(self) -> list[Counts]:
-        """Return the samples so far, with a new one unless the last is recent; ServerError if the server has none of
-        the counters."""
+        """Return the samples so far, with a new one unless the last is recent. ServerError without counters."""
         client, kind = self.server.client, self.server.kind
         with self._lock:
             now = monotonic() - self._began

@@ -71,8 +71,7 @@ class CostCase:
 
 
 class CostCurves:
-    """The cost curves of a rig's target with one drafter, each measured when it is first needed. Needs the rig to
-    itself."""
+    """A rig's cost curves with one drafter, each measured when first needed. Needs the rig exclusively."""
 
     def __init__(self, rig_name: str, target: TorchTarget, drafter: Drafter | None) -> None:
         self._rig_name, self._target, self._drafter = rig_name, target, drafter
@@ -94,8 +93,7 @@ class CostCurves:
         return curve
 
     def nearest(self, context: int, *sampling_modes: str) -> CostCurve | None:
-        """Return the measured curve nearest in context length, of these kinds of sampling or of any; None without
-        one."""
+        """Return the measured curve nearest in context length, of these sampling modes or of any; None without one."""
         curves = [curve for curve in self._curves.values() if not sampling_modes or curve.sampling in sampling_modes]
         return min(curves, key=lambda curve: _octaves(context, curve), default=None)
 

@@ -86,8 +86,7 @@ def shape_named(rig: str) -> Shape:
 
 def random_models(shape: Shape, storage: Storage, device: torch.device, context: LoadContext
                   ) -> tuple[TorchTarget, DFlashDrafter]:
-    """Make target and drafter, the same each time; RigError, before anything is made, if they do not fit into
-    memory."""
+    """Make target and drafter deterministically. RigError, before anything is made, if memory is too small."""
     config, drafter_config = shape.kind(**shape.target, attn_implementation="sdpa"), _drafter_config(shape)
     with torch.device("meta"):
         modules = (AutoModelForCausalLM.from_config(config), DFlashModel(drafter_config))
@@ -124,8 +123,7 @@ def _filled(model: Module) -> Module:
 
 
 def random_tokenizer(vocabulary: int) -> ChatTokenizer:
-    """Return the demo rig's tokenizer, in which every further id below ``vocabulary`` reads as its number:
-    ``<1536>``."""
+    """Return the demo rig's tokenizer, extended to ``vocabulary``; further ids read as ``<1536>``."""
     tokenizer = load_tokenizer(RIGS_FOLDER / EMBEDDED_RIG / "target")
     fast = json.loads(tokenizer.backend_tokenizer.to_str())
     fast["model"]["vocab"] |= {f"<{token}>": token for token in range(len(tokenizer), vocabulary)}

@@ -13,8 +13,7 @@ Piece = str | tuple[int, ...]  # a token's text, or its bytes if the token alone
 
 @dataclass(frozen=True)
 class MeasuredBudget:
-    """The prompt at a node budget, timed interleaved with plain decoding: τ, and the speed-up ``ratio`` with its 95 %
-    interval."""
+    """The prompt at a node budget, interleaved with plain decoding: τ, and the speed-up with its 95 % interval."""
 
     budget: int
     tau: float

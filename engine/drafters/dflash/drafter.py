@@ -217,8 +217,7 @@ class DFlashDrafter:
         return lattices
 
     def _anchors_per_pass(self, size: int) -> int:
-        """Return how many anchors fit into ``MAX_BATCH_BYTES``: keys, values and mask grow with the text, logits with
-        the vocabulary."""
+        """Return how many anchors fit into ``MAX_BATCH_BYTES`` for a text of this size."""
         config = self.model.config
         heads = 2 * config.num_key_value_heads * config.head_dim + config.num_attention_heads * self.block
         anchor_bytes = 4 * ((size + self.block) * heads + 3 * self.block * config.vocab_size)

@@ -108,8 +108,7 @@ class MarkovHead(nn.Module):
         self.gate_proj = nn.Linear(config.hidden_size + rank, rank) if gated else None
 
     def forward(self, hidden: Tensor, predecessors: Tensor) -> Tensor:
-        """Return what predecessors (m,) add to the logits of a slot with this hidden state (hidden size,): (m,
-        vocabulary)."""
+        """Return the biases (m, vocabulary) of predecessors (m,) for a slot with this hidden state (hidden size,)."""
         embedded: Tensor = self.markov_w1(predecessors)
         if self.gate_proj is not None:
             embedded = self.gate_proj(torch.cat([hidden.expand(len(embedded), -1), embedded], -1)).sigmoid() * embedded

@@ -152,8 +152,7 @@ class DFlashModel(nn.Module):
         self.ar_approximation = TokenCorrection(config) if options.get("ar_approximation") else None
 
     def proposing(self, hidden: Tensor) -> Tensor:
-        """Return the slots that propose the tokens after the root, in order: (…, depth, hidden) of (…, slots,
-        hidden)."""
+        """Return the slots that propose, in order: (…, depth, hidden) of (…, slots, hidden)."""
         return hidden[..., self.first_slot:self.first_slot + self.depth, :]
 
     def rotation(self, positions: Tensor) -> Rotation:
