@@ -157,7 +157,8 @@ def _trace(plot: str, points: Sequence[CurvePoint], x: Sequence[float], **more: 
     line = {"color": style.color, "dash": "dot" if predicted else style.dash, "width": 1.4 if predicted else 2.6}
     return curve(
         first.setting.curve_label, x, [getattr(point, plot).median for point in points], "%{customdata[2]}", line,
-        marker={"symbol": style.symbol, "size": MARKER_PIXELS, "color": style.color}, legendgroup=first.setting.curve_label,
+        marker={"symbol": style.symbol, "size": MARKER_PIXELS, "color": style.color},
+        legendgroup=first.setting.curve_label,
         meta="predicted" if predicted else "swept", customdata=[
             [point.setting.budget, point.setting.method, point.words(plot), point.setting.pace] for point in points],
         **{"mode": "lines" if predicted else "lines+markers", **PLOTS[plot], **more})
