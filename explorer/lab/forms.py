@@ -156,7 +156,7 @@ def repeated_plan(plan: SweepPlan, line: str, instruments: Instruments) -> Sweep
     """Return the plan that measures the curve ``line`` of an earlier plan again, and plain decoding, on the loaded rig.
     RequestError if the rig cannot."""
     laboratory = instruments.laboratory
-    chosen = tuple(setting for setting in plan.settings if setting.line == line or not setting.drafts)
+    chosen = tuple(setting for setting in plan.settings if setting.curve_label == line or not setting.drafts)
     repeated = replace(plan, settings=chosen, rig=instruments.opened_as, dtype=laboratory.conditions.dtype)
     check_drafting([setting.method for setting in chosen])
     check(repeated, laboratory.methods, laboratory.drafters)
