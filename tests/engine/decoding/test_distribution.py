@@ -34,16 +34,16 @@ def small_target(kind: type[ToyTarget] = ToyTarget) -> ToyTarget:
     return kind(vocabulary=VOCABULARY, context_limit=8, sharpness=0.5, seed=4)
 
 
-def exact_law(target: ToyTarget, sampling: Sampling) -> np.ndarray:
+def exact_distribution(target: ToyTarget, sampling: Sampling) -> np.ndarray:
     """Return the probability of each text of three tokens after the prompt: (64,) float64."""
     target.prefill(PROMPT, 8, sampling)
     table = np.exp(target.processed(), dtype=np.float64)
-    law = np.ones(VOCABULARY**LENGTH)
+    probabilities = np.ones(VOCABULARY**LENGTH)
     for number, tokens in enumerate(product(range(VOCABULARY), repeat=LENGTH)):
         for read, token in enumerate(tokens):
-            law[number] *= table[target.context([*PROMPT, *tokens[:read]]), token]
-    law /= law.sum()
-    return law
+            probabilities[number] *= table[target.context([*PROMPT, *tokens[:read]]), token]
+    probabilities /= probabilities.sum()
+    return probabilities
 
 
 def count_texts(target: ToyTarget, method: str, sampling: Sampling, texts: int = TEXTS, budget: int = 6,
@@ -57,15 +57,15 @@ def count_texts(target: ToyTarget, method: str, sampling: Sampling, texts: int =
     return counts.ravel()
 
 
-def p_value(counts: np.ndarray, law: np.ndarray) -> float:
-    """Return the p-value: the probability that chance departs from the law as far as these counts do.
+def p_value(counts: np.ndarray, probabilities: np.ndarray) -> float:
+    """Return the p-value: the probability that chance departs from the distribution as far as these counts do.
 
     Texts with fewer than 5 expected counts share a cell; impossible ones must not occur. The chi-square tail is the
     Wilson–Hilferty approximation, which is good to a few per cent at these degrees of freedom.
     """
-    if counts[law == 0].any():
+    if counts[probabilities == 0].any():
         return 0.0
-    expected = law * counts.sum()
+    expected = probabilities * counts.sum()
     rare = expected < 5
     seen = np.append(counts[~rare], counts[rare].sum())
     due = np.append(expected[~rare], expected[rare].sum())
@@ -83,14 +83,15 @@ def p_value(counts: np.ndarray, law: np.ndarray) -> float:
         *product(LOSSLESS, [WHOLE], [MANY_TEXTS]), *product(WITH_DRAWS, [CUT], [MANY_TEXTS])))])
 def test_a_lossless_method_writes_the_targets_law(method: str, sampling: Sampling, texts: int) -> None:
     target = small_target()
-    law = exact_law(target, sampling)
-    assert (law == 0).any() == (sampling is CUT)
-    assert p_value(count_texts(target, method, sampling, texts), law) > ERROR_RATE
+    probabilities = exact_distribution(target, sampling)
+    assert (probabilities == 0).any() == (sampling is CUT)
+    assert p_value(count_texts(target, method, sampling, texts), probabilities) > ERROR_RATE
 
 
 def test_the_chi_square_test_has_its_error_rate() -> None:
-    law, random = exact_law(small_target(), WHOLE), np.random.default_rng(0)
-    values = np.asarray([p_value(random.multinomial(TEXTS, law).astype(float), law) for _ in range(2000)])
+    probabilities, random = exact_distribution(small_target(), WHOLE), np.random.default_rng(0)
+    counts = random.multinomial(TEXTS, probabilities, size=2000).astype(float)
+    values = np.asarray([p_value(row, probabilities) for row in counts])
     for rate in (0.5, 0.1, 0.01):
         assert abs((values < rate).mean() - rate) < 4 * np.sqrt(rate * (1 - rate) / 2000)
 
@@ -107,12 +108,13 @@ class IndependentTarget(ToyTarget):
 @pytest.mark.slow
 def test_the_ratio_rule_is_rejected() -> None:
     target = small_target()
-    assert p_value(count_texts(target, "nanogpt_ratio", WHOLE), exact_law(target, WHOLE)) < 1e-6
+    assert p_value(count_texts(target, "nanogpt_ratio", WHOLE), exact_distribution(target, WHOLE)) < 1e-6
 
 
 @pytest.mark.slow
 def test_with_independent_draws_duplicates_bias_the_deepest_match() -> None:
     target = small_target(IndependentTarget)
-    law, twins = exact_law(target, WHOLE), [ToyDrafter(target, 2, seed=0), ToyDrafter(target, 2, seed=0)]
-    assert p_value(count_texts(target, "merged", WHOLE, budget=12, drafters=twins), law) < 1e-6
-    assert p_value(count_texts(target, "ddtree", WHOLE), law) > ERROR_RATE
+    probabilities = exact_distribution(target, WHOLE)
+    twins = [ToyDrafter(target, 2, seed=0), ToyDrafter(target, 2, seed=0)]
+    assert p_value(count_texts(target, "merged", WHOLE, budget=12, drafters=twins), probabilities) < 1e-6
+    assert p_value(count_texts(target, "ddtree", WHOLE), probabilities) > ERROR_RATE

@@ -28,7 +28,7 @@ Text = tuple[int, ...]
 
 
 @torch.inference_mode()
-def exact_law(request: Request, target: TorchTarget) -> dict[Text, float]:
+def exact_distribution(request: Request, target: TorchTarget) -> dict[Text, float]:
     """Return every text of three tokens (or fewer, if it stops) with its probability."""
     open_texts: dict[Text, float] = {(): 1.0}
     ended: dict[Text, float] = {}
@@ -36,25 +36,25 @@ def exact_law(request: Request, target: TorchTarget) -> dict[Text, float]:
         longer: dict[Text, float] = {}
         for text, chance in open_texts.items():
             logits = target.model(input_ids=torch.tensor([[*request.prompt_ids, *text]])).logits[0, -1:].float()
-            law = processed_logprobs(logits, request.sampling)[0].exp()
-            for token in law.nonzero()[:, 0].tolist():
+            probabilities = processed_logprobs(logits, request.sampling)[0].exp()
+            for token in probabilities.nonzero()[:, 0].tolist():
                 where = ended if token in request.stop_ids else longer
                 key = text if token in request.stop_ids else (*text, token)
-                where[key] = where.get(key, 0.0) + chance * float(law[token])
+                where[key] = where.get(key, 0.0) + chance * float(probabilities[token])
         open_texts = longer
     return {**open_texts, **ended}
 
 
 def p_value_of_draws(request: Request, target: TorchTarget, drafters: Sequence[Drafter], texts: int) -> float:
-    """Return the p-value of the texts that are written with seeds 0, 1, … under the target's law."""
-    law = exact_law(request, target)
-    assert len(law) > 4 and abs(sum(law.values()) - 1) < 1e-4
-    cells = {text: number for number, text in enumerate(law)}
-    counts = np.zeros(len(law))
+    """Return the p-value of the texts that are written with seeds 0, 1, … under the target's distribution."""
+    probabilities = exact_distribution(request, target)
+    assert len(probabilities) > 4 and abs(sum(probabilities.values()) - 1) < 1e-4
+    cells = {text: number for number, text in enumerate(probabilities)}
+    counts = np.zeros(len(probabilities))
     for seed in range(texts):
         seeded = replace(request, sampling=replace(request.sampling, seed=seed))
         counts[cells[tuple(committed_ids(decode(seeded, target, drafters)))]] += 1  # KeyError: an impossible text
-    chances = np.asarray(list(law.values()))
+    chances = np.asarray(list(probabilities.values()))
     return p_value(counts, chances / chances.sum())
 
 
