@@ -124,7 +124,8 @@ class RunComparison:
         if self.state == "interrupted" and len(self.turns) < MIN_TURNS + SETTLING_TURNS:
             record = replace(record, withheld=TIMING_INTERRUPTED, again=True)
         return PlainComparison(
-            self.state, self._compared_text(comparison, text, plain), timed._tracks(comparison, record),
+            self.state, self._compared_text(comparison, text, plain, repeats=timed is not self),
+            timed._tracks(comparison, record),
             printed_speed(record, tau(timed.trace.rounds), self.interleaved, precision,
                           covers_whole_text=timed is self))
 
@@ -139,9 +140,12 @@ class RunComparison:
         turns = [turn for turn in self.turns if turn.end <= tokens]
         return replace(self, trace=replace(self.trace, entries=entries), rounds=rounds, plain=plain, turns=turns)
 
-    def _compared_text(self, comparison: TextComparison, text: WrittenText, plain: WrittenText) -> ComparedText:
+    def _compared_text(self, comparison: TextComparison, text: WrittenText, plain: WrittenText, *,
+                       repeats: bool) -> ComparedText:
         pieces = {**pieces_of(self.trace), **self.pieces}
         words = text_sentence(comparison, self.trace.header, self.state)
+        if repeats and comparison.verdict == SAME:
+            words += " Those that repeat the text count too."
         if difference := comparison.difference:
             texts = ["".join(self._token_texts([*side.token_ids, *([side.bonus] if side.bonus >= 0 else [])]))
                      for side in (text, plain)]

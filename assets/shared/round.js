@@ -288,8 +288,8 @@ export function rateText(/** @type {number} */ rate) {
 }
 
 /** A run's speed as every view prints it; "" if it is unknown. @param {Pick<RunPoint, "speed" | "printed" | "doubt">} point */
-export function speedText({ speed, printed, doubt = "not compared" }) {
-  return printed && `${printed} tokens/s${speed === null ? `, ${doubt}` : ""}`;
+export function speedText({ speed, printed, doubt = speed === null ? "not compared" : "" }) {
+  return printed && [`${printed} tokens/s`, doubt].filter(Boolean).join(", ");
 }
 
 // The figures of some rounds: engine time alone, the root of each round included in τ. Speed is that of the rounds

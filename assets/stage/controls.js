@@ -215,12 +215,12 @@ export function mountNextRunNote(stage, rigs) {
   const draw = () => {
     const { settings: { method = "", budget = 0 }, header, busy, scene, mode } = stage;
     const next = METHODS[method]?.drafts ? `${method}, ${counted(budget, "node")}` : method;
-    const usual = rigs.state?.defaults;
-    const fastest = usual?.method === method && usual.budget === budget;
+    const { defaults, first_load } = rigs.state ?? {};
     const place = document.getElementById(mode === "story" ? "canopy-ask" : "canopy-steps");
     if (box.parentElement !== place) place?.append(box); // screen readers announce it again whenever it is moved
-    box.hidden = busy || !["", "card"].includes(scene) || !header || !METHODS[method] || next === settingOf(header) || Boolean(rigs.state?.first_load);
-    write(box, mode === "story" ? `Run uses ${next}${fastest ? ", the fastest on the lab's prompts" : ""}` : `shown: ${header ? settingOf(header) : ""}`);
+    box.hidden = busy || !["", "card"].includes(scene) || !header || !METHODS[method] || next === settingOf(header) || Boolean(first_load);
+    box.title = defaults?.method === method && defaults.budget === budget ? "The fastest on the lab's prompts" : "";
+    write(box, mode === "story" ? `Run uses ${next}` : `shown: ${header ? settingOf(header) : ""}`);
   };
   stage.on("options state run rigs scene mode", draw);
 }

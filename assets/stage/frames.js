@@ -9,6 +9,7 @@ const MIN_SHARE = 0.12; // of a row, for a panel that a divider squeezes
 /** @type {Record<string, [width: number, height: number]>} */
 const USUAL_SIZES = { tree: [780, 300] }; // pixels of a panel whose type has its usual size
 const USUAL_SIZE = [430, 270];
+const MAX_DRAW_MS = 6; // in one frame; panels that are not drawn by then wait for the next one
 const MAX_ZOOM = 2.2;
 const PRESENTED_ZOOM = 1.25;
 /** @type {Record<string, number>} */
@@ -80,13 +81,10 @@ export class Frames {
     return upper || this.stage.mode === "workbench" || entry.frame.classList.contains("is-full");
   }
 
-  // Text and figures draw first; panels start one frame later.
+  // In the frame that shows the round's text and figures, too.
   requestDraw() {
     this.roundWaits = true;
-    this.planned ||= requestAnimationFrame(() => {
-      this.planned = 0;
-      this.scheduleDraw();
-    });
+    this.scheduleDraw();
   }
 
   // Whether all that is shown is drawn.
@@ -98,7 +96,7 @@ export class Frames {
     this.planned ||= requestAnimationFrame(() => this.draw());
   }
 
-  // A panel a frame, so that no frame is long. All of them have a round before the next one is taken.
+  // Draws as many panels as a frame has time for, so that they show the same round. All of them have it before the next one is taken.
   draw() {
     this.planned = 0;
     const { stage, stage: { budgetPreview } } = this;
@@ -115,12 +113,13 @@ export class Frames {
       for (const entry of this.entries.values()) entry.stale = true;
     }
     const waiting = Array.from(this.entries.values()).filter((entry) => entry.stale && this.isShown(entry));
-    const [next] = waiting;
-    if (next) {
-      next.stale = false;
-      this.guard(next.frame, () => next.panel.draw(this.round));
+    const until = performance.now() + MAX_DRAW_MS;
+    for (const entry of waiting) {
+      entry.stale = false;
+      this.guard(entry.frame, () => entry.panel.draw(this.round));
+      if (performance.now() > until) break;
     }
-    this.drawing = waiting.length > 1;
+    this.drawing = waiting.some(({ stale }) => stale);
     if (this.drawing || this.roundWaits) this.scheduleDraw();
   }
 

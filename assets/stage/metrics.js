@@ -19,7 +19,7 @@ export function coveredBy({ following, live, current, rounds, figuresBeforeRepet
     return { run: figuresBeforeRepetition, speedup, speed, rounds: String(rounds.length), scope, extent };
   }
   const run = figuresOf(rounds.slice(0, current + 1));
-  return { run, speedup: null, speed: { text: rateText(run.tokensPerSecond), value: null, doubt: "" }, rounds: `${current + 1}`, scope: "so far", extent: "so far" };
+  return { run, speedup: null, speed: { text: rateText(run.tokensPerSecond), value: null, doubt: speed.doubt }, rounds: `${current + 1}`, scope: "so far", extent: "so far" };
 }
 
 /** @type {Figure[]} */
@@ -37,7 +37,7 @@ const FIGURES = [
     title: "Drafted tokens that the target accepted, per round: τ without the root.",
     text: ({ run }) => run.accepted.toFixed(2) },
   { name: "speed", label: "tokens/s", note: "engine time",
-    title: "Tokens per second of engine time, without prompt and network; once compared, as measured beside plain decoding.",
+    title: "Tokens per second of engine time, without prompt and network. While drawn: slowed by the page; beside plain decoding: measured after it.",
     text: ({ speed }) => speed.text },
   { name: "rounds", label: "rounds", note: "",
     title: "Rounds so far. Each is one draft and one pass of the target.",
@@ -84,7 +84,7 @@ export function metrics(/** @type {Stage} */ stage, /** @type {HTMLElement} */ p
     const sums = reportedSums(stage, stage.figures);
     const hasNoSpeedup = !header?.drafters.length || Boolean(sums);
     const notes = notesOf(stage, covered);
-    const looks = { gain: speedup ? `is-${speedup.outcome}` : "", speed: speed.doubt ? "is-noted is-doubtful" : run.shared > 0 ? "is-noted" : "" };
+    const looks = { gain: speedup ? `is-${speedup.outcome}` : "", speed: speed.doubt || run.shared > 0 ? `is-noted ${stage.withheld ? "is-doubtful" : ""}` : "" };
     for (const { figure, item, number, note } of items) {
       const { name, title, text } = figure;
       const shown = (sums && reportedFigure(name, sums))
@@ -112,6 +112,6 @@ function notesOf(stage, { run, speedup, speed: { doubt }, scope, extent }) {
     round: round ? `of ${counted(round.n, "row")}, ${duration}` : "",
     first: `${Math.round((100 * (end?.cached ?? 0)) / (rounds[0]?.start || 1))} % of the prompt from the cache`,
     rounds: extent,
-    speed: header?.method === "served" ? "as it arrived here" : speedup ? "beside plain decoding" : doubt || scope || (run.shared ? `shared ${run.shared} of ${run.rounds} rounds` : "engine time"),
+    speed: header?.method === "served" ? "as it arrived here" : speedup ? "beside plain decoding" : [scope, doubt].filter(Boolean).join(", ") || (run.shared ? `shared ${run.shared} of ${run.rounds} rounds` : "engine time"),
   };
 }

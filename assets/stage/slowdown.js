@@ -51,7 +51,7 @@ export function slowdownNote(/** @type {Stage} */ stage, /** @type {HTMLElement}
     end.hidden = !repetition || recorded || !server;
     box.hidden = (stage.playsBehind && !live) || (!note && again.hidden); // of the whole run nothing is said before its end is shown
     write(words, note || "No speed-up is reported for this run.");
-    write(end, live ? "Stop here" : `End at token ${repetition?.token}`);
+    write(end, live ? "Stop here" : "End before it repeats");
     end.title = live ? "End the run: it only repeats itself" : "Set the bar to this run, ending before the repetition";
   };
   stage.on("lines state round run compared mode", draw);

@@ -151,7 +151,7 @@ export class Stage extends EventEmitter {
   get speed() {
     const { speedup, comparison, figuresBeforeRepetition: { tokensPerSecond }, withheld } = this;
     if (speedup) return { text: speedup.speed, value: Number(speedup.speed), doubt: "" };
-    if (!withheld) return { text: rateText(tokensPerSecond), value: tokensPerSecond, doubt: "" };
+    if (!withheld) return { text: rateText(tokensPerSecond), value: tokensPerSecond, doubt: this.recorded || this.value.followed ? "" : "while drawn" };
     return { text: comparison?.speed.speed || rateText(tokensPerSecond), value: null, doubt: this.slowed ? "busy machine" : "not compared" };
   }
 

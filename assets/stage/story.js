@@ -13,7 +13,7 @@ const MAX_TOLD = 20; // rounds of a live run that are told one by one
 /** @type {Record<string, (speedup: PrintedSpeed) => Sentence>} */
 const VERDICTS = {
   faster: ({ times }) => [[", "], [times, "is-fast"], [" as fast."]],
-  slower: ({ times }) => [[`, yet slower than one at a time: ${times}.`]],
+  slower: ({ times, range }) => [[`, yet slower than one at a time: ${times} (${range}).`]],
   similar: ({ times }) => [[`, not clearly faster or slower than one at a time: ${times}.`]],
 };
 
@@ -98,7 +98,7 @@ function outcome(/** @type {Stage} */ stage) {
   const { speedup, comparison, repetition, figuresBeforeRepetition: run } = stage;
   const cut = repetition ? null : cutOf(stage);
   /** @type {Sentence} */
-  const total = [[`${repetition ? "Before it repeats itself: " : cut?.lead ?? ""}${run.tokens} tokens in ${run.rounds} passes`]];
+  const total = [[`${repetition ? "Before the pass that begins to repeat: " : cut?.lead ?? ""}${run.tokens} tokens in ${run.rounds} passes`]];
   if (!stage.header?.drafters.length) {
     total.push([": one at a time."]);
     return { headline: total, more: "Nothing was guessed ahead: this is plain decoding, the baseline of every speed-up." };

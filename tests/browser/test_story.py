@@ -146,7 +146,7 @@ def test_a_text_that_repeats_itself_is_shaded_and_can_be_ended(onlooker: Watched
     assert page.locator(".cs-token.is-repeated").count() == tokens - token > 0
     assert "repeats itself" in page.locator(".cs-plainly").inner_text()
     assert f"{measured['tau']:.2f}" in page.locator(".cs-metric-tau").inner_text()
-    end = page.get_by_role("button", name="End at token").bounding_box()
+    end = page.get_by_role("button", name="End before it repeats").bounding_box()
     assert end and end["x"] + end["width"] < page.viewport_size["width"], "a long note does not hide the button"
     page.evaluate(f"{STAGE}.setMode('story')")
     assert page.locator(".cs-metric-gain").is_hidden(), "no figure is shown without a number"
