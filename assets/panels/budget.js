@@ -284,7 +284,7 @@ class BudgetPanel extends DrawnPanel {
   // The fastest budget in words, with a button that takes it unless the run is faster already.
   drawFastest(/** @type {RunPoint} */ own) {
     const { advice } = this;
-    const best = advice && fastestOf(advice);
+    const best = advice && own.outcome !== "slower" ? fastestOf(advice) : null; // the note of what is slower says what to use
     this.best = best;
     this.fastestLine.hidden = !best;
     const measured = advice?.measured ?? null;

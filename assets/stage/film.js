@@ -187,7 +187,7 @@ export class Film {
     if (this.endBars.ariaLabel === label) return;
     this.endBars.ariaLabel = label;
     this.endBars.replaceChildren(...[["One token a pass", plain], ["With the draft tree", tree]].map(([name, value], place) => {
-      const row = html("div", place ? "is-tree" : "");
+      const row = html("div", place ? `is-${speedup?.outcome}` : "");
       html("span", "", row, name);
       row.style.setProperty("--share", String(Number(value) / Math.max(Number(plain), Number(tree))));
       html("i", "", row);
