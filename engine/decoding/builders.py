@@ -138,14 +138,14 @@ def full(lattice: Lattice, root: int, nodes: int) -> DraftTree:
     Nodes of probability 0 are left out. Nodes are in depth-first order.
     """
     width = min(FULL_WIDTH, lattice.tokens.shape[2], max(nodes, 1))
-    deepest, size = 0, width  # size: of the whole tree that is one deeper
+    deepest, size = 0, width  # size: drafted nodes of the tree one level deeper
     while deepest < lattice.depth and 0 < size <= nodes:
         deepest, size = deepest + 1, width + width * size
     rows, logprobs, follow = (part[:deepest, :, :width].tolist()
                               for part in (lattice.tokens, lattice.logprobs, lattice.follow))
     tokens, parents, scores = [root], [0], [np.float32(0)]
 
-    def grow(depth: int, row: int, parent: int) -> None:
+    def add_children(depth: int, row: int, parent: int) -> None:
         for rank in range(width):
             score = np.float32(scores[parent] + logprobs[depth][row][rank])
             if score >= MIN_SCORE:
@@ -154,8 +154,8 @@ def full(lattice: Lattice, root: int, nodes: int) -> DraftTree:
                 parents.append(parent)
                 scores.append(score)
                 if depth + 1 < deepest:
-                    grow(depth + 1, follow[depth][row][rank], node)
+                    add_children(depth + 1, follow[depth][row][rank], node)
     if deepest:
-        grow(0, 0, 0)
+        add_children(0, 0, 0)
     return from_nodes(root, np.asarray(tokens[1:], np.int32), np.asarray(parents[1:], np.int32),
                  np.asarray(scores[1:], np.float32))

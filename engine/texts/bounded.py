@@ -1,8 +1,8 @@
 """A checkpoint's tokenizer and chat template, within limits.
 
 Chat templates, normalizers, decoders and the expressions of a card are programs by their publishers. They may loop,
-fill memory or end their process, so they run in one of their own, which all rigs share. It ends when it passes a limit,
-and starts again when it is next asked.
+fill memory or end their process, so they run in a separate one, which all rigs share. It ends when it passes a limit,
+and is started again for the next request.
 """
 
 from collections.abc import Mapping, Sequence
