@@ -84,15 +84,16 @@ export function comparableCurve({ measured }, budget, speed) {
   return interpolate(budgets, low, budget) <= speed && speed <= interpolate(budgets, high, budget) ? measured : null;
 }
 
-/** A run's τ and speed after each of its rounds, and the 80 % interval of τ (`low`, `high`).
- *  @param {Round[]} rounds */
-function historyOf(rounds) {
+/** A run's τ and speed after each of its rounds, by the clock of its printed speed, and the 80 % interval of τ (`low`, `high`).
+ *  @param {Round[]} rounds @param {Stage} stage */
+function historyOf(rounds, { playsBehind, speedup, comparison }) {
+  const clock = speedup && !playsBehind ? comparison?.tracks.seconds?.[0] : undefined; // seconds at which each token appeared
   let [tokens, seconds] = [0, 0];
   /** @type {Record<Plot["name"], number[]>} */
   const running = { tau: [], speed: [] };
   for (const { keep, spent } of rounds) {
     tokens += keep.length;
-    seconds += spent;
+    seconds = clock ? clock[tokens - 1] : seconds + spent;
     running.tau.push(tokens / (running.tau.length + 1));
     if (seconds) running.speed.push(tokens / seconds);
   }
@@ -154,7 +155,7 @@ class BudgetPanel extends DrawnPanel {
   width = 0;
   height = 0;
   top = 0; // under the figures
-  history = historyOf([]);
+  history = historyOf([], this.stage);
   plain = { tau: 1, speed: 0 }; // plain decoding's; 0: unknown
   best = /** @type {ReturnType<typeof fastestOf>} */ (null); // what "Use" takes
   answer = /** @type {(BudgetForecast & { run: string, from: string }) | null} */ (null);
@@ -244,7 +245,7 @@ class BudgetPanel extends DrawnPanel {
     const words = `${short}. ${more}`;
     put(write(this.figuresLine, short), { title: words }); // first: the drawings begin below it
     this.drawFastest(own);
-    this.history = historyOf(covered);
+    this.history = historyOf(covered, stage);
     this.plain.speed = Number(stage.speedup?.plain_speed ?? this.forecast?.plain ?? 0);
     this.setSize(this.width, this.height);
     put(this.canvas, { "aria-valuenow": this.chosen, "aria-valuetext": words });
