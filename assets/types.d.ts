@@ -545,7 +545,7 @@ export interface Request {
   stop_ids: number[];
 }
 
-/** The prompt at a node budget, timed interleaved with plain decoding: τ, and the speed-up ``ratio`` with its 95 % interval. */
+/** The prompt at a node budget, interleaved with plain decoding: τ, and the speed-up with its 95 % interval. */
 export interface MeasuredBudget {
   budget: number;
   tau: number;

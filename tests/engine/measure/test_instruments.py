@@ -163,13 +163,13 @@ def test_a_switch_in_the_app_frees_the_old_rig(names: tuple[str, str], monkeypat
         read: dict[str, Any] = json.loads(stage.rig_state({}).body)
         return read
 
-    until(lambda: state()["rig"] == "qwen" and not state()["coming"])
+    until(lambda: state()["rig"] == "qwen" and not state()["first_load"])
     former = loaded[0]()  # held as by a call that began before the switch
     stage.rig_choose({"rig": names[1]})
     until(lambda: state()["rig"] == "llama" and state()["loading"] is None)
     gc.disable()  # the last reference must free it, not a collection
     try:
-        assert (state()["opened"], state()["failure"]) == (names[1], "") and former
+        assert (state()["opened_as"], state()["failure"]) == (names[1], "") and former
         del former
         until(lambda: loaded[0]() is None)
     finally:
