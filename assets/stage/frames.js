@@ -9,7 +9,7 @@ const MIN_SHARE = 0.12; // of a row, for a panel that a divider squeezes
 /** @type {Record<string, [width: number, height: number]>} */
 const USUAL_SIZES = { tree: [780, 300] }; // pixels of a panel whose type has its usual size
 const USUAL_SIZE = [430, 270];
-const MAX_DRAW_MS = 6; // in one frame; panels that are not drawn by then wait for the next one
+const MAX_DRAW_MS = 3; // in one frame; panels that are not drawn by then wait for the next one
 const MAX_ZOOM = 2.2;
 const PRESENTED_ZOOM = 1.25;
 /** @type {Record<string, number>} */
