@@ -10,14 +10,13 @@ const TIMING_POLL_MS = 1000; // rare, because an answer disturbs the timing
 const RARELY_DRAFTING = 0.25; // fraction of rounds up to which a run counts as decoding plainly
 
 // Returns why the run was slower than plain decoding, or why no speed-up is shown; "" if it was faster.
-export function slowdownReason(/** @type {Pick<Stage, "speedup" | "comparison" | "rounds" | "figures" | "withheld">} */ stage) {
-  const { speedup, comparison, rounds, figures, withheld } = stage;
+export function slowdownReason(/** @type {Pick<Stage, "speedup" | "comparison" | "rounds" | "withheld">} */ stage) {
+  const { speedup, comparison, rounds, withheld } = stage;
   if (!speedup) return withheld;
   if (speedup.outcome === "faster") return "";
   if (speedup.outcome === "similar") return `No clear difference: ${speedup.speed} tokens/s, plain decoding ${speedup.plain_speed}: ${speedup.times}.`;
   const rows = Math.round(rounds.reduce((sum, { n }) => sum + n, 0) / rounds.length);
-  return [`${figures.tokens} tokens in ${rounds.length} passes; plain decoding takes ${figures.tokens}.`,
-    `A round (${rows} rows, drafting included) takes ${speedup.cost} times a plain pass here. It pays from τ ${speedup.cost}; this run had τ ${speedup.tau}.`,
+  return [`A round (${rows} rows) takes ${speedup.cost} times a plain pass, but adds ${speedup.tau} tokens.`,
     ...(comparison?.others ?? []).filter(decodedPlainly).slice(0, 1).map(() => "The budget auto would have decoded plainly.")].join(" ");
 }
 
@@ -96,8 +95,8 @@ export function fasterButtons(stage, parent, recordings) {
     write(useButton, instead.label);
     winner = recordings.listed.find(({ rig, won: times, name }) => times && rig === header.rig && name !== run);
     winnerButton.hidden = !winner || !server;
-    write(winnerButton, `See one that won: ${winner?.title}, ${winner?.won}`);
-    winnerButton.title = `A recording of ${header.rig} that beat plain decoding on ${winner?.hardware}`;
+    write(winnerButton, `See one that won, ${winner?.won}`);
+    winnerButton.title = `${winner?.title}: a recording of ${header.rig} that beat plain decoding on ${winner?.hardware}`;
   };
   stage.on("lines round run compared mode", draw);
   draw();

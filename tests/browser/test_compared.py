@@ -75,7 +75,7 @@ def test_a_slow_recording_links_to_a_faster_one(watched: Watched, address: str) 
         stage.setComparison("another", {{ ...stage.comparison, others: [], speed: {SLOWER} }});
         stage.emit("compared");
     }}""")
-    won = page.get_by_role("button", name="See one that won:")
+    won = page.get_by_role("button", name="See one that won")
     times = page.evaluate("Canopy.parts.recordings.listed.find((one) => one.won).won")
     assert times.endswith("×") and times in won.inner_text()
     won.click()

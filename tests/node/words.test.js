@@ -10,10 +10,10 @@ import { round } from "./rounds.js";
 const SPEED = { plain_speed: "40", speed: "20", times: "0.50×", ratio: 0.5, tau: "1.44", cost: "2.88" };
 
 test("every run that was slower than plain decoding has a sentence about it", () => {
-  const said = (outcome, others = []) => slowdownReason({ speedup: { ...SPEED, outcome }, comparison: { others }, rounds: Array(141).fill({ n: 4 }), figures: { tokens: 203 } });
+  const said = (outcome, others = []) => slowdownReason({ speedup: { ...SPEED, outcome }, comparison: { others }, rounds: Array(141).fill({ n: 4 }) });
   assert.equal(said("faster"), "");
   assert.ok(said("similar"));
-  for (const figure of ["141", "203", "4 rows", "2.88", "1.44"]) assert.ok(said("slower").includes(figure));
+  for (const figure of ["4 rows", "2.88", "1.44"]) assert.ok(said("slower").includes(figure));
   assert.ok(said("slower", [{ pace: "auto", rounds: 40, drafted: 3 }]).includes("auto"), "it would have decoded plainly");
   const withheld = { speedup: null, withheld: "Too few rounds." };
   assert.equal(slowdownReason(withheld), "Too few rounds.");
