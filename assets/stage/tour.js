@@ -6,7 +6,7 @@ import { button, html, write } from "../shared/ink.js";
 const STEPS = [
   { mode: "story", at: ".cs-story", title: "One pass, many tokens",
     text: "A language model usually writes one token (a word or a piece of one) per pass. Here a drafter, a small model or a table of phrases, guesses ahead; the big model, the target, checks all guesses at once and keeps those that it would have written itself.",
-    exercise: "Press ▶, or tap a bar of the timeline. Which round kept most?" },
+    over: ".cs-frame-text", exercise: "Press ▶, or tap a bar of the timeline. Which round kept most?" },
   { mode: "story", at: ".cs-frame-text", title: "Where each token came from",
     text: "Purple tokens are the target's own. Each drafter's guesses have its colour, which the legend names; green ones were guessed by two. A bar marks where a round begins.",
     exercise: "Tap a token in the middle of the text: the page goes to the round that wrote it." },
@@ -21,7 +21,7 @@ const STEPS = [
     exercise: "Run the method merged and find the two empty blocks off the diagonal." },
   { mode: "workbench", at: "[data-panel=verifier]", title: "The walk",
     text: "At each node the target names its own next token. If a child carries it, the walk goes on; if none does, that token is the bonus and the round ends.",
-    exercise: "Find a step with a small gap: there the model nearly chose otherwise." },
+    over: ".cs-frame-text", exercise: "Find a step with a small gap: there the model nearly chose otherwise." },
   { mode: "workbench", at: "[data-panel=cache]", title: "What stays",
     text: "The pass wrote a row of the KV cache for every node. The rows of the accepted path are moved together and kept; all others are dropped.",
     over: ".cs-frame-text", exercise: "Point at a kept row, or tap it, and find the same node in the tree and in the mask." },
