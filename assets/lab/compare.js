@@ -42,7 +42,7 @@ class Side {
     this.stage.mode = "workbench";
     const host = html("div", "lab-pair-tree", this.box);
     this.tree = /** @type {PanelDefinition} */ (panels.get("tree")).create(host, this.stage);
-    host.before(...host.querySelectorAll(".cp-tools")); // off the drawing
+    head.append(...host.querySelectorAll(".cp-tools")); // off the drawing
     this.text = html("div", "lab-pair-text", this.box);
     new TextPanel(this.stage, this.text);
     this.stage.on("round", () => this.tree.draw(this.stage.round));
@@ -218,7 +218,11 @@ export class Compare {
   comparableSpeeds(/** @type {Stage[]} */ stages) {
     const { prompt, machine } = common(stages);
     const measured = stages.every((run) => Boolean(run.speedup) || stages.some((other) => isPlainOf(run, other)));
-    if (prompt && machine && measured) return "The same prompt on the same machine: speeds can be compared.";
+    if (prompt && machine && measured) {
+      const ranges = stages.map(({ speedup }) => speedup?.range?.split(" to ").map(Number) ?? [1, 1]); // plain decoding is 1
+      const overlap = Math.max(...ranges.map(([low]) => low)) <= Math.min(...ranges.map(([, high]) => high));
+      return `The same prompt on the same machine${overlap ? ", but the ranges overlap: no clear difference in speed." : ": speeds can be compared."}`;
+    }
     if (prompt && machine) return "The same prompt and machine, but not all speeds were measured beside plain decoding: do not compare them.";
     const lengths = stages.map(({ figuresBeforeRepetition: { tau } }) => tau.toFixed(2)).join(" and ");
     if (machine) return `Different prompts, same machine: τ ${lengths} come from different texts; compare settings on one prompt.`;
