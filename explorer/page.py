@@ -213,16 +213,21 @@ class Controls:
 def _wire(controls: Controls) -> None:
     browser_only: dict[str, Any] = {"fn": None, "queue": False, "api_visibility": "private"}
     gr.on([controls.run.click, controls.prompt.submit], **browser_only, inputs=controls.inputs(),
-          js=f"(...values) => {{ Canopy.controls.run({json.dumps(BAR_OPTIONS)}, values); }}")
+          js=_call("run", BAR_OPTIONS))
     controls.stop.click(**browser_only, js="() => { Canopy.controls.stop(); }")
     controls.steps.input(**browser_only, inputs=controls.steps, outputs=controls.budget,
                          js="(step) => Canopy.controls.budgetOf(step)")
     controls.budget.change(**browser_only, inputs=controls.budget, outputs=controls.steps,
                            js="(budget) => Canopy.controls.stepOf(budget)")
-    watched: list[Any] = [controls.method, controls.budget, controls.pace]
+    watched: list[Any] = [getattr(controls, name) for name in FILLED_OPTIONS]
     for control in watched:
-        control.change(**browser_only, inputs=watched,
-                       js="(...setting) => Canopy.controls.onSettingsChanged(...setting)")
+        control.change(**browser_only, inputs=watched, js=_call("onSettingsChanged", FILLED_OPTIONS))
+
+
+def _call(name: str, options: Sequence[str]) -> str:
+    """Return JavaScript that calls a function of the controls with the values of options by their names."""
+    bar = f"Object.fromEntries({json.dumps(options)}.map((name, place) => [name, values[place]]))"
+    return f"(...values) => {{ Canopy.controls.{name}({bar}); }}"
 
 
 def _update_bar(page: gr.Blocks, controls: Controls, stage: gr.HTML, rig: CurrentRig, presets: Presets) -> None:
@@ -292,6 +297,8 @@ def _values(run: dict[str, Any]) -> list[Any]:
     return [_bias_text(run[name]) if name == "logit_bias" else run[name] for name in FILLED_OPTIONS]
 
 
-def _bias_text(biases: Iterable[tuple[int, float]]) -> str:
-    """Format biases as a person types them."""
+def _bias_text(biases: str | Iterable[tuple[int, float]]) -> str:
+    """Format biases as a person types them; a bar's own text stays."""
+    if isinstance(biases, str):
+        return biases
     return ", ".join(f"{token}:{bias:g}" for token, bias in biases)

@@ -16,12 +16,13 @@ const BUDGET_CONTROLS = ["steps", "budget", "pace", "drafters", "split"]; // for
 
 /** What a page hands over to the one that replaces it. `resumeAction`: what it was doing ("runs", "plays", "card"),
  *  `promptToRun`: a prompt to run at once, `run`: the lines of the run that was shown when the server was lost,
- *  `opening`: another rig's recording to open with, `left`: whether a run of one's own was shown.
+ *  `opening`: another rig's recording to open with, `left`: whether a run of one's own was shown, `bar`: its changed values.
  *  @typedef {{ prompt?: string | null, turns?: Turns, resumeAction?: string | null, promptToRun?: string | null, opening?: string,
- *    left?: boolean, run?: StreamLine[] | null }} Handover */
+ *    left?: boolean, run?: StreamLine[] | null, bar?: Setting }} Handover */
 
-/** @type {Handover} */
-const handover = JSON.parse(sessionStorage.getItem(STORE) ?? "{}");
+const [arrival] = /** @type {PerformanceNavigationTiming[]} */ (performance.getEntriesByType("navigation"));
+const stored = /** @type {Handover} */ (JSON.parse(sessionStorage.getItem(STORE) ?? "{}"));
+const handover = stored.bar && arrival?.type !== "reload" ? {} : stored; // a bar's values are not another address's
 sessionStorage.removeItem(STORE);
 
 // Stores what the reloaded page needs, without the run if that is too large for the browser's store.
@@ -58,7 +59,10 @@ window.addEventListener("keydown", (event) => {
 export const controls = {
   picked: /** @type {(string | null)[]} */ ([]), // a chosen preset that has not run yet; null if the list was left without a choice
   parts: /** @type {Parts | null} */ (null), // of the page, once it is put together
-  filled: Boolean(Address.opened.trace), // whether a run that is opened fills the bar, or will
+  filled: Boolean(Address.opened.trace || handover.bar), // whether a run that is opened fills the bar, or will
+  bar: /** @type {Setting} */ ({}), // its values by the names of their options, but the drafters
+  touched: Boolean(handover.bar), // whether a person changed the bar, and has not run it
+  adopt: /** @type {(setting: Setting) => void} */ (() => undefined), // fills the bar
   presetWaits: false, // whether a preset runs once the present run has ended
   handover, // by the page whose place this one took
   turns: handover.turns || [], // before the prompt: they go along with the next run
@@ -70,9 +74,10 @@ export const controls = {
     return budget >= 1 ? Math.min(most, Math.round(Math.log2(budget)) + 1) : 0;
   },
 
-  /** Shows the controls that fit the bar's new values, and tells the stage. @param {string} method @param {number} budget @param {string} [pace] */
-  onSettingsChanged(method, budget, pace) {
+  // Shows the controls that fit the bar's new values, and tells the stage.
+  onSettingsChanged(/** @type {Setting} */ bar) {
     if (!controls.parts) return;
+    const { method = "", budget, pace } = controls.bar = bar;
     const { stage } = controls.parts;
     stage.settings = { method, budget, pace };
     const { drafts = false, splits = false } = METHODS[method] ?? {}; // an attached server drafts as it was started
@@ -86,7 +91,7 @@ export const controls = {
     const address = Address.opened;
     document.querySelector("#canopy-preset input").placeholder = "Pick a prompt …"; // Gradio's list takes none
     const setting = /** @type {const} */ ([address.method || method, address.budget ?? budget]);
-    controls.onSettingsChanged(...setting);
+    controls.onSettingsChanged({ ...controls.bar, method: setting[0], budget: setting[1] });
     const { stage, conversation } = controls.parts ?? {};
     conversation?.draw(); // the prompt is here now, whichever came first
     const prompted = address.trace && stage?.value.run === address.trace ? stage.header?.prompt : null; // by the run that the address names
@@ -100,10 +105,8 @@ export const controls = {
     return Boolean(more);
   },
 
-  /** What Run does: the bar's values by the names of their fields, the drafters as a list and the turns from here.
-   *  @param {string[]} fields @param {unknown[]} values */
-  run(fields, values) {
-    const options = Object.fromEntries(fields.map((name, index) => [name, values[index]]));
+  // What Run does: the bar's values, the drafters as a list and the turns from here.
+  run(/** @type {Omit<Setting, "drafters"> & { drafters?: string }} */ options) {
     const chosen = String(options.drafters ?? "");
     const drafters = chosen.startsWith("[") ? JSON.parse(chosen) : [];
     controls.start({ ...options, drafters, turns: controls.turns });
@@ -116,6 +119,7 @@ export const controls = {
     const { stage, lost } = controls.parts;
     if (stage.busy) return;
     controls.closeMore();
+    controls.touched = false;
     stage.showRequested(options.prompt ?? "", options.turns ?? []);
     await stage.follow(newRun({ ...options }));
     if (lost?.gone) lost.runOnReturn();
@@ -141,11 +145,13 @@ export const controls = {
 
   // A chosen preset runs at once, or says that it waits; it begins another conversation.
   runPreset() {
-    const { stage, notices, conversation } = controls.parts ?? {};
+    const { stage, notices, conversation, rigs } = controls.parts ?? {};
     conversation?.setTurns([]);
     controls.presetWaits = Boolean(stage?.busy);
     if (controls.presetWaits) notices?.brief("This prompt runs as soon as the present run has ended; Stop ends that now.");
     else document.querySelector("#canopy-run").click();
+    const { defaults } = rigs?.state ?? {};
+    if (stage?.mode === "story" && defaults?.method && !controls.presetWaits) controls.adopt({ ...defaults, prompt: "", drafters: [] }); // it hides them
   },
 
   // Reloads the page for another rig, which opens with a recording of that, the prompt as it stands and the turns before it.
@@ -161,6 +167,7 @@ export const controls = {
 
   // Stores these for the reloaded page, with the prompt in the bar and the turns.
   keepForReload(/** @type {Handover} */ next) {
+    controls.touched = false; // stored with what is more important
     storeHandover({ prompt: next.promptToRun || promptField().value, turns: controls.turns, ...next });
   },
 
@@ -178,11 +185,11 @@ export const controls = {
   },
 
   // For a run that the server has forgotten: fills the bar with its options, one click from running again.
-  async offerRerun(/** @type {Setting} */ options, /** @type {(setting: Setting) => void} */ adopt) {
+  async offerRerun(/** @type {Setting} */ options) {
     const { parts } = controls;
     await until(() => parts?.ready && parts.rigs?.state);
     await pause(SETTLED_MS);
-    adopt({ ...parts?.stage.settings, drafters: [], ...options });
+    controls.adopt({ ...parts?.stage.settings, drafters: [], ...options });
     parts?.conversation?.setTurns(options.turns ?? []);
     parts?.notices.dismiss();
     const gone = "The server does not have this run any more; its prompt and settings are in the bar.";
@@ -192,14 +199,14 @@ export const controls = {
 
   // Runs the prompt that was handed over, once the bar's values and the rig's state are there. The budget is fixed, because auto
   // would first time passes of the new rig.
-  async runAfterReload(/** @type {(setting: Setting) => void} */ adopt) {
+  async runAfterReload() {
     const prompt = handover.promptToRun;
     if (!prompt) return;
     const state = () => controls.parts?.rigs?.state;
     await until(() => controls.parts?.ready && state() && !state()?.first_load);
     await pause(SETTLED_MS);
     const options = { prompt, method: "ddtree", budget: 16, ...state()?.defaults, temperature: 0, pace: "fixed", drafters: [] };
-    adopt(options);
+    controls.adopt(options);
     controls.start(options);
   },
 

@@ -143,14 +143,19 @@ function open(element, props, server, triggers) {
   const header = document.querySelector("#canopy-header .canopy-host") || element;
   const parts = controls.parts = build(stage, header, element.querySelector(".canopy-host"), { recordings: Array.from(props.recordings), shares: props.shares });
   const { notices, recordings, conversation, rigs, runs } = parts;
-  let touched = false; // whether a person wrote in the bar
-  document.addEventListener("input", ({ isTrusted }) => { touched ||= isTrusted; });
+  controls.adopt = triggers.adopt;
+  const touch = (/** @type {Event} */ { isTrusted, target }) => {
+    controls.touched ||= isTrusted && target instanceof Element && target.matches(":is(#canopy-ask, #canopy-settings) *");
+  };
+  document.addEventListener("input", touch);
+  document.addEventListener("mousedown", touch); // in a list
+  window.addEventListener("pagehide", () => controls.touched && controls.keepForReload({ bar: controls.bar }));
   // A run that is opened fills the bar, so that Run repeats it live; if an address named it, the setting in that
   // address takes precedence over the run's own.
   stage.on("opened", ({ push }) => {
     if (!stage.header || stage.header.engine) return;
     const options = stage.header.options;
-    if (!push && !parts.ready && (touched || typeof controls.handover.prompt === "string")) return; // the bar keeps its values
+    if (!push && !parts.ready && (controls.touched || typeof controls.handover.prompt === "string")) return; // the bar keeps its values
     const address = Address.read();
     const named = push || address.trace !== stage.value.run ? null : address;
     controls.filled = true;
@@ -181,10 +186,10 @@ function open(element, props, server, triggers) {
     controls.start(options);
   };
   modelLine(stage, parts.frames.area.querySelector(".cs-frame-text"), rigs, vetted("demo"), runVetted);
-  const { resumeAction, prompt, left } = controls.handover;
+  const { resumeAction, prompt, left, bar } = controls.handover;
   stage.on("openRun", (point) => runs?.open(point));
-  stage.on("offerRerun", (setting) => controls.offerRerun(setting, triggers.adopt));
-  controls.runAfterReload(triggers.adopt);
+  stage.on("offerRerun", controls.offerRerun);
+  controls.runAfterReload();
   if (resumeAction === "runs") controls.runWhen(prompt);
   stage.on("rigLoaded", triggers.rig); // the page's first rig is loaded: its methods, presets and drafters
   const beginWithRig = async () => {
@@ -194,11 +199,11 @@ function open(element, props, server, triggers) {
     if (document.body.classList.contains("cs-presenting")) present(parts, opening, vetted, runVetted);
     await begin(parts, knownRun(opening), opening);
     const isOtherRig = opening !== props.opening && stage.value.run === opening;
-    if (isOtherRig && !touched && typeof controls.handover.prompt !== "string") typeInto(promptField(), stage.header?.prompt ?? "");
+    if (isOtherRig && !controls.touched && typeof controls.handover.prompt !== "string") typeInto(promptField(), stage.header?.prompt ?? "");
     if (left) notices.news.say("Another rig answers now; the run that you looked at is in the list of runs.", "Show the list", () => runs?.toggle(true));
     if (props.followed) recordings.follow();
   };
-  beginWithRig();
+  beginWithRig().then(() => bar && triggers.adopt({ ...bar, prompt: promptField()?.value ?? prompt, drafters: [] }));
 }
 
 // `view`: the address to open with, if the page's own has none.

@@ -133,6 +133,34 @@ def test_a_preset_chosen_during_a_run_waits_for_its_end(watched: Watched, addres
     page.wait_for_function(f"{STAGE}.header.prompt.includes('sky blue') && {STAGE}.rounds.length > 0")
 
 
+def test_a_reload_keeps_what_is_written_in_the_bar_and_another_visit_does_not(watched: Watched, address: str) -> None:
+    page = watched.open(f"{address}#mode=workbench")
+    written = {"#canopy-prompt textarea": "Not sent yet", "#canopy-budget input": "24",
+               "#canopy-temperature input": "0.5"}
+    opened = {field: page.input_value(field) for field in written}
+    for field, value in written.items():
+        page.fill(field, value)
+    page.wait_for_function(f"{STAGE}.settings.budget === 24 && Canopy.controls.bar.temperature === 0.5")
+    for _ in range(2):
+        page.reload()
+        page.wait_for_function("window.Canopy?.controls?.parts?.ready && Canopy.controls.bar.temperature === 0.5")
+        assert {field: page.input_value(field) for field in written} == written
+    page.goto("about:blank")
+    watched.open(f"{address}#mode=workbench")
+    page.wait_for_timeout(500)
+    assert {field: page.input_value(field) for field in written} == opened
+
+
+@long
+def test_in_the_story_a_preset_leaves_the_rigs_own_setting_for_the_next_prompt(watched: Watched, address: str) -> None:
+    page = watched.open(f"{address}#mode=story")
+    page.evaluate("Canopy.parts.rigs.state.defaults = { method: 'ddtree', budget: 8 }")
+    choose(page, "canopy-preset", "Explain: why is the sky blue?")
+    page.wait_for_function(f"{STAGE}.header.prompt.includes('sky blue') && {STAGE}.settings.budget === 8")
+    assert page.evaluate(f"{STAGE}.settings.method") == "ddtree" and page.evaluate(f"{STAGE}.header.budget") != 8
+
+
+@long
 def test_a_clicked_preset_runs_once_and_can_run_again(watched: Watched, address: str) -> None:
     page = watched.open(f"{address}#mode=story")
     page.evaluate(f"window.asked = 0; {STAGE}.on('requested', () => {{ window.asked += 1; }})")

@@ -69,14 +69,14 @@ def test_settings_that_run_would_use_are_shown_if_they_differ(watched: Watched, 
     assert "joint, 64 nodes" in page.locator(".cs-run-title").inner_text()
     page.keyboard.press("End")
     for setting in (["joint", 8], ["ddtree", 64], ["autoregressive", 64]):
-        page.evaluate("([method, budget]) => Canopy.controls.onSettingsChanged(method, budget)", setting)
+        page.evaluate("([method, budget]) => Canopy.controls.onSettingsChanged({ method, budget })", setting)
         words = said.inner_text()
         assert setting[0] in words and ("8 nodes" in words) is (setting[1] == 8) and "fastest" not in words
     moved = page.evaluate("""() => {
         const watch = new MutationObserver(() => undefined);
         watch.observe(document.querySelector("#canopy-ask"), { childList: true });
         Canopy.parts.rigs.state.defaults = { method: "joint", budget: 8 };
-        Canopy.controls.onSettingsChanged("joint", 8);
+        Canopy.controls.onSettingsChanged({ method: "joint", budget: 8 });
         return watch.takeRecords().length;
     }""")
     assert "fastest" in (said.get_attribute("title") or "") and moved == 0, "a repeated status is announced again"
