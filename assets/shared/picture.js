@@ -8,6 +8,7 @@ const INKED = [
   "stroke-linejoin", "opacity", "display", "visibility", "paint-order", "font-family", "font-size", "font-weight",
   "text-anchor", "dominant-baseline", "letter-spacing",
 ];
+/** @typedef {{ top: number, bottom: number }} Bounds of what is in view */
 const SHAPES = new Set(["circle", "path", "rect", "line", "text", "tspan", "polyline", "polygon", "g"]);
 
 /** A drawing to be filled, as large as the part (x, y, width, height) of the page that it shows.
@@ -18,7 +19,14 @@ function newDrawing(x, y, width, height, ground) {
   return root;
 }
 
-function writeStyles(/** @type {Element} */ from, /** @type {Element} */ to) {
+/** Whether what scrolls cuts through a part that is small beside what it shows. @param {DOMRect} box @param {Bounds} [bounds] */
+function isCut({ top, bottom, height }, bounds) {
+  return bounds !== undefined && height < (bounds.bottom - bounds.top) / 2 && (top < bounds.top - 2 || bottom > bounds.bottom + 2);
+}
+
+/** @param {Element} from @param {Element} to @param {Bounds} [bounds] */
+function writeStyles(from, to, bounds) {
+  if (from.matches("text, rect") && isCut(from.getBoundingClientRect(), bounds)) return to.setAttribute("display", "none");
   if (SHAPES.has(from.tagName)) {
     const style = getComputedStyle(from);
     for (const name of INKED) {
@@ -29,13 +37,13 @@ function writeStyles(/** @type {Element} */ from, /** @type {Element} */ to) {
   for (const name of ["class", "role", "tabindex", "aria-label", "aria-level", "aria-expanded", "style"]) {
     to.removeAttribute(name);
   }
-  for (let index = 0; index < from.children.length; index++) writeStyles(from.children[index], to.children[index]);
+  for (let index = 0; index < from.children.length; index++) writeStyles(from.children[index], to.children[index], bounds);
 }
 
-// What is drawn in an SVG of the page, with its style written out.
-function marksOf(/** @type {SVGElement} */ canvas) {
+/** What is drawn in an SVG of the page, with its style written out. @param {SVGElement} canvas @param {Bounds} [bounds] */
+function marksOf(canvas, bounds) {
   const copy = /** @type {SVGElement} */ (canvas.cloneNode(true));
-  writeStyles(canvas, copy);
+  writeStyles(canvas, copy, bounds);
   for (const gone of copy.querySelectorAll('[display="none"], .cp-items')) gone.remove();
   return copy.childNodes;
 }
@@ -100,11 +108,11 @@ function linesOf(/** @type {Text} */ node) {
   return found;
 }
 
-/** @param {Text} node @param {CSSStyleDeclaration} style @param {SVGElement} into */
-function drawText(node, style, into) {
+/** @param {Text} node @param {CSSStyleDeclaration} style @param {SVGElement} into @param {Bounds} [bounds] */
+function drawText(node, style, into, bounds) {
   const zoom = node.parentElement?.currentCSSZoom ?? 1;
   for (const { text, box } of linesOf(node)) {
-    if (!text.trim()) continue;
+    if (!text.trim() || isCut(box, bounds)) continue;
     svg("text", {
       x: box.left, y: box.top + box.height / 2, "dominant-baseline": "central", fill: style.color, "font-family": style.fontFamily,
       "font-size": zoom * parseFloat(style.fontSize), "font-weight": style.fontWeight, "xml:space": "preserve",
@@ -112,11 +120,12 @@ function drawText(node, style, into) {
   }
 }
 
-function drawSvg(/** @type {SVGElement} */ element, /** @type {SVGElement} */ into) {
+/** @param {SVGElement} element @param {SVGElement} into @param {Bounds} [bounds] */
+function drawSvg(element, into, bounds) {
   const { left: x, top: y, width, height } = element.getBoundingClientRect();
   const viewBox = element.getAttribute("viewBox") || `0 0 ${width} ${height}`;
   const part = svg("svg", { x, y, width, height, viewBox, overflow: "hidden", color: getComputedStyle(element).color }, into);
-  part.append(...marksOf(element));
+  part.append(...marksOf(element, bounds));
 }
 
 /** What hides its overflow is clipped by a drawing inside the drawing, in the coordinates of the screen.
@@ -134,25 +143,28 @@ function isLeftOut(element, style, isRoot) {
   return style.overflowX !== "visible" && !isRoot && (width <= 1 || height <= 1); // for screen readers alone
 }
 
-/** @param {Element} element @param {SVGElement} into @param {boolean} isRoot */
-function drawElement(element, into, isRoot) {
+/** @param {Element} element @param {SVGElement} into @param {boolean} isRoot @param {Bounds} [bounds] */
+function drawElement(element, into, isRoot, bounds) {
   const style = getComputedStyle(element);
   if (isLeftOut(element, style, isRoot)) return;
   if (style.visibility === "visible") { // an inline element has a box in each of its lines
-    for (const box of style.display === "inline" ? element.getClientRects() : [element.getBoundingClientRect()]) drawBox(box, style, into);
+    for (const box of style.display === "inline" ? element.getClientRects() : [element.getBoundingClientRect()]) {
+      if (!isCut(box, bounds)) drawBox(box, style, into);
+    }
   }
-  if (element instanceof SVGElement) drawSvg(element, into);
+  if (element instanceof SVGElement) drawSvg(element, into, bounds);
   else {
     const inside = isRoot ? into : clippedTo(element, style, into);
+    const shown = inside === into ? bounds : element.getBoundingClientRect();
     for (const child of element.childNodes) {
-      if (child instanceof Element) drawElement(child, inside, false);
-      else if (child instanceof Text && style.visibility === "visible") drawText(child, style, inside);
+      if (child instanceof Element) drawElement(child, inside, false, shown);
+      else if (child instanceof Text && style.visibility === "visible") drawText(child, style, inside, shown);
     }
   }
 }
 
 // A part of the page as it is on the screen: boxes, lines of text, drawings. What it scrolls is shown whole, what its parts
-// scroll only as far as it is in view.
+// scroll only as far as it is in view, without lines that are cut.
 export function picture(/** @type {Element} */ element, ground = "--surface") {
   const { left, top } = element.getBoundingClientRect();
   const [width, height] = [Math.ceil(element.scrollWidth), Math.ceil(element.scrollHeight)];

@@ -160,7 +160,6 @@ def test_in_the_story_a_preset_leaves_the_rigs_own_setting_for_the_next_prompt(w
     assert page.evaluate(f"{STAGE}.settings.method") == "ddtree" and page.evaluate(f"{STAGE}.header.budget") != 8
 
 
-@long
 def test_a_clicked_preset_runs_once_and_can_run_again(watched: Watched, address: str) -> None:
     page = watched.open(f"{address}#mode=story")
     page.evaluate(f"window.asked = 0; {STAGE}.on('requested', () => {{ window.asked += 1; }})")
