@@ -5,6 +5,7 @@ import { entryBudget } from "./facts.js";
 import { DrawnPanel, placeIn } from "./panel.js";
 import { counted, figuresOf, letterOf, machineOf, rateText, speedText, usedOf } from "../shared/round.js";
 import { define } from "../shared/define.js";
+import { fasterSetting } from "../stage/slowdown.js";
 
 const MAX_AXIS_NODES = 1024; // at the right end of the axis
 const MARGIN = { left: 38, right: 14, top: 14, bottom: 20, between: 17 };
@@ -12,7 +13,7 @@ const TICKS = [0, 1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024];
 const MIN_TICK_DISTANCE = 27; // pixels
 const LAST_TICK_WIDTH = 86; // pixels: the last number has a unit
 const Z_80_PERCENT = 1.28; // standard deviations that hold 80 % of a normal distribution
-const TRAIL_WIDTH = 14; // pixels, beside the marker: the figures after each round, up to the point
+const TRAIL_STEP = 2; // pixels a round, up to a quarter of the plot: the figures after each round, up to the point
 const REFRESH_MS = 900; // between two forecasts of a run in progress
 // The two drawings, one above the other: a figure and its words.
 const PLOTS = /** @type {const} */ ([{ name: "tau", label: "τ, tokens per round" }, { name: "speed", label: "tokens/s" }]);
@@ -72,7 +73,7 @@ const valueOf = (/** @type {RunPoint} */ point, /** @type {Plot["name"]} */ name
 export function fastestOf(forecast) {
   const { budgets, speed, plain } = forecast.measured ?? forecast;
   if (!speed || !budgets.length) return null;
-  const best = speed.mean.indexOf(Math.max(...speed.mean));
+  const best = speed.mean.indexOf(Math.max(...speed.mean.filter((value) => value > 0)));
   return { budget: budgets[best], mean: speed.mean[best], low: speed.low[best], high: speed.high[best], plain, pays: speed.mean[best] > plain };
 }
 
@@ -103,13 +104,6 @@ function historyOf(rounds, { playsBehind, speedup, comparison }) {
   return { ...running, low: Math.max(1, tau - halfWidth), high: tau + halfWidth };
 }
 
-// How the shown round changes at the budget that is tried out, in words.
-function roundWords(/** @type {Stage} */ { budgetPreview, round, recordedRound }) {
-  if (budgetPreview.budget === null || round === recordedRound || !round || !recordedRound) return "";
-  const [now, then] = [round.keep.length, recordedRound.keep.length];
-  return `This round ${counted(now, "token")}${now === then ? " either way" : `, not ${then}`}.`;
-}
-
 /** The largest budget that was measured for the prompt of the run; up to it, nothing is predicted. @param {BudgetForecast} forecast */
 const measuredUpTo = ({ measured }) => (measured?.prompts === 1 ? Math.max(...measured.budgets) : 0);
 
@@ -132,23 +126,28 @@ const pointWords = (/** @type {RunPoint} */ point) => [`${counted(point.budget, 
 
 /** Whether neither plain decoding nor the fastest budget is clearly faster: as measured beside this run, else as predicted.
  *  @param {NonNullable<ReturnType<typeof fastestOf>>} best @param {BudgetForecast["measured"]} measured @param {RunPoint} own */
-const isUnclear = (best, measured, own) => (own.outcome ? own.outcome === "similar" && own.budget === best.budget
-  : !measured && best.low <= best.plain && best.plain <= best.high);
+const isUnclear = (best, measured, own) => (own.outcome === "similar" && (!best.pays || own.budget === best.budget))
+  || (own.outcome !== "faster" && !measured && best.low <= best.plain && best.plain <= best.high);
+
+/** @param {RunPoint} own @param {NonNullable<ReturnType<typeof fastestOf>>} best */
+const isFastest = ({ speed, budget, outcome }, best) => ((outcome === "faster" && !best.pays)
+  || (speed !== null && speed > best.plain && (budget === best.budget || speed > best.high)));
 
 /** The fastest budget in words. Of other prompts only the ratio to plain decoding is said; a run that is itself the fastest, or was
- *  made at that budget, has its own figure.
+ *  made at that budget, has its own figure. `fastest` is what they name, as it is drawn.
  *  @param {NonNullable<ReturnType<typeof fastestOf>>} best @param {BudgetForecast["measured"]} measured @param {RunPoint} own */
 export function fastestWords(best, measured, own) {
   const lab = measured !== null && measured.prompts > 1;
-  const isOwn = !lab && own.speed !== null && own.speed > best.plain && (own.budget === best.budget || own.speed > best.high);
-  const setting = isOwn ? counted(own.budget, "node") : best.pays ? counted(best.budget, "node") : "plain decoding";
+  const isOwn = !lab && isFastest(own, best);
+  const other = best.pays ? { budget: best.budget, speed: best.mean } : { budget: 0, speed: best.plain };
+  const fastest = isOwn ? { budget: own.budget, speed: drawnSpeed(own) } : other;
+  const setting = fastest.budget ? counted(fastest.budget, "node") : "plain decoding";
   const range = lab && best.plain ? `${(best.low / best.plain).toFixed(1)} to ${(best.high / best.plain).toFixed(1)} times plain decoding` : `${rateText(best.low)} to ${rateText(best.high)} tokens/s`;
   const how = measured ? `Measured on ${counted(measured.prompts, "prompt")}, ${measured.where}, ${measured.date}` : "Predicted";
   const title = `${how}: ${counted(best.budget, "node")}, ${range}`;
-  if (lab) return { words: `Fastest on the lab's prompts: ${setting}${best.pays && best.plain ? `, ${(best.mean / best.plain).toFixed(1)} times plain` : ""}`, title };
-  if (isUnclear(best, measured, own)) return { words: "No clear difference from plain decoding", title };
-  const speed = isOwn ? own.printed : rateText(best.pays ? best.mean : best.plain);
-  return { words: `Fastest${measured || isOwn ? "" : " predicted"}: ${setting}, ${speed} tokens/s`, title };
+  if (lab) return { words: `Fastest on the lab's prompts: ${setting}${best.pays && best.plain ? `, ${(best.mean / best.plain).toFixed(1)} times plain` : ""}`, title, fastest };
+  if (isUnclear(best, measured, own)) return { words: `${own.outcome ? "No" : "Predicted: no"} clear difference from plain decoding`, title, fastest: null };
+  return { words: `Fastest${measured || isOwn ? "" : " predicted"}: ${setting}, ${isOwn ? own.printed : rateText(fastest.speed)} tokens/s`, title, fastest };
 }
 
 class BudgetPanel extends DrawnPanel {
@@ -157,7 +156,7 @@ class BudgetPanel extends DrawnPanel {
   top = 0; // under the figures
   history = historyOf([], this.stage);
   plain = { tau: 1, speed: 0 }; // plain decoding's; 0: unknown
-  best = /** @type {ReturnType<typeof fastestOf>} */ (null); // what "Use" takes
+  fastest = { budget: 0, tau: 0, speed: 0 }; // what the line "Fastest" names; without a speed it is not drawn
   answer = /** @type {(BudgetForecast & { run: string, from: string }) | null} */ (null);
   forecast = /** @type {BudgetForecast | null} */ (null); // the answer, without what does not compare with the run
   waiting = "Here you see what other budgets would bring, while a run goes on.";
@@ -174,7 +173,7 @@ class BudgetPanel extends DrawnPanel {
       this.draw(stage.round);
     }).observe(this.figuresBox);
     this.resetButton = button(this.figuresBox, "↺", "Show the tree as it was run", () => stage.tryBudget(null));
-    this.useButton = button(this.figuresBox, "Use", "Put this node budget into the bar", () => stage.emit("budget", this.best?.budget));
+    this.useButton = button(this.figuresBox, "Use", "Put this node budget into the bar", () => stage.emit("budget", this.fastest.budget));
     this.refreshForecast = oneAtATime(() => this.fetchForecast());
     stage.on("lines compared state", throttled(() => this.refreshForecast(), REFRESH_MS));
     stage.on("ticked", () => this.draw(stage.round));
@@ -251,7 +250,9 @@ class BudgetPanel extends DrawnPanel {
     put(this.canvas, { "aria-valuenow": this.chosen, "aria-valuetext": words });
     const notes = [own.doubt, this.forecast?.speed && !answer?.speed && "recorded cost"].filter(Boolean);
     const plots = PLOTS.map(({ name, label }, place) => this.plot({ name, label: [label, ...(place ? notes : [])].join(", ") }, place, points));
-    render(this.drawing, [...plots.map((marks) => group(marks)), group(this.marker())]);
+    const [x, floor] = [this.x(this.chosen), this.height - MARGIN.bottom]; // of the budget that Run would use: a line under the points
+    render(this.drawing, [path("cp-budget-chosen", `M${x},${this.top}V${floor}`), ...plots.map((marks) => group(marks)),
+      ["circle", { class: "cp-budget-handle", cx: x, cy: floor, r: 5 }]]);
   }
 
   // The smallest budget at which the selected node is in the tree.
@@ -270,7 +271,7 @@ class BudgetPanel extends DrawnPanel {
     const { tau, tokensPerSecond } = figuresOf(covered);
     const speed = playsBehind ? { text: rateText(tokensPerSecond), value: tokensPerSecond, doubt: "" } : whole;
     return { run, machine: machineOf(header), method: header.method, budget: header.drafters.length ? usedOf(header, rounds) : 0, tau, speed: speed.value, printed: speed.text,
-      doubt: speed.doubt, outcome: playsBehind ? undefined : speedup?.outcome };
+      doubt: speed.doubt, outcome: speedup?.outcome };
   }
 
   // The forecast that the line "Fastest" uses: this run's; the lab's if this run's speed is withheld, or if plain decoding is only
@@ -282,17 +283,20 @@ class BudgetPanel extends DrawnPanel {
     return !forecast || !answer || decided ? forecast : { ...forecast, speed: null, measured: answer.measured };
   }
 
-  // The fastest budget in words, with a button that takes it unless the run is faster already.
+  // The fastest budget in words, with a button that takes it; after a slower run, what was measured beside it, as its note says.
   drawFastest(/** @type {RunPoint} */ own) {
-    const { advice } = this;
-    const best = advice && own.outcome !== "slower" ? fastestOf(advice) : null; // the note of what is slower says what to use
-    this.best = best;
-    this.fastestLine.hidden = !best;
-    const measured = advice?.measured ?? null;
-    this.useButton.hidden = !best?.pays || best.budget === this.chosen || (own.speed ?? 0) > best.high || isUnclear(best, measured, own);
-    if (!best) return;
-    const { words, title } = fastestWords(best, measured, own);
-    put(write(this.fastestLine, words), { title });
+    const { advice, forecast, stage: { header, speedup, comparison } } = this;
+    const best = advice && fastestOf(advice);
+    const slower = own.outcome === "slower" && speedup && comparison && fasterSetting({ speedup, comparison });
+    const measured = slower ? null : advice?.measured ?? null;
+    const line = slower ? { words: `Fastest measured: ${slower.name}`, title: slower.title,
+      fastest: { budget: slower.setting.budget, speed: slower.ratio * Number(speedup.plain_speed) } } : best && fastestWords(best, measured, own);
+    this.fastest = { budget: 0, tau: 0, speed: 0, ...line?.fastest };
+    const isOtherPace = Boolean(slower && slower.setting.pace !== header?.pace);
+    if (isOtherPace || (measured && measured !== forecast?.measured)) this.fastest.speed = 0;
+    this.fastestLine.hidden = !line;
+    this.useButton.hidden = [0, this.chosen].includes(this.fastest.budget) || isOtherPace;
+    if (line) put(write(this.fastestLine, line.words), { title: line.title });
   }
 
   x(/** @type {number} */ budget) {
@@ -307,14 +311,13 @@ class BudgetPanel extends DrawnPanel {
     const low = this.top + MARGIN.top + tall + place * (tall + MARGIN.between);
     const { [name]: curve, budgets = [], measured } = forecast ?? {};
     const predicted = forecast && curve ? [...budgets.keys()].filter((at) => budgets[at] > measuredUpTo(forecast) && curve.mean[at] > 0) : [];
-    const maximum = 1.06 * Math.max(...points.map((point) => valueOf(point, name)), plain, ...this.history[name], ...predicted.map((at) => curve?.mean[at] ?? 0), ...(measured?.[name].high ?? []));
-    const axis = this.budgetAxis(low, place === 1);
+    const maximum = 1.06 * Math.max(...points.map((point) => valueOf(point, name)), plain, ...this.history[name], this.fastest[name], ...predicted.map((at) => curve?.mean[at] ?? 0), ...(measured?.[name].high ?? []));
+    const marks = this.budgetAxis(low, place === 1);
     const isLab = measured && measured.prompts > 1;
     const title = text("cp-budget-title is-end", isLab && place ? `${label}, dotted on the lab's prompts` : label, this.width - MARGIN.right, low - tall - 4);
-    if (!maximum) return [...axis, title, text("is-mid", "not known yet", (MARGIN.left + this.width) / 2, low - tall / 2)];
+    if (!maximum) return [...marks, title, text("is-mid", "not known yet", (MARGIN.left + this.width) / 2, low - tall / 2)];
     const y = (/** @type {number} */ value) => low - tall * Math.min(value / maximum, 1);
     const across = (/** @type {string} */ look, /** @type {number} */ height) => path(look, `M${MARGIN.left},${height}H${this.width - MARGIN.right}`);
-    const marks = [...axis];
     for (const tick of roundTicks(0, maximum, Math.max(1, Math.min(4, Math.floor(tall / 14))))) {
       marks.push(across(tick ? "cp-budget-grid" : "cp-budget-axis", y(tick)), text("is-end", tick.toLocaleString("en"), MARGIN.left - 5, y(tick) + 3.5));
     }
@@ -332,7 +335,16 @@ class BudgetPanel extends DrawnPanel {
       marks.push(path(look, `M${mean.map((value, place) => `${at[place]},${y(value).toFixed(1)}`).join("L")}`, { style }),
         path(look, from.map((value, place) => `M${at[place]},${y(value).toFixed(1)}V${y(to[place]).toFixed(1)}`).join(""), { style }));
     }
-    return [...marks, ...points.flatMap((point) => (valueOf(point, name) ? this.pointMarks(point, name, y) : [])), title];
+    return [...marks, ...points.flatMap((point) => (valueOf(point, name) ? this.pointMarks(point, name, y) : [])), ...this.flagMarks(this.fastest[name], y), title];
+  }
+
+  /** Points at the fastest budget from below. @param {number} value @param {(value: number) => number} y @returns {Mark[]} */
+  flagMarks(value, y) {
+    if (!value) return [];
+    const [x, tip] = [this.x(this.fastest.budget), y(value) + 7];
+    const [side, look] = x > this.width / 2 ? [x - 7, "is-end"] : [x + 7, ""];
+    return [["path", { class: "cp-budget-flag", d: `M${x},${tip}l-4,7h8Z` }, [["title", {}, this.fastestLine.textContent ?? ""]]],
+      text(`cp-budget-title ${look}`, "fastest", side, tip + 8)];
   }
 
   /** @param {number} y @param {boolean} numbered @returns {Mark[]} */
@@ -363,27 +375,23 @@ class BudgetPanel extends DrawnPanel {
     if (pin) marks.push(text("cp-budget-pin", pin, x + 6, down - 5));
     if (run !== this.stage.value.run) return marks;
     const { low, high, [name]: soFar } = this.history;
-    const left = Math.max(MARGIN.left, x - TRAIL_WIDTH);
-    const trail = soFar.map((value, place) => `${(left + (x - left) * (place / soFar.length)).toFixed(1)},${y(value).toFixed(1)}`);
+    const length = Math.min((this.width - MARGIN.left - MARGIN.right) / 4, TRAIL_STEP * soFar.length);
+    const start = budget < 2 ? length : -Math.min(x - MARGIN.left, length); // left of the point, if there is room
+    const trail = soFar.map((value, place) => `${(x + start * (1 - place / soFar.length)).toFixed(1)},${y(value).toFixed(1)}`);
     if (name === "tau") marks.unshift(path("cp-budget-range", `M${x.toFixed(1)},${y(low).toFixed(1)}V${y(high).toFixed(1)}`, { style }));
     if (trail.length > 1) marks.unshift(path("cp-budget-trail", `M${trail.join("L")}L${x.toFixed(1)},${down.toFixed(1)}`));
     return marks;
   }
 
-  /** The budget that Run would use. @returns {Mark[]} */
-  marker() {
-    const [x, floor] = [this.x(this.chosen), this.height - MARGIN.bottom];
-    return [path("cp-budget-chosen", `M${x},${this.top}V${floor}`),
-      ["circle", { class: "cp-budget-handle", cx: x, cy: floor, r: 5 }]];
-  }
-
   wordsFor(/** @type {RunPoint} */ own) {
-    const { chosen, forecast, stage } = this;
-    const error = stage.budgetPreview.error || forecast?.error;
+    const { chosen, forecast, stage, stage: { budgetPreview, recordedRound } } = this;
+    const error = budgetPreview.error || forecast?.error;
     if (error) return { short: error, more: "" };
-    if (chosen === own.budget && stage.budgetPreview.budget === null) return { short: pointWords(own), more: stage.playsBehind ? "Measured in this run so far." : `Measured in this run. ${stage.withheld}` };
+    if (chosen === own.budget && budgetPreview.budget === null) return { short: pointWords(own), more: stage.playsBehind ? "Measured in this run so far." : `Measured in this run. ${stage.withheld}` };
     const { short, more } = forecast ? wordsAt(forecast, chosen) : { short: "", more: "" };
-    return { short, more: `${more} ${roundWords(stage)}` };
+    if (!budgetPreview.round || !recordedRound) return { short, more };
+    const [now, then] = [budgetPreview.round.keep.length, recordedRound.keep.length];
+    return { short, more: `${more} This round ${counted(now, "token")}${now === then ? " either way" : `, not ${then}`}.` };
   }
 }
 
@@ -393,7 +401,8 @@ define({
   place: { row: "upper", share: 0.72 },
   caption: "Click or drag to try one.",
   legend: [
-    { glyph: "●○", label: "runs, so far", title: "Measured. Filled: the shown run, its τ with its 80 % interval; the thin line leads there through its figures after each round. Hollow: your earlier runs, a mark and a colour for each method" },
+    { glyph: "∿", label: "so far", title: "The shown run's τ and tokens/s after each of its rounds, up to its point" },
+    { glyph: "●○", label: "runs", title: "Measured. Filled: the shown run, its τ with its 80 % interval. Hollow: your earlier runs, a mark and a colour for each method" },
     { glyph: "╌", label: "predicted", title: "What this run's drafts would have kept at each budget, with 80 % intervals; speed follows from what a pass costs here or, as said above it, from what a round cost when the lab was recorded" },
     { glyph: "┿", label: "measured", title: "Measured at other budgets with 95 % intervals: with the recording for its prompt, or, dotted, by the lab on its own prompts, if this run's speed lies within" },
     { glyph: "─", label: "plain", title: "Plain decoding" },

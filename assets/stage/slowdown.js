@@ -60,7 +60,7 @@ export function slowdownNote(/** @type {Stage} */ stage, /** @type {HTMLElement}
 
 /** The setting to use instead of one that was slower; `title` names those that were measured with it.
  *  @param {{ speedup: Pick<PrintedSpeed, "ratio">, comparison: Pick<PlainComparison, "others"> }} run
- *  @returns {{ label: string, title: string, setting: Setting }} */
+ *  @returns {{ name: string, label: string, title: string, ratio: number, setting: { method: string, budget: number, pace: string } }} */
 export function fasterSetting({ speedup, comparison }) {
   const better = (comparison.others || []).filter((other) => other.ratio > speedup.ratio && !decodedPlainly(other));
   const named = (/** @type {typeof better[0]} */ { pace, budget, dtype }) => (
@@ -68,9 +68,9 @@ export function fasterSetting({ speedup, comparison }) {
   const title = better.length ? `Measured just now on this prompt, interleaved with plain decoding: ${better.map((other) => `${named(other)} ${other.times}`).join("; ")}.`
     : "No other setting that was tried was faster.";
   const usable = better.find(({ dtype, ratio }) => !dtype && ratio > 1);
-  if (!usable) return { title, label: "Use plain decoding", setting: { method: "autoregressive", budget: 0, pace: "fixed" } };
-  const { method, budget, pace } = usable;
-  return { title, label: `Use ${named(usable)}: ${usable.times}`, setting: { method, budget, pace } };
+  if (!usable) return { title, name: "plain decoding", label: "Use plain decoding", ratio: 1, setting: { method: "autoregressive", budget: 0, pace: "fixed" } };
+  const { method, budget, pace, ratio, times } = usable;
+  return { title, name: `${named(usable)}, ${times} plain`, label: `Use ${named(usable)}: ${times}`, ratio, setting: { method, budget, pace } };
 }
 
 /** Under a run that was slower: the setting to use instead, and a recording that won.

@@ -59,6 +59,8 @@ def test_a_slower_run_says_so_and_suggests_what_would_help(watched: Watched, add
     use = page.get_by_role("button", name="Use auto up to 64 nodes: 1.30×")
     use.wait_for(state="visible")
     assert page.locator(".cs-metric-gain.is-slower").count() == 1
+    page.evaluate(f"{STAGE}.tryBudget(3)")
+    page.locator(".cp-budget-head p", has_text="auto up to 64 nodes").wait_for()
     use.click()
     page.wait_for_function("document.querySelector('#canopy-pace input').value.startsWith('auto')")
 
