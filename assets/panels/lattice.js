@@ -208,7 +208,7 @@ export class LatticeDrawing {
     const middle = x + (slot * SLOT.cellShare) / 2;
     sheet.text(String(depth + 1), middle, SLOT.top - 5, "--quiet", "middle");
     sheet.text(`+${Math.round(100 * outside)}%`, middle, y + 12, "--quiet", "middle");
-    sheet.addTip({ x, y, width: slot * SLOT.cellShare, height: SLOT.foot }, [
+    sheet.addTip({ x, y, width: slot * SLOT.cellShare, height: SLOT.foot, depth, drafter: this.drafter }, [
       `depth ${depth + 1}`, `${probability(outside)} of the probability lies outside the guesses shown`,
       `entropy H at least ${nats(entropy)} nats (all that was not recorded counted as one token)`]);
   }

@@ -103,12 +103,23 @@ export class LabelSpace {
     (this.taken[Math.max(0, Math.round(y / LINE_HEIGHT))] ??= []).push({ x, y, halfWidth, halfHeight, isEdge });
   }
 
-  /** The free pixels to the right of a point. @param {number} x @param {number} y @param {boolean} overEdges whether edges may be covered */
-  freeWidth(x, y, overEdges) {
+  /** What a label that begins at a point could meet. @param {number} x @param {number} y */
+  rightOf(x, y) {
     const line = Math.max(0, Math.round(y / LINE_HEIGHT));
     const near = [line - 1, line, line + 1].flatMap((index) => this.taken[index] ?? []);
-    const right = near.filter((part) => !(overEdges && part.isEdge) && part.x + part.halfWidth > x && Math.abs(part.y - y) < part.halfHeight + this.height / 2 - 1);
-    return Math.min(Infinity, ...right.map((part) => part.x - part.halfWidth)) - x - 4;
+    return near.filter((part) => part.x + part.halfWidth > x && Math.abs(part.y - y) < part.halfHeight + this.height / 2 - 1);
+  }
+
+  /** The free pixels to the right of a point. @param {number} x @param {number} y @param {boolean} overEdges whether edges may be covered */
+  freeWidth(x, y, overEdges) {
+    const met = this.rightOf(x, y).filter((part) => !(overEdges && part.isEdge));
+    return Math.min(Infinity, ...met.map((part) => part.x - part.halfWidth)) - x - 4;
+  }
+
+  /** Where a label may begin right of those from a point on. @param {number} x @param {number} y @returns {number} */
+  nextFree(x, y) {
+    const next = this.rightOf(x, y).find((part) => !part.isEdge && part.x - part.halfWidth < x + 12);
+    return next ? this.nextFree(next.x + next.halfWidth + 6, y) : x;
   }
 }
 

@@ -44,6 +44,7 @@ function columnEdges(width, count) {
 
 const GUTTER = { left: 20, right: 78, gap: 14, head: 26, ranks: 15, foot: 4 };
 const MIN_SUMS_WIDTH = 200;
+const RETURN_MS = 700;
 const ROW = { min: 11, max: 34 };
 const SANS = "system-ui, sans-serif";
 const NAME_FONT = `600 12px ${SANS}`;
@@ -59,6 +60,7 @@ export class MarginalsPanel extends DrawnPanel {
   edges = ""; // the outline of the cells that the tree uses
   width = 0;
   height = 0;
+  scrolledFrom = /** @type {ScrollToOptions | null} */ (null); // before it went to a selected node
   scrolled = 0; // pixels; read from the page it would be laid out for it
   visibleBottom = 0; // pixels from the top of the drawing
   row = ROW.min;
@@ -110,7 +112,12 @@ export class MarginalsPanel extends DrawnPanel {
     const rows = Array.from(Map.groupBy(seen, ([, { y }]) => y).values(), (row) => group(row)); // or one text less would move all others
     render(this.drawing, [group(lines), group(joinPaths(boxes)), group(rows), path("cp-frontier", this.edges)]);
     this.deferredTexts.begin();
-    this.announce();
+    const sizes = drafts.map((draft, drafter) => `drafter ${drafter + 1}: ${draft.depth} depths, ${draft.k} ranks`);
+    const used = this.hits.filter((hit) => hit.node !== null).length;
+    const walkable = Boolean(this.firstGuess());
+    put(this.canvas, { role: walkable ? "application" : "img", tabindex: walkable ? 0 : null,
+      "aria-label": `Marginals of round ${this.round.index + 1}; ${sizes.join("; ")}; ${used} cells shown are in the tree`
+        + (walkable ? "; arrow keys walk from guess to guess" : "") });
   }
 
   finish() {
@@ -172,7 +179,7 @@ export class MarginalsPanel extends DrawnPanel {
       [`μ${"₁₂"[drafter]} = ${score.toFixed(4)}`, "mean path probability of this drafter's nodes: how sure it is"]);
   }
 
-  /** A place that is no guess, with the lines of its tip. @param {Box} place @param {string[]} lines */
+  /** A place that is no guess, with the lines of its tip. @param {Box & { depth?: number, drafter?: number }} place @param {string[]} lines */
   addTip(place, lines) {
     this.hits.push({ ...place, node: null, lines: () => lines });
   }
@@ -216,7 +223,7 @@ export class MarginalsPanel extends DrawnPanel {
       this.box(right + 4, y + 1, 36 * Math.min(1, rest), this.row - 2, "--quiet", 0.4);
       this.text(`${Math.round(rest * 100)}%`, right + 22, line, "--ink", "middle");
       this.text(nats(entropy), end, line, "--ink", "end");
-      this.addTip({ x: right + 2, y, width: end - right, height: this.row }, [
+      this.addTip({ x: right + 2, y, width: end - right, height: this.row, depth, drafter }, [
         `depth ${depth + 1}`, `${probability(rest)} of the probability lies outside these ${shown} ranks`,
         `entropy H at least ${nats(entropy)} nats (all that no rank shows counted as one token)`]);
     });
@@ -238,15 +245,6 @@ export class MarginalsPanel extends DrawnPanel {
     if (kept) this.text("✓", x + width - 3, line, inverse ? "--panel" : "--ink", "end", `700 10.5px ${MONO}`);
     this.hits.push({ ...guess, lines: () => [round.show(id), `drafter ${drafter + 1}, depth ${depth + 1}, rank ${rank + 1}: probability ${probability(chance)}`,
       node === null ? "not in the tree" : `in the tree, ${round.fate[node]}`] });
-  }
-
-  announce() {
-    const sizes = this.round.drafts.map((draft, drafter) => `drafter ${drafter + 1}: ${draft.depth} depths, ${draft.k} ranks`);
-    const used = this.hits.filter((hit) => hit.node !== null).length;
-    const walkable = Boolean(this.firstGuess());
-    put(this.canvas, { role: walkable ? "application" : "img", tabindex: walkable ? 0 : null,
-      "aria-label": `Marginals of round ${this.round.index + 1}; ${sizes.join("; ")}; ${used} cells shown are in the tree`
-        + (walkable ? "; arrow keys walk from guess to guess" : "") });
   }
 
   firstGuess() {
@@ -314,13 +312,29 @@ export class MarginalsPanel extends DrawnPanel {
     super.onLeave();
   }
 
-  // Every cell that stands for the selected node: one for each drafter that proposes it.
+  // Every cell that stands for the selected node, one for each drafter that proposes it; or the rest of its depth, if it has no cell.
   marksOf(/** @type {number} */ node) {
     const { round } = this;
-    const same = this.hits.filter(({ depth, id, drafter = 0 }) => depth === round.depths[node] - 1 && id === round.tokens[node]
-      && round.drafters[node] & (1 << drafter));
-    if (same.length) this.scrollTo(this.host, same[0].y, same[0].y + same[0].height);
-    return same.map((hit) => outline("cp-cell-ring", hit));
+    const hits = this.hits.filter(({ depth, drafter = 0 }) => depth === round.depths[node] - 1 && round.drafters[node] & (1 << drafter));
+    const cells = hits.filter(({ id }) => id === round.tokens[node]);
+    const places = cells.length ? cells : hits.filter(({ id }) => id === undefined);
+    if (places.length) this.scrollTo(this.host, places[0]);
+    return places.map((hit) => outline("cp-cell-ring", hit));
+  }
+
+  // The sheet goes back some time after the last selection elsewhere: at once, it would jump between two nodes.
+  select(/** @type {NodeSelection} */ selection) {
+    const { scrollLeft: left, scrollTop: top } = this.host;
+    if (this.host.matches(":hover")) this.scrolledFrom = null;
+    else if (selection.node !== null) this.scrolledFrom ??= { left, top };
+    else if (this.scrolledFrom) {
+      setTimeout(() => {
+        if (!this.scrolledFrom || this.stage.selection.node !== null) return;
+        if (!this.host.matches(":hover")) this.host.scrollTo(this.scrolledFrom);
+        this.scrolledFrom = null;
+      }, RETURN_MS);
+    }
+    super.select(selection);
   }
 }
 

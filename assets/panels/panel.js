@@ -25,7 +25,7 @@ class Tip extends Overlay {
     box.replaceChildren(...lines.map((line, place) => html("div", place ? "cp-tip-more" : "cp-tip-first", null, line)));
     box.hidden = false;
     const { offsetWidth: width, offsetHeight: height } = box;
-    const pointed = /** @type {Box} */ ({ x: x - 8, y: y - 8, width: 20, height: 24 });
+    const pointed = /** @type {Box} */ ({ x: x - 8, y: y - 8, width: 20, height: 24, weight: 5 });
     const steps = (/** @type {number} */ room) => Array.from({ length: TIP_STEPS + 1 }, (_, step) => 4 + (Math.max(0, room - 8) * step) / TIP_STEPS);
     const places = steps(clientWidth - width).flatMap((left) => steps(clientHeight - height).map((top) => {
       const place = { x: left, y: top, width, height };
@@ -151,11 +151,12 @@ export class Panel {
   }
 
   /** Scrolls to what stands for a node that was chosen elsewhere; nothing moves under the pointer.
-   *  @param {HTMLElement} region @param {number} top @param {number} bottom */
-  scrollTo(region, top, bottom) {
-    const { scrollTop, clientHeight } = region;
-    if (region.matches(":hover") || (top >= scrollTop && bottom <= scrollTop + clientHeight)) return;
-    region.scrollTop = (top + bottom - clientHeight) / 2;
+   *  @param {HTMLElement} region @param {Box} place */
+  scrollTo(region, { x, y, width, height }) {
+    const { scrollLeft, scrollTop, clientWidth, clientHeight } = region;
+    if (region.matches(":hover")) return;
+    if (x < scrollLeft || x + width > scrollLeft + clientWidth) region.scrollLeft = x + (width - clientWidth) / 2;
+    if (y < scrollTop || y + height > scrollTop + clientHeight) region.scrollTop = y + (height - clientHeight) / 2;
   }
 }
 

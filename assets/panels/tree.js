@@ -72,8 +72,20 @@ export class TreePanel extends DrawnPanel {
   drawRound(/** @type {Round} */ round, /** @type {boolean} */ isNew) {
     const scene = SCENES[this.stage.scene];
     const followsSoon = performance.now() - this.drawnSince < GROWTH_MS.grow + GROWTH_MS.walk;
-    if (isNew) this.beginRound(round);
-    this.chooseMarks();
+    if (isNew) {
+      this.folded.clear();
+      this.focus = 0;
+      this.drawnSince = performance.now();
+      this.marks.widen();
+      put(this.canvas, { "aria-label": `Draft tree of round ${round.index + 1}: ${round.n - 1} drafted nodes, ${round.keep.length - 1} accepted, `
+        + `bonus '${spoken(round, round.bonus)}'` });
+    }
+    this.icicleButton.hidden = round.n < 2;
+    this.icicleButton.setAttribute("aria-pressed", String(this.isIcicle));
+    if (this.marks instanceof Icicle !== this.isIcicle) {
+      this.marks.remove();
+      this.marks = this.isIcicle ? new Icicle(this) : new TreeMarks(this);
+    }
     this.layOut();
     const moves = (scene || (isNew && !followsSoon)) && this.stage.animate && !this.stage.reducedMotion && round.n > 1;
     if (moves) this.grow(scene || GROWTH_MS);
@@ -82,26 +94,6 @@ export class TreePanel extends DrawnPanel {
 
   get isIcicle() {
     return this.asIcicle ?? (this.round.n > ICICLE_NODES && !this.isFull);
-  }
-
-  // Draws the tree in the way that the person or its size asks for.
-  chooseMarks() {
-    const icicle = this.isIcicle;
-    this.icicleButton.hidden = this.round.n < 2;
-    this.icicleButton.setAttribute("aria-pressed", String(icicle));
-    if (this.marks instanceof Icicle === icicle) return;
-    this.marks.remove();
-    this.marks = icicle ? new Icicle(this) : new TreeMarks(this);
-  }
-
-  beginRound(/** @type {Round} */ round) {
-    this.folded.clear();
-    this.focus = 0;
-    this.drawnSince = performance.now();
-    this.marks.widen();
-    const kept = round.keep.length - 1;
-    put(this.canvas, { "aria-label": `Draft tree of round ${round.index + 1}: ${round.n - 1} drafted nodes, ${kept} accepted, `
-      + `bonus '${spoken(round, round.bonus)}'` });
   }
 
   layOut() {
@@ -192,16 +184,11 @@ export class TreePanel extends DrawnPanel {
     if (!this.round.n) return;
     const { foundTokens } = this.stage;
     this.marks.select(node, foundTokens.size ? Array.from(this.round.tokens.keys()).filter((one) => foundTokens.has(this.round.tokens[one])) : []);
-    this.showPinned();
-  }
-
-  // The drawing gives the pinned node's sheet its room.
-  showPinned() {
-    const { stage: { pinned }, sheet, round } = this;
+    const { stage, sheet, round } = this;
     const before = sheet.box.hidden;
-    if (pinned === null) sheet.box.hidden = true;
-    else sheet.show(round.show(round.tokens[pinned]), factsOf(round, pinned, this.keptShares));
-    if (sheet.box.hidden === before) return;
+    if (stage.pinned === null) sheet.box.hidden = true;
+    else sheet.show(round.show(round.tokens[stage.pinned]), factsOf(round, stage.pinned, this.keptShares));
+    if (sheet.box.hidden === before) return; // else the drawing gives the sheet its room
     this.tip.hide();
     this.resize();
   }
@@ -252,10 +239,7 @@ export class TreePanel extends DrawnPanel {
       for (const step of this.round.path(node)) if (step !== node) this.folded.delete(step);
       this.layOut();
     }
-    const [x, y] = this.marks.at(node);
-    const { width, height } = this;
-    const seen = this.marks.shown(node) && x > 0 && x < width && y > 0 && y < height;
-    if (!seen) this.marks.reveal(node);
+    if (!this.marks.shown(node) || !this.marks.isInView(node)) this.marks.reveal(node);
     this.repaint();
   }
 
@@ -297,20 +281,20 @@ export class TreePanel extends DrawnPanel {
     return [round.show(round.tokens[node]), ...facts.map((fact) => fact.join(" "))];
   }
 
-  // The branch of the node: its path from the root, and all below it.
+  // The branch of the node, its path from the root and all below it; less so the names of all nodes.
   boxesToSpare() {
-    const { round, stage: { selection: { node } } } = this;
+    const { round, marks, scale, stage: { selection: { node } } } = this;
     if (node === null) return [];
-    const branch = new Set(round.path(node));
-    const end = node && round.n; // all of the tree is below the root
-    for (let below = node + 1; below < end; below++) {
-      if (round.path(below).includes(node)) branch.add(below);
-    }
-    const boxes = Array.from(branch).filter((step) => this.marks.shown(step)).map((step) => this.marks.boxOf(step));
-    const words = round.keep.map((step) => this.marks.boxOf(step)).map((one) => ({ ...one, y: one.y - 32, height: one.height + 32, weight: 0.1 }));
-    const scaled = [...boxes, ...words].map(({ x, y, width, height, weight }) => (
-      { x: x * this.scale, y: y * this.scale, width: width * this.scale, height: height * this.scale, weight }));
-    return [...super.boxesToSpare(), ...scaled];
+    const shown = Array.from(round.tokens.keys()).filter((one) => marks.shown(one));
+    const branch = shown.filter((one) => round.path(node).includes(one) || (node && round.path(one).includes(node))); // all is below the root
+    const names = shown.map((one) => {
+      const [x, y] = marks.at(one);
+      const [above, weight] = round.kept.has(one) ? [40, 0.1] : [8, 0.02];
+      return { x: x - 8, y: y - above, width: 70, height: above + 8, weight };
+    });
+    const boxes = /** @type {Box[]} */ ([...branch.map((one) => marks.boxOf(one)), ...names]);
+    return [...super.boxesToSpare(), ...boxes.map((one) => (
+      { ...one, x: one.x * scale, y: one.y * scale, width: one.width * scale, height: one.height * scale }))];
   }
 
   onPointer(/** @type {MouseEvent} */ event) {

@@ -18,7 +18,7 @@ const PATH_FONT = `600 12.5px ${MONO}`;
 // The labels of drafted nodes, by the height of a row that they need.
 const LABELS = [
   { row: 13, font: `12.5px ${MONO}`, line: 13, className: "is-large" }, { row: LINE_HEIGHT, font: `10.5px ${MONO}`, line: LINE_HEIGHT, className: "" },
-  { row: 10, font: `9px ${MONO}`, line: 10, className: "is-small" }, { row: 0, font: `10.5px ${MONO}`, line: LINE_HEIGHT, className: "" },
+  { row: 0, font: `9px ${MONO}`, line: 9.6, className: "is-small" },
 ];
 const MAP = { width: 120, height: 64, margin: 8 }; // in the corner: which part is in view
 const MAX_OBSTACLES = 256; // nodes; the edges of more of them would leave no room for labels
@@ -26,7 +26,8 @@ const ROOT_LEFT = 36; // pixels that the root's label may reach to the left, or 
 const MIN_STAGGERED_WIDTH = 33; // pixels of a column; labels in narrower ones are slanted
 const SLANT = { degrees: -52, maxWidth: 88 };
 const POINTER_RADIUS = 14; // pixels
-const MAX_LABELS = 120; // of drafted nodes, the likeliest first
+const MAX_LABELS = 120; // of drafted nodes in view, the likeliest first
+const MAX_LEADER = 110; // pixels from a leaf to its label, if those of its siblings stand between
 const LIFTS = [0.75, 0.95, -0.75, -0.95]; // heights of a line that the label of an inner node may stand above its edge
 
 /** How the kept path's labels stand in columns of a width. @param {Round} round @param {number} column @returns {LabelForm} */
@@ -41,6 +42,7 @@ export class TreeMarks {
   keptScale = 1; // scale of the kept path's marks
   straightLength = 0; // pixels of an edge before it bends
   hiddenLabel = /** @type {Element | null} */ (null); // the label whose words stand beside the selected node in larger type
+  leaders = ""; // lines to labels that do not stand next to their nodes
   nextItem = 0; // the first node whose item is not drawn yet
   deferredItems = new DeferredDrawing(() => this.drawSomeItems());
 
@@ -235,8 +237,12 @@ export class TreeMarks {
 
   // Labels the kept path, then the most probable other nodes while there is space for their labels.
   labels(/** @type {number[]} */ shown) {
-    const { panel, panel: { camera, folded } } = this;
-    const marks = this.pathLabels();
+    const { panel, panel: { camera, folded, layout, round } } = this;
+    const kept = round.keep.filter((node) => this.shown(node) && this.isLit(node)); // what the walk has not reached is a guess
+    const form = kept.length > 1 ? labelForm(round, camera.column) : "flat";
+    const marks = kept.map((node) => this.pathLabel(round.tokens[node], layout.columns[node], round.origin(node), form));
+    const tail = round.keep[round.keep.length - 1];
+    if (this.bonusReached(tail)) marks.push(this.pathLabel(round.bonus, layout.columns[tail] + 1, "root", form));
     for (const node of folded) {
       const [x, y] = this.at(node);
       if (this.shown(node)) marks.push(label(`+${panel.descendants(node)}`, x + this.radius + 5, y + 3.5, "is-fold"));
@@ -245,14 +251,23 @@ export class TreeMarks {
     if (growing || camera.row * 24 < LINE_HEIGHT) return marks;
     const type = LABELS.find(({ row }) => camera.row >= row) ?? LABELS[0];
     const space = new LabelSpace(type.line);
-    for (const node of shown) {
+    const seen = shown.filter((node) => this.isInView(node));
+    for (const node of seen) {
       const [x, y] = this.at(node);
       space.add(x, y, this.radius, this.radius);
-      if (node && shown.length <= MAX_OBSTACLES) this.addEdge(node, space);
+      if (node && seen.length <= MAX_OBSTACLES) this.addEdge(node, space);
     }
-    const guesses = shown.filter((node) => !this.isLit(node) && !folded.has(node)).map((node) => ({ node, ink: node < panel.round.n ? panel.ink(node) : 0 }));
+    const guesses = seen.filter((node) => !this.isLit(node) && !folded.has(node)).map((node) => ({ node, ink: node < round.n ? panel.ink(node) : 0 }));
     guesses.sort((one, other) => other.ink - one.ink);
-    return [...marks, ...guesses.slice(0, MAX_LABELS).flatMap(({ node, ink }) => this.guessLabel(node, ink, space, type))];
+    this.leaders = "";
+    const names = guesses.slice(0, MAX_LABELS).flatMap(({ node, ink }) => this.guessLabel(node, ink, space, type));
+    return [path("cp-leader", this.leaders), ...marks, ...names];
+  }
+
+  isInView(/** @type {number} */ node) {
+    const { width, height } = this.panel;
+    const [x, y] = this.at(node);
+    return x > 0 && x < width && y > 0 && y < height;
   }
 
   // Marks the space under a node's edge as occupied (see ``curve``).
@@ -270,19 +285,14 @@ export class TreeMarks {
     }
   }
 
-  pathLabels() {
-    const { round, camera, layout } = this.panel;
-    const shown = round.keep.filter((node) => this.shown(node) && this.isLit(node)); // what the walk has not reached is a guess
-    const form = shown.length > 1 ? labelForm(round, camera.column) : "flat";
-    const kept = shown.map((node) => this.pathLabel(round.tokens[node], layout.columns[node], round.origin(node), form));
-    const tail = round.keep[round.keep.length - 1];
-    return this.bonusReached(tail) ? [...kept, this.pathLabel(round.bonus, layout.columns[tail] + 1, "root", form)] : kept;
-  }
-
   /** @param {number} id @param {number} column @param {Origin} origin @param {LabelForm} form */
   pathLabel(id, column, origin, form) {
-    if (form === "slanted") return this.slantedLabel(id, column, origin);
     const { round, camera } = this.panel;
+    if (form === "slanted") {
+      const [x, y] = [camera.x(column) + 3, camera.top - 11];
+      const transform = `rotate(${SLANT.degrees} ${x.toFixed(1)} ${y.toFixed(1)})`;
+      return label(clip(round.show(id), SLANT.maxWidth, PATH_FONT), x, y, `is-path is-slanted o-${origin}`, { transform });
+    }
     const staggered = form === "staggered";
     const maxWidth = staggered ? 2 * camera.column - 12 : camera.column - 7;
     const raised = staggered && column % 2 ? 15 : 0; // two lines of labels give each twice the width
@@ -294,36 +304,29 @@ export class TreeMarks {
     return label(words, camera.x(column) + aside, camera.top - 14 - raised, `is-path o-${origin}`);
   }
 
-  /** @param {number} id @param {number} column @param {Origin} origin */
-  slantedLabel(id, column, origin) {
-    const { round, camera } = this.panel;
-    const [x, y] = [camera.x(column) + 3, camera.top - 11];
-    const transform = `rotate(${SLANT.degrees} ${x.toFixed(1)} ${y.toFixed(1)})`;
-    return label(clip(round.show(id), SLANT.maxWidth, PATH_FONT), x, y, `is-path is-slanted o-${origin}`, { transform });
-  }
-
   /** @param {number} node @param {number} ink @param {LabelSpace} space @param {typeof LABELS[number]} type */
   guessLabel(node, ink, space, { font, line, className }) {
     const { round, camera, layout, height, width } = this.panel;
     const [left, level] = this.at(node);
-    const x = left + this.radius + 3;
-    if (level < -9 || level > height + 9 || x < -90 || x > width) return [];
+    const start = left + this.radius + 3;
     const inner = layout.children[node].length > 0;
     const lifts = inner ? LIFTS.map((share) => share * line).filter((lift) => lift > 0 || level - lift < height - line / 2 - 2) : [0];
-    const maxWidth = Math.min(3 * camera.column - this.radius, width - x - 2);
     const token = round.show(this.panel.tokenOf(node));
     const tokenWidth = textWidth(token, font);
-    const options = (/** @type {boolean} */ overEdges) => lifts.map((lift) => (
-      { y: level - lift, free: Math.min(maxWidth, space.freeWidth(x, level - lift, overEdges)) }));
-    const fitting = (/** @type {boolean} */ overEdges) => options(overEdges).find((option) => option.free >= tokenWidth);
+    const placeAt = (/** @type {number} */ x, /** @type {number} */ y, overEdges = false) => (
+      { x, y, free: Math.min(3 * camera.column - this.radius, width - x - 2, space.freeWidth(x, y, overEdges)) });
+    const options = (/** @type {boolean} */ overEdges) => lifts.map((lift) => placeAt(start, level - lift, overEdges));
+    const fits = (/** @type {{ free: number }} */ { free }) => free >= tokenWidth;
     const widest = options(false).reduce((one, other) => (other.free > one.free ? other : one));
     const isCut = clip(token, widest.free, font).length > 0; // then the whole word may cover edges
-    const { y, free } = fitting(false) ?? (isCut ? fitting(true) : null) ?? widest;
-    const words = clip(token, free, font);
+    const beyond = () => (inner ? placeAt(start, level, true) : placeAt(space.nextFree(start, level), level)); // on its edge, or right of others
+    const { x, y, free } = options(false).find(fits) ?? (isCut ? options(true).find(fits) : null) ?? [beyond()].find(fits) ?? widest;
+    const words = x - start < MAX_LEADER ? clip(token, free, font) : "";
     if (!words) return [];
     const halfWidth = textWidth(words, font) / 2;
     space.add(x + halfWidth, y, halfWidth, line / 2);
     const fade = node >= round.n ? 0.6 : opacityOf(ink, 0.66).toFixed(2);
+    if (x > start) this.leaders += `M${start.toFixed(1)},${y.toFixed(1)}H${(x - 2).toFixed(1)}`;
     return [label(words, x, y + 3.5, className, { "fill-opacity": fade, "data-label": node })]; // its edge is not seen through the word
   }
 

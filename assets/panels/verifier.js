@@ -202,7 +202,7 @@ class VerifierPanel extends Panel {
       mark.classList.toggle("is-exit", exit !== undefined && (Number(mark.dataset.node) === exit || mark === list.children[place]));
     }
     const first = list.querySelector(".is-exit, .is-selected");
-    if (first) this.scrollTo(this.scroll, first.offsetTop, first.offsetTop + first.offsetHeight);
+    if (first) this.scrollTo(this.scroll, { x: 0, y: first.offsetTop, width: 0, height: first.offsetHeight });
   }
 
   svg() {

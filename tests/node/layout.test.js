@@ -83,4 +83,5 @@ test("a label may cover edges, but no other label", () => {
   space.add(40, 100, 3, 4, true);
   space.add(90, 100, 20, 6);
   assert.deepEqual([false, true].map((overEdges) => space.freeWidth(10, 100, overEdges)), [23, 56]);
+  assert.deepEqual([10, 65].map((x) => space.nextFree(x, 100)), [10, 116]);
 });
