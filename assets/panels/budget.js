@@ -335,7 +335,8 @@ class BudgetPanel extends DrawnPanel {
       marks.push(path(look, `M${mean.map((value, place) => `${at[place]},${y(value).toFixed(1)}`).join("L")}`, { style }),
         path(look, from.map((value, place) => `M${at[place]},${y(value).toFixed(1)}V${y(to[place]).toFixed(1)}`).join(""), { style }));
     }
-    return [...marks, ...points.flatMap((point) => (valueOf(point, name) ? this.pointMarks(point, name, y) : [])), ...this.flagMarks(this.fastest[name], y), title];
+    marks.push(...this.flagMarks(this.fastest[name], y));
+    return [...marks, ...points.flatMap((point) => (valueOf(point, name) ? this.pointMarks(point, name, y) : [])), title];
   }
 
   /** Points at the fastest budget from below. @param {number} value @param {(value: number) => number} y @returns {Mark[]} */
