@@ -58,7 +58,8 @@ def test_the_other_rig_answers_at_its_own_default_setting(watched: Watched, addr
         const { rigs } = Canopy.parts;
         rigs.state = { ...rigs.state, defaults: { method: "joint", budget: 5 } };
         rigs.update = () => undefined;  // an answer of the server may be on its way
-        Canopy.controls.runAfterReload((asked) => { window.adopted ||= asked; });
+        Canopy.controls.adopt = (asked) => { window.adopted ||= asked; };
+        Canopy.controls.runAfterReload();
     }""")
     page.wait_for_function("window.adopted")
     assert page.evaluate("[adopted.prompt, adopted.method, adopted.budget]") == ["What is rain?", "joint", 5]
