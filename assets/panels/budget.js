@@ -74,7 +74,7 @@ export function fastestOf(forecast) {
   const { budgets, speed, plain } = forecast.measured ?? forecast;
   if (!speed || !budgets.length) return null;
   const best = speed.mean.indexOf(Math.max(...speed.mean.filter((value) => value > 0)));
-  return { budget: budgets[best], mean: speed.mean[best], low: speed.low[best], high: speed.high[best], plain, pays: speed.mean[best] > plain };
+  return best < 0 ? null : { budget: budgets[best], mean: speed.mean[best], low: speed.low[best], high: speed.high[best], plain, pays: speed.mean[best] > plain };
 }
 
 /** What was measured at other budgets, unless it is of other prompts and the run's own speed lies outside its interval.
@@ -146,7 +146,7 @@ export function fastestWords(best, measured, own) {
   const how = measured ? `Measured on ${counted(measured.prompts, "prompt")}, ${measured.where}, ${measured.date}` : "Predicted";
   const title = `${how}: ${counted(best.budget, "node")}, ${range}`;
   if (lab) return { words: `Fastest on the lab's prompts: ${setting}${best.pays && best.plain ? `, ${(best.mean / best.plain).toFixed(1)} times plain` : ""}`, title, fastest };
-  if (isUnclear(best, measured, own)) return { words: `${own.outcome ? "No" : "Predicted: no"} clear difference from plain decoding`, title, fastest: null };
+  if (isUnclear(best, measured, own)) return { words: own.outcome ? "No clear difference from plain decoding" : "No budget is predicted clearly faster than plain", title, fastest: null };
   return { words: `Fastest${measured || isOwn ? "" : " predicted"}: ${setting}, ${isOwn ? own.printed : rateText(fastest.speed)} tokens/s`, title, fastest };
 }
 
@@ -176,7 +176,7 @@ class BudgetPanel extends DrawnPanel {
     this.useButton = button(this.figuresBox, "Use", "Put this node budget into the bar", () => stage.emit("budget", this.fastest.budget));
     this.refreshForecast = oneAtATime(() => this.fetchForecast());
     stage.on("lines compared state", throttled(() => this.refreshForecast(), REFRESH_MS));
-    stage.on("ticked", () => this.draw(stage.round));
+    stage.on("ticked compared", () => this.draw(stage.round));
     stage.on("options", () => {
       if (stage.budgetPreview.budget !== null && stage.settings.budget !== stage.budgetPreview.budget) stage.tryBudget(stage.settings.budget ?? null);
       this.draw(stage.round);

@@ -16,7 +16,7 @@ export function slowdownReason(/** @type {Pick<Stage, "speedup" | "comparison" |
   if (speedup.outcome === "faster") return "";
   if (speedup.outcome === "similar") return `No clear difference: ${speedup.speed} tokens/s, plain decoding ${speedup.plain_speed}: ${speedup.times}.`;
   const rows = Math.round(rounds.reduce((sum, { n }) => sum + n, 0) / rounds.length);
-  return [`A round (${rows} rows) takes ${speedup.cost} times a plain pass, but adds ${speedup.tau} tokens.`,
+  return [`A round (mean ${rows} rows) takes ${speedup.cost} times a plain pass, but adds ${speedup.tau} tokens.`,
     ...(comparison?.others ?? []).filter(decodedPlainly).slice(0, 1).map(() => "The budget auto would have decoded plainly.")].join(" ");
 }
 
