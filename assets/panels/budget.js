@@ -68,13 +68,14 @@ const drawnSpeed = ({ speed, printed }) => speed ?? Number(printed);
 
 const valueOf = (/** @type {RunPoint} */ point, /** @type {Plot["name"]} */ name) => (name === "tau" ? point.tau : drawnSpeed(point));
 
-/** The budget with the highest measured, or else predicted, speed; null if there is neither.
- *  @param {BudgetForecast} forecast */
+/** The budget with the highest measured, or else predicted, speed; null if there is neither. If budgets were measured for the
+ *  prompt, the smallest one that is not clearly slower: whether that is another one, says `tied`. @param {BudgetForecast} forecast */
 export function fastestOf(forecast) {
   const { budgets, speed, plain } = forecast.measured ?? forecast;
   if (!speed || !budgets.length) return null;
-  const best = speed.mean.indexOf(Math.max(...speed.mean.filter((value) => value > 0)));
-  return best < 0 ? null : { budget: budgets[best], mean: speed.mean[best], low: speed.low[best], high: speed.high[best], plain, pays: speed.mean[best] > plain };
+  const top = speed.mean.indexOf(Math.max(...speed.mean.filter((value) => value > 0)));
+  const best = forecast.measured?.prompts === 1 ? speed.mean.findIndex((value) => value >= speed.low[top]) : top;
+  return best < 0 ? null : { budget: budgets[best], mean: speed.mean[best], low: speed.low[best], high: speed.high[best], plain, pays: speed.mean[best] > plain, tied: best !== top };
 }
 
 /** What was measured at other budgets, unless it is of other prompts and the run's own speed lies outside its interval.
@@ -124,10 +125,14 @@ export function wordsAt(forecast, chosen) {
 
 const pointWords = (/** @type {RunPoint} */ point) => [`${counted(point.budget, "node")}: τ ${point.tau.toFixed(2)}`, speedText(point)].filter(Boolean).join(", ");
 
-/** Whether neither plain decoding nor the fastest budget is clearly faster: as measured beside this run, else as predicted.
+/** What is said if neither plain decoding nor the fastest budget is clearly faster: as measured beside this run, else as predicted.
  *  @param {NonNullable<ReturnType<typeof fastestOf>>} best @param {BudgetForecast["measured"]} measured @param {RunPoint} own */
-const isUnclear = (best, measured, own) => (own.outcome === "similar" && (!best.pays || own.budget === best.budget))
-  || (own.outcome !== "faster" && !measured && best.low <= best.plain && best.plain <= best.high);
+function unclearWords(best, measured, own) {
+  if (own.outcome === "similar" && (!best.pays || own.budget === best.budget)) return "No clear difference from plain decoding";
+  if (own.outcome === "faster" || measured || best.plain < best.low || best.high < best.plain) return "";
+  const ratio = drawnSpeed(own) / best.plain;
+  return `Predicted: ${drawnSpeed(own) < best.low ? `${counted(own.budget, "node")} ${ratio.toFixed(2)} times plain decoding, ` : ""}no budget clearly faster than plain`;
+}
 
 /** @param {RunPoint} own @param {NonNullable<ReturnType<typeof fastestOf>>} best */
 const isFastest = ({ speed, budget, outcome }, best) => ((outcome === "faster" && !best.pays)
@@ -146,8 +151,10 @@ export function fastestWords(best, measured, own) {
   const how = measured ? `Measured on ${counted(measured.prompts, "prompt")}, ${measured.where}, ${measured.date}` : "Predicted";
   const title = `${how}: ${counted(best.budget, "node")}, ${range}`;
   if (lab) return { words: `Fastest on the lab's prompts: ${setting}${best.pays && best.plain ? `, ${(best.mean / best.plain).toFixed(1)} times plain` : ""}`, title, fastest };
-  if (isUnclear(best, measured, own)) return { words: own.outcome ? "No clear difference from plain decoding" : "No budget is predicted clearly faster than plain", title, fastest: null };
-  return { words: `Fastest${measured || isOwn ? "" : " predicted"}: ${setting}, ${isOwn ? own.printed : rateText(fastest.speed)} tokens/s`, title, fastest };
+  const unclear = unclearWords(best, measured, own);
+  if (unclear) return { words: unclear, title, fastest: null };
+  const lead = measured && best.tied ? "As fast as any" : measured || (isOwn && own.outcome) ? "Fastest" : "Fastest predicted";
+  return { words: `${lead}: ${setting}, ${isOwn ? own.printed : rateText(fastest.speed)} tokens/s`, title, fastest };
 }
 
 class BudgetPanel extends DrawnPanel {
@@ -287,7 +294,7 @@ class BudgetPanel extends DrawnPanel {
   drawFastest(/** @type {RunPoint} */ own) {
     const { advice, forecast, stage: { header, speedup, comparison } } = this;
     const best = advice && fastestOf(advice);
-    const slower = own.outcome === "slower" && speedup && comparison && fasterSetting({ speedup, comparison });
+    const slower = own.outcome === "slower" && speedup && comparison && !this.stage.comparing && fasterSetting({ speedup, comparison });
     const measured = slower ? null : advice?.measured ?? null;
     const line = slower ? { words: `Fastest measured: ${slower.name}`, title: slower.title,
       fastest: { budget: slower.setting.budget, speed: slower.ratio * Number(speedup.plain_speed) } } : best && fastestWords(best, measured, own);
@@ -388,7 +395,7 @@ class BudgetPanel extends DrawnPanel {
     const { chosen, forecast, stage, stage: { budgetPreview, recordedRound } } = this;
     const error = budgetPreview.error || forecast?.error;
     if (error) return { short: error, more: "" };
-    if (chosen === own.budget && budgetPreview.budget === null) return { short: pointWords(own), more: stage.playsBehind ? "Measured in this run so far." : `Measured in this run. ${stage.withheld}` };
+    if ((chosen === own.budget || stage.mode === "story") && budgetPreview.budget === null) return { short: pointWords(own), more: stage.playsBehind ? "Measured in this run so far." : `Measured in this run. ${stage.withheld}` };
     const { short, more } = forecast ? wordsAt(forecast, chosen) : { short: "", more: "" };
     if (!budgetPreview.round || !recordedRound) return { short, more };
     const [now, then] = [budgetPreview.round.keep.length, recordedRound.keep.length];

@@ -76,7 +76,6 @@ export function fasterSetting({ speedup, comparison }) {
 /** Under a run that was slower: the setting to use instead, and a recording that won.
  *  @param {Stage} stage @param {Element} parent @param {Parts["recordings"]} recordings */
 export function fasterButtons(stage, parent, recordings) {
-  let drawnComparison = /** @type {PlainComparison | null} */ (null);
   let setting = /** @type {Setting} */ ({}); // to use instead
   let winner = /** @type {Recording | undefined} */ (undefined);
   const box = html("span", { class: "cs-faster", hidden: true }, parent);
@@ -84,13 +83,12 @@ export function fasterButtons(stage, parent, recordings) {
   const winnerButton = action(box, "", "", () => winner && recordings.open(winner.name, { push: true }), "cs-use");
 
   const draw = () => {
-    const { speedup, comparison, server, header, value: { run } } = stage;
-    box.hidden = speedup?.outcome !== "slower";
-    if (!speedup || !comparison || !header || box.hidden || drawnComparison === comparison) return;
-    drawnComparison = comparison;
+    const { speedup, comparison, comparing, server, header, value: { run } } = stage;
+    box.hidden = speedup?.outcome !== "slower" || Boolean(comparing); // other settings are still being timed
+    if (!speedup || !comparison || !header || box.hidden) return;
     const instead = fasterSetting({ speedup, comparison });
     ({ setting } = instead);
-    useButton.hidden = !server || comparison.state === "measuring";
+    useButton.hidden = !server;
     useButton.title = instead.title;
     write(useButton, instead.label);
     winner = recordings.listed.find(({ rig, won: times, name }) => times && rig === header.rig && name !== run);

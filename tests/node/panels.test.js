@@ -122,11 +122,11 @@ test("numbers are never rounded to zero or to certainty", () => {
 test("the fastest budget is the measured one, else the predicted one, and flagged if it beats plain decoding", () => {
   const band = (mean) => ({ mean, low: mean.map((value) => value - 5), high: mean.map((value) => value + 5) });
   const forecast = { budgets: [1, 4, 16], tau: null, speed: band([60, 75, 40]), plain: 62, rounds: 9, withheld: "" };
-  assert.deepEqual(fastestOf(forecast), { budget: 4, mean: 75, low: 70, high: 80, plain: 62, pays: true });
+  assert.deepEqual(fastestOf(forecast), { budget: 4, mean: 75, low: 70, high: 80, plain: 62, pays: true, tied: false });
   assert.equal(fastestOf({ ...forecast, plain: 80 }).pays, false);
   assert.equal(fastestOf({ ...forecast, speed: null }), null);
-  const measured = { budgets: [2, 8], speed: band([66, 50]), plain: 70 };
-  assert.deepEqual(fastestOf({ ...forecast, measured }), { budget: 2, mean: 66, low: 61, high: 71, plain: 70, pays: false });
+  const measured = { budgets: [2, 8], speed: band([66, 68]), plain: 70, prompts: 1 };
+  assert.deepEqual(fastestOf({ ...forecast, measured }), { budget: 2, mean: 66, low: 61, high: 71, plain: 70, pays: false, tied: true });
 });
 
 test("the prediction passes through the run's measurement, also if its speed-up is withheld", () => {
@@ -152,10 +152,10 @@ test("without known pass costs, speeds come from the lab's rounds at the budgets
 test("a flag is never slower than the run at its budget, and for other prompts only the ratio is shown", () => {
   const best = { budget: 2, mean: 78.8, low: 70, high: 85, plain: 60, pays: true };
   const own = { budget: 2, speed: 91.5, printed: "91.5" };
-  assert.match(fastestWords(best, null, own).words, /2 nodes, 91\.5 tokens/);
-  assert.match(fastestWords(best, null, { ...own, budget: 8 }).words, /8 nodes, 91\.5 tokens/);
+  assert.match(fastestWords(best, null, own).words, /predicted: 2 nodes, 91\.5 tokens/, "its comparison has not ended");
+  assert.match(fastestWords(best, null, { ...own, budget: 8, outcome: "faster" }).words, /^Fastest: 8 nodes, 91\.5 tokens/);
   assert.match(fastestWords(best, null, { ...own, speed: null }).words, /predicted: 2 nodes, 78\.8 tokens/);
-  for (const [plain, outcome, words] of [[72, undefined, /^No budget is predicted/], [86, undefined, /predicted: plain decoding, 86/], [72, "faster", /2 nodes, 91/], [72, "similar", /^No clear/], [86, "faster", /2 nodes, 91/]]) {
+  for (const [plain, outcome, words] of [[72, undefined, /^Predicted: 2 nodes 0\.90 times.* no budget/], [86, undefined, /predicted: plain decoding, 86/], [72, "faster", /2 nodes, 91/], [72, "similar", /^No clear/], [86, "faster", /2 nodes, 91/]]) {
     assert.match(fastestWords({ ...best, plain, pays: plain < best.mean }, null, { ...own, speed: outcome ? 91.5 : 65, outcome }).words, words);
   }
   const lab = fastestWords({ ...best, mean: 1030, plain: 343 }, { prompts: 12, where: "", date: "" }, own);
