@@ -13,7 +13,8 @@ const TICKS = [0, 1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024];
 const MIN_TICK_DISTANCE = 27; // pixels
 const LAST_TICK_WIDTH = 86; // pixels: the last number has a unit
 const Z_80_PERCENT = 1.28; // standard deviations that hold 80 % of a normal distribution
-const TRAIL_STEP = 2; // pixels a round, up to a quarter of the plot: the figures after each round, up to the point
+const ROUNDS_SHARE = 0.24; // of a plot's width: the figures after each round; the rest is theirs against the budget
+const ROUNDS_GAP = 20; // pixels between the two
 const REFRESH_MS = 900; // between two forecasts of a run in progress
 // The two drawings, one above the other: a figure and its words.
 const PLOTS = /** @type {const} */ ([{ name: "tau", label: "τ, tokens per round" }, { name: "speed", label: "tokens/s" }]);
@@ -194,9 +195,10 @@ class BudgetPanel extends DrawnPanel {
     const drag = (/** @type {PointerEvent} */ event) => {
       if (!this.canvas.hasPointerCapture(event.pointerId)) return;
       const [x] = placeIn(this.canvas, event);
-      this.tryOut(budgetAtPosition((x - MARGIN.left) / (this.width - MARGIN.left - MARGIN.right)));
+      this.tryOut(budgetAtPosition((x - this.x(0)) / (this.x(MAX_AXIS_NODES) - this.x(0))));
     };
     this.on("pointerdown", (event) => {
+      if (placeIn(this.canvas, event)[0] < this.roundX(1)) return;
       this.canvas.setPointerCapture(event.pointerId);
       drag(event);
     });
@@ -303,11 +305,17 @@ class BudgetPanel extends DrawnPanel {
     if (isOtherPace || (measured && measured !== forecast?.measured)) this.fastest.speed = 0;
     this.fastestLine.hidden = !line;
     this.useButton.hidden = [0, this.chosen].includes(this.fastest.budget) || isOtherPace;
-    if (line) put(write(this.fastestLine, line.words), { title: line.title });
+    if (line) put(write(this.fastestLine, `${this.fastest.speed ? "▲ " : ""}${line.words}`), { title: line.title });
   }
 
   x(/** @type {number} */ budget) {
-    return MARGIN.left + axisPosition(budget) * (this.width - MARGIN.left - MARGIN.right);
+    const left = this.roundX(1) + ROUNDS_GAP;
+    return left + axisPosition(budget) * (this.width - MARGIN.right - left);
+  }
+
+  // The position of a share of the run's rounds, on the axis of rounds.
+  roundX(/** @type {number} */ share) {
+    return MARGIN.left + share * ROUNDS_SHARE * (this.width - MARGIN.left - MARGIN.right);
   }
 
   /** One of the two drawings: what was predicted, plain decoding, and what was measured.
@@ -324,7 +332,8 @@ class BudgetPanel extends DrawnPanel {
     const title = text("cp-budget-title is-end", isLab && place ? `${label}, dotted on the lab's prompts` : label, this.width - MARGIN.right, low - tall - 4);
     if (!maximum) return [...marks, title, text("is-mid", "not known yet", (MARGIN.left + this.width) / 2, low - tall / 2)];
     const y = (/** @type {number} */ value) => low - tall * Math.min(value / maximum, 1);
-    const across = (/** @type {string} */ look, /** @type {number} */ height) => path(look, `M${MARGIN.left},${height}H${this.width - MARGIN.right}`);
+    const across = (/** @type {string} */ look, /** @type {number} */ height) => (
+      path(look, `M${MARGIN.left},${height}H${this.roundX(1)}M${this.x(0)},${height}H${this.width - MARGIN.right}`));
     for (const tick of roundTicks(0, maximum, Math.max(1, Math.min(4, Math.floor(tall / 14))))) {
       marks.push(across(tick ? "cp-budget-grid" : "cp-budget-axis", y(tick)), text("is-end", tick.toLocaleString("en"), MARGIN.left - 5, y(tick) + 3.5));
     }
@@ -342,23 +351,19 @@ class BudgetPanel extends DrawnPanel {
       marks.push(path(look, `M${mean.map((value, place) => `${at[place]},${y(value).toFixed(1)}`).join("L")}`, { style }),
         path(look, from.map((value, place) => `M${at[place]},${y(value).toFixed(1)}V${y(to[place]).toFixed(1)}`).join(""), { style }));
     }
-    marks.push(...this.flagMarks(this.fastest[name], y));
+    if (this.fastest[name]) { // points at it from below, as its line says
+      marks.push(["path", { class: "cp-budget-flag", d: `M${this.x(this.fastest.budget)},${y(this.fastest[name]) + 7}l-4,7h8Z` }, [["title", {}, this.fastestLine.textContent ?? ""]]]);
+    }
     return [...marks, ...points.flatMap((point) => (valueOf(point, name) ? this.pointMarks(point, name, y) : [])), title];
   }
 
-  /** Points at the fastest budget from below. @param {number} value @param {(value: number) => number} y @returns {Mark[]} */
-  flagMarks(value, y) {
-    if (!value) return [];
-    const [x, tip] = [this.x(this.fastest.budget), y(value) + 7];
-    const [side, look] = x > this.width / 2 ? [x - 7, "is-end"] : [x + 7, ""];
-    return [["path", { class: "cp-budget-flag", d: `M${x},${tip}l-4,7h8Z` }, [["title", {}, this.fastestLine.textContent ?? ""]]],
-      text(`cp-budget-title ${look}`, "fastest", side, tip + 8)];
-  }
 
   /** @param {number} y @param {boolean} numbered @returns {Mark[]} */
   budgetAxis(y, numbered) {
     const marks = TICKS.map((tick) => path("cp-budget-axis", `M${this.x(tick)},${y}v3`));
     if (!numbered) return marks;
+    const { length } = this.stage.rounds;
+    if (length > 1) marks.push(text("is-end", `1–${length} rounds`, this.roundX(1), y + 14));
     let free = -Infinity;
     for (const tick of TICKS) {
       const x = this.x(tick);
@@ -383,11 +388,10 @@ class BudgetPanel extends DrawnPanel {
     if (pin) marks.push(text("cp-budget-pin", pin, x + 6, down - 5));
     if (run !== this.stage.value.run) return marks;
     const { low, high, [name]: soFar } = this.history;
-    const length = Math.min((this.width - MARGIN.left - MARGIN.right) / 4, TRAIL_STEP * soFar.length);
-    const start = budget < 2 ? length : -Math.min(x - MARGIN.left, length); // left of the point, if there is room
-    const trail = soFar.map((value, place) => `${(x + start * (1 - place / soFar.length)).toFixed(1)},${y(value).toFixed(1)}`);
+    const rounds = Math.max(1, this.stage.rounds.length - 1);
+    const trail = soFar.map((value, place) => `${this.roundX(place / rounds).toFixed(1)},${y(value).toFixed(1)}`);
     if (name === "tau") marks.unshift(path("cp-budget-range", `M${x.toFixed(1)},${y(low).toFixed(1)}V${y(high).toFixed(1)}`, { style }));
-    if (trail.length > 1) marks.unshift(path("cp-budget-trail", `M${trail.join("L")}L${x.toFixed(1)},${down.toFixed(1)}`));
+    if (trail.length > 1) marks.unshift(path("cp-budget-trail", `M${trail.join("L")}`, { style }));
     return marks;
   }
 
@@ -409,7 +413,7 @@ define({
   place: { row: "upper", share: 0.72 },
   caption: "Click or drag to try one.",
   legend: [
-    { glyph: "∿", label: "so far", title: "The shown run's τ and tokens/s after each of its rounds, up to its point" },
+    { glyph: "∿", label: "so far", title: "On the left: the shown run's τ and tokens/s after each of its rounds" },
     { glyph: "●○", label: "runs", title: "Measured. Filled: the shown run, its τ with its 80 % interval. Hollow: your earlier runs, a mark and a colour for each method" },
     { glyph: "╌", label: "predicted", title: "What this run's drafts would have kept at each budget, with 80 % intervals; speed follows from what a pass costs here or, as said above it, from what a round cost when the lab was recorded" },
     { glyph: "┿", label: "measured", title: "Measured at other budgets with 95 % intervals: with the recording for its prompt, or, dotted, by the lab on its own prompts, if this run's speed lies within" },

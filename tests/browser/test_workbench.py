@@ -219,7 +219,9 @@ def test_a_budget_is_tried_out_on_the_shown_round_and_then_run_in_full(watched: 
     assert tried > 32 and page.evaluate(f"{STAGE}.round.keep.length") > kept
     page.wait_for_function(f"{BUDGET_INPUT} === '{tried}'")
     assert slider.evaluate("slider => getComputedStyle(slider).outlineStyle") == "none", "a click draws no outline"
-    assert page.locator(".cp-budget-trail").first.evaluate("mark => mark.getBBox().width") < 100, "beside its budget"
+    ends = page.locator(".cp-budget-trail").first.evaluate("""mark => [mark.getBoundingClientRect().right,
+        mark.parentNode.querySelector(".is-own").getBoundingClientRect().left]""")
+    assert ends[0] <= ends[1], "the rounds stand beside the budgets"
     figures = page.locator(".cp-budget-head p").first.inner_text()
     assert f"{tried} nodes" in figures and "predicted" in figures
     slider.press("ArrowLeft")
