@@ -305,7 +305,12 @@ class BudgetPanel extends DrawnPanel {
     if (isOtherPace || (measured && measured !== forecast?.measured)) this.fastest.speed = 0;
     this.fastestLine.hidden = !line;
     this.useButton.hidden = [0, this.chosen].includes(this.fastest.budget) || isOtherPace;
-    if (line) put(write(this.fastestLine, `${this.fastest.speed ? "▲ " : ""}${line.words}`), { title: line.title });
+    if (line) put(write(this.fastestLine, this.flag + line.words), { title: line.title });
+  }
+
+  // The mark of the fastest budget, for the line that names it; "" if it is not drawn.
+  get flag() {
+    return this.fastest.speed ? "▲ " : "";
   }
 
   x(/** @type {number} */ budget) {
@@ -351,12 +356,15 @@ class BudgetPanel extends DrawnPanel {
       marks.push(path(look, `M${mean.map((value, place) => `${at[place]},${y(value).toFixed(1)}`).join("L")}`, { style }),
         path(look, from.map((value, place) => `M${at[place]},${y(value).toFixed(1)}V${y(to[place]).toFixed(1)}`).join(""), { style }));
     }
-    if (this.fastest[name]) { // points at it from below, as its line says
-      marks.push(["path", { class: "cp-budget-flag", d: `M${this.x(this.fastest.budget)},${y(this.fastest[name]) + 7}l-4,7h8Z` }, [["title", {}, this.fastestLine.textContent ?? ""]]]);
-    }
+    marks.push(...this.flagMarks(this.fastest[name], y));
     return [...marks, ...points.flatMap((point) => (valueOf(point, name) ? this.pointMarks(point, name, y) : [])), title];
   }
 
+
+  /** Points at the fastest budget from below. @param {number} value @param {(value: number) => number} y @returns {Mark[]} */
+  flagMarks(value, y) {
+    return value ? [["path", { class: "cp-budget-flag", d: `M${this.x(this.fastest.budget)},${y(value) + 7}l-4,7h8Z` }, [["title", {}, this.fastestLine.textContent ?? ""]]]] : [];
+  }
 
   /** @param {number} y @param {boolean} numbered @returns {Mark[]} */
   budgetAxis(y, numbered) {

@@ -55,7 +55,7 @@ export function stillOfSvg(/** @type {SVGElement} */ canvas) {
 }
 
 const SIDES = /** @type {const} */ (["Top", "Right", "Bottom", "Left"]);
-const LEFT_OUT = "script, style, template, button, input"; // a picture has nothing to press
+const LEFT_OUT = "script, style, template, button, input, .cs-caption, .cs-speed"; // a picture has nothing to press
 
 function isVisible(/** @type {string} */ colour) {
   return Boolean(colour) && colour !== "transparent" && !/^(rgba\(.*,|color\(.*\/) ?0\)$/.test(colour);
@@ -115,7 +115,7 @@ function drawText(node, style, into, bounds) {
     if (!text.trim() || isCut(box, bounds)) continue;
     svg("text", {
       x: box.left, y: box.top + box.height / 2, "dominant-baseline": "central", fill: style.color, "font-family": style.fontFamily,
-      "font-size": zoom * parseFloat(style.fontSize), "font-weight": style.fontWeight, "xml:space": "preserve",
+      "font-size": zoom * parseFloat(style.fontSize), "font-weight": style.fontWeight, "letter-spacing": style.letterSpacing, "xml:space": "preserve",
     }, into).textContent = text.replace(/\n/g, "");
   }
 }
@@ -146,7 +146,7 @@ function isLeftOut(element, style, isRoot) {
 /** @param {Element} element @param {SVGElement} into @param {boolean} isRoot @param {Bounds} [bounds] */
 function drawElement(element, into, isRoot, bounds) {
   const style = getComputedStyle(element);
-  if (isLeftOut(element, style, isRoot)) return;
+  if (isLeftOut(element, style, isRoot) || (bounds && element.matches("li + li") && element.getBoundingClientRect().bottom > bounds.bottom + 2)) return;
   if (style.visibility === "visible") { // an inline element has a box in each of its lines
     for (const box of style.display === "inline" ? element.getClientRects() : [element.getBoundingClientRect()]) {
       if (!isCut(box, bounds)) drawBox(box, style, into);
