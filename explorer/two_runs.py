@@ -66,8 +66,7 @@ def two_runs(first: Trace, second: Trace) -> TwoRuns:
                       if pair[0] != pair[1]), None)
     if differing:
         number, first_kept, second_kept = differing
-        sentences.append(f"The rounds first differ at round {number}, which kept {first_kept} tokens in the first run "
-                         f"and {second_kept} in the second.")
+        sentences.append(f"The rounds first differ at round {number}: {first_kept} and {second_kept} tokens kept.")
     elif len(lengths[0]) == len(lengths[1]):
         sentences.append("Every round kept as many tokens as in the other run.")
     return {"summary": " ".join(filter(None, [*sentences, why])), "rule": RULE if why else "",
