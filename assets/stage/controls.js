@@ -220,14 +220,17 @@ export const controls = {
 export function mountNextRunNote(stage, rigs) {
   const box = html("p", { class: "cs-next", role: "status" });
   const draw = () => {
-    const { settings: { method = "", budget = 0 }, header, busy, scene, mode } = stage;
+    const { settings: { method = "", budget = 0 }, header, recorded, busy, scene, mode } = stage;
+    const shown = header ? settingOf(header) : "";
     const next = METHODS[method]?.drafts ? `${method}, ${counted(budget, "node")}` : method;
     const { defaults, first_load } = rigs.state ?? {};
+    const isFastest = defaults?.method === method && defaults.budget === budget;
     const place = document.getElementById(mode === "story" ? "canopy-ask" : "canopy-steps");
     if (box.parentElement !== place) place?.append(box); // screen readers announce it again whenever it is moved
-    box.hidden = busy || !["", "card"].includes(scene) || !header || !METHODS[method] || next === settingOf(header) || Boolean(first_load);
-    box.title = defaults?.method === method && defaults.budget === budget ? "The fastest on the lab's prompts" : "";
-    write(box, mode === "story" ? `Run uses ${next}` : `shown: ${header ? settingOf(header) : ""}`);
+    box.hidden = [busy, first_load, !METHODS[method], !["", "card"].includes(scene), ["", next].includes(shown)].some(Boolean);
+    box.title = isFastest ? "The fastest on the lab's prompts" : "";
+    const words = isFastest && recorded && scene ? `Shown with ${shown}, so that there is a tree to see; Run takes the fastest: ${next}` : `Run uses ${next}`;
+    write(box, mode === "story" ? words : `shown: ${shown}`);
   };
   stage.on("options state run rigs scene mode", draw);
 }

@@ -46,11 +46,6 @@ export class Conversation {
     return this.stage.mode === "workbench" && !this.stage.busy && this.stage.rounds.length > 0;
   }
 
-  // The prompt's part of the page, which may load after the stage.
-  get promptBox() {
-    return document.querySelector("#canopy-prompt:has(textarea)");
-  }
-
   setTurns(/** @type {Turns} */ turns) {
     controls.turns = turns;
     this.draw();
@@ -63,7 +58,7 @@ export class Conversation {
 
   // Only after a run that has ended.
   continueConversation() {
-    if (!this.canContinue || !this.promptBox) return;
+    if (!this.canContinue || !promptField()) return;
     this.advance();
     promptField().focus();
   }
@@ -97,7 +92,7 @@ export class Conversation {
   }
 
   draw() {
-    const { promptBox: box } = this;
+    const box = promptField()?.closest("#canopy-prompt"); // it may load after the stage
     const { turns } = controls;
     const questions = turns.filter(([role]) => role === "user").length;
     this.continueButton.disabled = !this.canContinue;
@@ -105,6 +100,7 @@ export class Conversation {
     if (this.turnMark.parentElement !== box) box.append(this.turnMark);
     this.turnMark.hidden = !turns.length;
     document.body.classList.toggle("canopy-in-turns", turns.length > 0);
-    write(this.turnLabel, `Turn ${questions + 1} of a conversation`);
+    write(this.turnLabel, `Turn ${questions + 1} of this conversation`);
+    promptField().placeholder = questions ? "Next turn …" : "Ask something …";
   }
 }

@@ -6,10 +6,10 @@ import { action, button, html, write } from "../shared/ink.js";
 import { figuresOf } from "../shared/round.js";
 
 const BEATS = 3; // passes of plain decoding that are shown
-const BEAT_MS = 700;
+const BEAT_MS = 600;
 const RACE_MS = 4000; // how long the slower text takes on the screen
 /** @type {Record<string, number>} */
-const SCENE_MS = { plain: BEATS * BEAT_MS + 700, guess: 2800, verify: 4400, race: RACE_MS + 500, same: 2000 }; // under 17 s in all, and the page opens within 2
+const SCENE_MS = { plain: BEATS * BEAT_MS + 400, guess: 2800, verify: 4400, race: RACE_MS + 500, same: 2000 }; // 16 s in all, and the page opens within 2
 const WORD = /^( \p{L}{2}|\p{Lu}\p{Ll}|\p{Lo}| ?\d)/u; // a token that begins a word or number
 const REST_OF_WORD = /^[\p{Ll}'’]/u; // one that goes on with a word
 const MAX_FORKS = 4; // of the path: more make a round no better to show

@@ -22,7 +22,7 @@ const VERDICTS = {
 function sceneWords({ scene, recordedRound: round, speedup, comparison, roundsBeforeRepetition, header, withheld }) {
   if (scene === "plain") {
     return { headline: [[document.querySelector(".cs-first")?.textContent ?? ""]],
-      more: "A token is a word, or a piece of one. For each the model reads all of its weights: that is a pass." };
+      more: "A token is a word, or a piece of one. Each pass reads all of the model's weights again, for one token: that is slow." };
   }
   if (scene === "guess" && round) {
     const two = round.drafterNames.length > 1;

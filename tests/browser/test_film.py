@@ -102,6 +102,8 @@ def test_the_film_can_be_left_by_key_and_button_and_played_again(animated: Any) 
     }}""")
     animated.get_by_role("button", name="Replay").click()
     assert animated.evaluate("seen[0]") == "plain"
+    animated.evaluate("Canopy.parts.film.go('race')")
+    assert animated.locator(".cs-track-text span:not(.is-pending)").count() > 1, "the race opens with the first words"
     animated.get_by_role("button", name="Skip").click()
     assert animated.evaluate(SCENE) == "card"
     animated.keyboard.press("Home")
