@@ -135,12 +135,8 @@ export function compareRuns(/** @type {Stage} */ stage) {
 async function runComparison(stage, run) {
   const { server } = stage;
   if (!server) return "";
-  let shown = "";
   const show = (/** @type {PlainComparison | null | undefined} */ result) => {
-    const text = JSON.stringify(result);
-    if (!result || text === shown || (result.state === "measuring" && !stage.withheld)) return;
-    shown = text;
-    stage.setComparison(run, result);
+    if (result && (result.state !== "measuring" || stage.withheld)) stage.setComparison(run, result);
   };
   try {
     const poll = (/** @type {{ job: string }} */ { job }) => server.compared({ job });
