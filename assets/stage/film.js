@@ -98,6 +98,7 @@ export class Film {
     if (["guess", "verify"].includes(name)) stage.go(this.shownRound, { animate: true });
     else if (name === "card") stage.showRepresentative(this.shownRound);
     stage.emit("scene");
+    if (name === "same") duel.drawFrame(); // its words may leave less room
     this.timer = stage.reducedMotion || name === "card" ? 0 : setTimeout(() => this.step(1), SCENE_MS[name]);
     this.draw();
   }
