@@ -227,7 +227,7 @@ class BudgetPanel extends DrawnPanel {
   async fetchForecast() {
     const { stage, stage: { value: { run } } } = this;
     if (!stage.server || !this.hostSize || !stage.rounds.length || !stage.header?.drafters.length) return;
-    const from = [run, stage.rounds.length, stage.live, stage.speedup?.plain_speed, stage.withheld].join(" ");
+    const from = [run, stage.rounds.length, stage.live, stage.comparing, stage.speedup?.plain_speed, stage.withheld].join(" ");
     if (this.answer?.from === from) return;
     const answer = await stage.server.budgets({ run, live: stage.live });
     if (run !== stage.value.run) return;
