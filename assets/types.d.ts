@@ -111,7 +111,6 @@ export interface LabSetup {
   rig: string;
   initial_recording: string;
   reason: string;
-  live: Figure;
   server: boolean;
   defaults: SweepForm;
   methods: string[];
@@ -298,13 +297,6 @@ export interface Side {
   depths: number[];
 }
 
-/** What ``Plotly.react`` draws, and what a screen reader says of it. */
-export interface Figure {
-  data: Record<string, unknown>[];
-  layout: Record<string, unknown>;
-  summary: string;
-}
-
 /** What the lab's form asks for. */
 export interface SweepForm {
   set: string;
@@ -378,6 +370,13 @@ export interface CellRow {
   concurrency: number;
   cells: (Cell | null)[];
   withheld: string;
+}
+
+/** What ``Plotly.react`` draws, and what a screen reader says of it. */
+export interface Figure {
+  data: Record<string, unknown>[];
+  layout: Record<string, unknown>;
+  summary: string;
 }
 
 /** A sweep in the list of sweeps. */

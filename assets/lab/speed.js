@@ -1,6 +1,6 @@
-// How fast: curves over the node budget and over the run's rounds, the table, the cost of a pass, and other machines.
+// How fast: curves over the node budget, the table, the cost of a pass, and other machines.
 
-import { Curves, Live } from "./curves.js";
+import { Curves } from "./curves.js";
 import { field, fillSelect, Flags, foldIn, showField, selectField } from "./forms.js";
 import { drawAll } from "./plots.js";
 import { Table } from "./table.js";
@@ -21,9 +21,7 @@ export class Speed extends Tool {
     this.begin = new JobButton(this, { label: "Predict all budgets", className: "", act: () => this.predict(),
       title: "Times passes of every size, then replays the current run with every budget: τ is exact, tokens/s are predicted" });
     this.line = selectField(this.bar, "Predicted", "The method whose prediction is drawn", () => lab.reload());
-    const pair = html("div", "lab-grid lab-pair", pane);
-    this.curves = new Curves(lab, pair);
-    this.live = new Live(lab, pair);
+    this.curves = new Curves(lab, html("div", "lab-grid lab-tall", pane));
     this.table = new Table(lab, pane);
     this.about = html("p", "lab-note", pane);
     this.plots = this.plotsIn("lab-two", {
@@ -60,7 +58,7 @@ export class Speed extends Tool {
       showField(line, curves.predicted.lines.length > 0);
       if (document.activeElement !== line) fillSelect(line, curves.predicted.lines, curves.predicted.line);
     }
-    for (const part of [this.curves, this.live, this.table, this.elsewhere]) part.draw();
+    for (const part of [this.curves, this.table, this.elsewhere]) part.draw();
     this.costs.hidden = !cost;
     write(this.about, cost ? cost.about : "What a pass costs here is not measured yet: press Predict all budgets.");
     if (cost) drawAll(this.plots, cost, () => ["Nothing to draw", "No method of this rig drafts."]);

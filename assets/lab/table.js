@@ -4,14 +4,11 @@ import { foldIn, onPhone } from "./forms.js";
 import { headed, WORDS } from "./plots.js";
 import { button, html, methodMark } from "../shared/ink.js";
 
-/** @param {number} value @param {number} digits */
-const rounded = (value, digits) => value.toLocaleString("en", { maximumFractionDigits: digits, minimumFractionDigits: digits });
-
 /** The 95 % interval, or the range if there are too few prompts for one.
  *  @param {Estimate} estimate @param {number} digits */
 export function spread({ low, high, minimum, maximum, prompts }, digits) {
   if (prompts < 2) return "1 prompt";
-  return `${rounded(low ?? minimum, digits)} to ${rounded(high ?? maximum, digits)}`;
+  return `${(low ?? minimum).toFixed(digits)} to ${(high ?? maximum).toFixed(digits)}`;
 }
 
 /** A table under its title. Its columns are named, with titles by name; its rows are replaced as a whole.
@@ -83,9 +80,9 @@ export class Table {
     };
     figure(record.speed, spread(total, 0));
     figure(record.times.replace("×", ""), record.range || (speedup ? spread(speedup, 2) : ""));
-    figure(rounded(tau.median, 2), spread(tau, 2));
-    const modelled = row.modelled === null ? "" : `modelled ${rounded(row.modelled, 2)}`;
-    figure(row.break_even ? `τ ${rounded(row.break_even.median, 2)}` : "", modelled, "lab-detail");
+    figure(tau.median.toFixed(2), spread(tau, 2));
+    const modelled = row.modelled === null ? "" : `modelled ${row.modelled.toFixed(2)}`;
+    figure(row.break_even ? `τ ${row.break_even.median.toFixed(2)}` : "", modelled, "lab-detail");
     html("td", "lab-detail", line, row.failed ? `${row.runs} (${row.failed})` : String(row.runs));
     html("td", "lab-detail", line, row.compared ? `${row.same_text} of ${row.compared}` : "–");
     if (!this.lab.progress.other_rig) button(html("td", "", line), "Use", `Use ${row.label}`, () => this.lab.apply(row));

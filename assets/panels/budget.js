@@ -340,7 +340,7 @@ class BudgetPanel extends DrawnPanel {
     const across = (/** @type {string} */ look, /** @type {number} */ height) => (
       path(look, `M${MARGIN.left},${height}H${this.roundX(1)}M${this.x(0)},${height}H${this.width - MARGIN.right}`));
     for (const tick of roundTicks(0, maximum, Math.max(1, Math.min(4, Math.floor(tall / 14))))) {
-      marks.push(across(tick ? "cp-budget-grid" : "cp-budget-axis", y(tick)), text("is-end", tick.toLocaleString("en"), MARGIN.left - 5, y(tick) + 3.5));
+      marks.push(across(tick ? "cp-budget-grid" : "cp-budget-axis", y(tick)), text("is-end", String(tick), MARGIN.left - 5, y(tick) + 3.5));
     }
     if (plain) marks.push(across("cp-budget-plain", y(plain)));
     if (curve) {

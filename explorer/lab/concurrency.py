@@ -88,8 +88,8 @@ def withheld_reason(row: Sequence[Row | None]) -> str:
 
 def _table_cell(row: Row, best: bool) -> Cell:
     all_equal = row.same_text == row.compared
-    return {"text": f"{row.total.median:,.0f}", "best": best, "withheld": row.withheld,
-            "more": f"{range_text(row.total, 0)}; {row.tokens_per_second.median:,.0f} each",
+    return {"text": f"{row.total.median:.0f}", "best": best, "withheld": row.withheld,
+            "more": f"{range_text(row.total, 0)}; {row.tokens_per_second.median:.0f} each",
             "differs": "" if all_equal else f"{row.same_text} of {row.compared} texts the same"}
 
 
@@ -101,7 +101,7 @@ def heat_figure(line: str, columns: Sequence[str], grid: Grid, concurrency: int)
     totals = [[cell.total.median if cell and not (cell.withheld or withheld_reason(row)) else None for cell in row]
               for row in grid.values()]
     heat = heat_map(totals, x=list(range(len(columns))), y=list(range(len(grid))), xgap=3, ygap=3, hoverinfo="skip")
-    texts = [(cell, f"{cell.total.median:,.0f}") for _, _, cell in cells]
+    texts = [(cell, f"{cell.total.median:.0f}") for _, _, cell in cells]
     labels = {"type": "scatter", "mode": "text", "x": [x for x, _, _ in cells], "y": [y for _, y, _ in cells],
               "text": [f"<b>{text}</b>" if cell in bests else text for cell, text in texts],
               "textfont": {"color": [INK if totals[y][x] else QUIET for x, y, _ in cells], "size": 12},
@@ -109,7 +109,7 @@ def heat_figure(line: str, columns: Sequence[str], grid: Grid, concurrency: int)
               "hovertemplate": "%{customdata[0]}<extra></extra>"}
     frames = [{"type": "rect", "x0": x - HALF_FRAME, "x1": x + HALF_FRAME, "y0": y - HALF_FRAME, "y1": y + HALF_FRAME,
                "line": {"color": ACCENT, "width": 2.5}} for x, y, cell in cells if cell in bests]
-    best_labels = [f"{label_of(best.setting)} ({best.total.median:,.0f} tokens per second)" for best in bests]
+    best_labels = [f"{label_of(best.setting)} ({best.total.median:.0f} tokens per second)" for best in bests]
     return figure(
         [heat, labels], f"Total tokens per second of {line} over node budget and requests at once. The best: "
         f"{'; '.join(best_labels) or 'not said'}. The table has every cell.", showlegend=False, shapes=frames,

@@ -25,34 +25,8 @@ from explorer.lab.style import (
     style_of,
 )
 
-RECENT_ROUNDS = 8  # averaged by the thin line of each plot
 PLOTS: Mapping[str, Part] = {"tau": {"xaxis": "x", "yaxis": "y"}, "speed": {"xaxis": "x2", "yaxis": "y2"}}
 MARKER_PIXELS = 10
-
-
-def _stacked(traces: Sequence[Part], summary: str, x: str, speed: str, ticks: Part, **layout: Any) -> Figure:
-    return figure(
-        traces, summary, **layout,
-        xaxis=axis("", anchor="y", showticklabels=False, matches="x2", **ticks),
-        xaxis2=axis(x, anchor="y2", **ticks),
-        yaxis=axis("τ", domain=[0.54, 1], rangemode="tozero"),
-        yaxis2=axis(speed, domain=[0, 0.46], anchor="x2", rangemode="tozero"))
-
-
-def live_figure() -> Figure:
-    """Return two stacked plots over rounds: τ, and tokens per second. The ``meta`` of a trace names what fills it."""
-    traces = []
-    for name, unit in (("tau", "tokens per round"), ("speed", "tokens/s")):
-        point = f"round %{{x}}: %{{y:.4~g}} {unit}"
-        shown = {**PLOTS[name], "showlegend": name == "tau"}
-        traces += [
-            curve(f"last {RECENT_ROUNDS}", (), (), f"{point}, last {RECENT_ROUNDS}", {"width": 1.2},
-                  meta=f"{name}.recent", legendgroup="recent", opacity=0.55, **shown),
-            curve("so far", (), (), f"{point} so far", {"width": 2.8}, meta=f"{name}.all", legendgroup="all", **shown)]
-    plain = curve("plain", (), (), "plain decoding: %{y:.4~g} tokens/s",
-                  {"width": 1.4, "dash": "dot", "color": QUIET}, meta="speed.plain", **PLOTS["speed"])
-    return _stacked([*traces, plain], "τ and tokens per second against rounds of the running text.", "round",
-                    "tokens/s", {"rangemode": "tozero"})
 
 
 @dataclass(frozen=True)
@@ -69,7 +43,7 @@ class CurvePoint:
         unit, digits = ("tokens per round", 2) if plot == "tau" else ("tokens/s", 0)
         kind = "" if value.low is None else ", 95 %"
         spread = f"<br>{value.prompts} prompts{kind}: {range_text(value, digits)}" if value.prompts > 1 else ""
-        words = f"<b>{label_of(self.setting)}</b><br>{value.median:,.{digits}f} {unit}{spread}"
+        words = f"<b>{label_of(self.setting)}</b><br>{value.median:.{digits}f} {unit}{spread}"
         return f"{words}, predicted" if self.predicted else words
 
 
@@ -121,7 +95,12 @@ def curves_figure(swept: Sequence[CurvePoint], predicted: Sequence[CurvePoint], 
                       "font": {"color": ACCENT, "size": 12}, "bgcolor": "var(--panel)", "borderpad": 2})
     speed = f"tokens per second, {concurrency} at once" if concurrency > 1 else "tokens per second"
     scale = {"type": "log", "tickvals": list(ticks.values()), "ticktext": list(ticks)}
-    drawn = _stacked(traces, _summary(points, best), "node budget, log₂", speed, scale, annotations=notes)
+    drawn = figure(
+        traces, _summary(points, best), annotations=notes,
+        xaxis=axis("", anchor="y", showticklabels=False, matches="x2", **scale),
+        xaxis2=axis("node budget, log₂", anchor="y2", **scale),
+        yaxis=axis("τ", domain=[0.54, 1], rangemode="tozero"),
+        yaxis2=axis(speed, domain=[0, 0.46], anchor="x2", rangemode="tozero"))
     return {**drawn, "zero": zero, "auto": ticks.get(AUTO)}
 
 

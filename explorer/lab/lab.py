@@ -29,10 +29,9 @@ from explorer.lab import forms, prediction, race
 from explorer.lab.acceptance import AcceptanceView, acceptance_view, rounds_at, run_view
 from explorer.lab.attached_server import CountersView, counters_view, measure_concurrency
 from explorer.lab.concurrency import ConcurrencyView, concurrency_view
-from explorer.lab.curves import CurvesView, curves_view, live_figure
+from explorer.lab.curves import CurvesView, curves_view
 from explorer.lab.recorded import is_recorded
 from explorer.lab.report import saved
-from explorer.lab.style import Figure
 from explorer.lab.sweeps import NO_RESULTS, SweepProgress, Sweeps, seconds_per_run
 from explorer.lab.table import TableRow, TableView, row_view, table_view
 from explorer.recordings import LAB_RECORDING
@@ -49,7 +48,6 @@ class LabSetup(TypedDict):
     rig: str
     initial_recording: str
     reason: str
-    live: Figure
     server: bool
     defaults: forms.SweepForm
     methods: list[str]
@@ -136,7 +134,7 @@ class Lab:
         methods = list(instruments.laboratory.methods)
         return {
             "rig": instruments.laboratory.conditions.rig, "initial_recording": LAB_RECORDING,
-            "reason": instruments.reason, "live": live_figure(), "server": server_of(self._rig.source) is not None,
+            "reason": instruments.reason, "server": server_of(self._rig.source) is not None,
             "defaults": {**forms.DEFAULT_FORM,
                          "methods": [name for name in forms.DEFAULT_FORM["methods"] if name in methods]},
             "methods": methods, "budgets": list(forms.OFFERED_BUDGETS), "concurrency": list(TRIED_CONCURRENCY),

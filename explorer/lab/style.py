@@ -111,7 +111,7 @@ def span(value: Interval) -> tuple[float, float, float]:
 def range_text(value: Estimate, digits: int) -> str:
     """Format the ends of the value's span."""
     low, high = value.span
-    return f"{low:,.{digits}f} to {high:,.{digits}f}"
+    return f"{low:.{digits}f} to {high:.{digits}f}"
 
 
 def error_bars(values: Sequence[Interval], color: str) -> Part:

@@ -142,7 +142,7 @@ def test_a_run_waits_for_a_sweep_and_runs_while_it_is_paused(lab: Any) -> None:
     lab.wait_for_function(f"{STATE} === 'running'")
     lab.click("#canopy-run")
     lab.wait_for_function("Canopy.parts.stage.state === 'queued'")
-    lab.locator(".lab-notice", has_text="has the machine to itself").wait_for(state="visible")
+    lab.locator(".cs-notice", has_text="has the machine to itself").wait_for(state="visible")
     button(lab, "Pause").click()
     lab.wait_for_function(f"{STATE} === 'paused'")
     done = lab.evaluate(f"{LAB}.progress.done")
@@ -154,20 +154,17 @@ def test_a_run_waits_for_a_sweep_and_runs_while_it_is_paused(lab: Any) -> None:
 
 
 def test_a_run_updates_the_plot_and_keeps_its_zoom(lab: Any) -> None:
-    lab.evaluate("[window.div, window.before] = [document.querySelector('[data-plot=live] .lab-canvas'),"
-                 " Canopy.parts.stage.value.run]")
+    choose(lab, ["joint"], [8, 16])
+    button(lab, "Measure").click()
+    lab.wait_for_function(f"{STATE} === 'done' && {MARKS} > 3")
+    zoom(lab, "[data-plot=curves] .draglayer .x2y2 .nsewdrag")
+    lab.wait_for_function(f"{PLOT}._fullLayout.xaxis2.autorange === false")
+    zoomed = lab.evaluate(f"{PLOT}._fullLayout.xaxis2.range")
     lab.click("#canopy-run")
-    lab.wait_for_function("Canopy.parts.stage.value.run !== before && div.data && div.data[1].x.length > 2"
-                          " && div.data[1].x.length < 20 && div.layout.uirevision === Canopy.parts.stage.value.run")
-    zoom(lab, "[data-plot=live] .draglayer .x2y2 .nsewdrag")
-    lab.wait_for_function("div._fullLayout.xaxis2.autorange === false")
-    zoomed = lab.evaluate("div._fullLayout.xaxis2.range")
-    lab.wait_for_function("Canopy.parts.stage.state === 'done'")
-    lab.wait_for_function("div.data[1].x.length === Canopy.parts.stage.rounds.length")
-    assert lab.evaluate("div._fullLayout.xaxis2.range") == zoomed
-    tau = lab.evaluate("Canopy.parts.stage.figures.tau")
-    assert lab.evaluate("div.data[1].y.at(-1)") == pytest.approx(tau)
-    assert lab.evaluate("div.isConnected")
+    lab.wait_for_function("!Canopy.parts.stage.recorded && Canopy.parts.stage.state === 'done'")
+    lab.wait_for_function(f"{PLOT}.data.find((trace) => trace.meta === 'running.tau').y[0] === "
+                          "Canopy.parts.stage.figuresBeforeRepetition.tau")
+    assert lab.evaluate(f"{PLOT}._fullLayout.xaxis2.range") == zoomed
 
 
 @pytest.fixture
@@ -279,7 +276,7 @@ def test_the_lab_shows_why_a_run_was_refused(lab: Any) -> None:
     prompt = lab.input_value("#canopy-prompt textarea")
     lab.fill("#canopy-prompt textarea", "   ")
     lab.click("#canopy-run")
-    lab.locator(".lab-notice.lab-error", has_text="The prompt is empty").wait_for(state="visible")
+    lab.locator(".cs-notice.is-error", has_text="The prompt is empty").wait_for(state="visible")
     lab.fill("#canopy-prompt textarea", prompt)
 
 

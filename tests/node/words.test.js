@@ -2,10 +2,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { curvesOf } from "../../assets/lab/curves.js";
 import { coveredBy } from "../../assets/stage/metrics.js";
 import { canMeasureAgain, fasterSetting, slowdownReason } from "../../assets/stage/slowdown.js";
-import { round } from "./rounds.js";
 
 const SPEED = { plain_speed: "40", speed: "20", times: "0.50×", ratio: 0.5, tau: "1.44", cost: "2.88" };
 
@@ -45,11 +43,3 @@ test("after a slower run the fastest other setting is offered, otherwise plain d
   assert.equal(fasterSetting({ speedup: SPEED, comparison: { others: [{ ...other, ratio: 0.4 }] } }).label, "Use plain decoding");
 });
 
-test("a run's curves are its figures after each round, over all rounds and over the latest ones", () => {
-  const rounds = [2, 1, 1, 1, 1, 1, 1, 1, 1, 1].map((kept, index) => round({ parents: [-1, 0], keep: [0, 1].slice(0, kept), index,
-    more: { seconds: index === 3 ? {} : { verify: 0.1 } } }));
-  rounds[3].seconds = {}; // its time is unknown
-  const curves = curvesOf(rounds);
-  assert.deepEqual([curves["tau.all"][0], curves["tau.all"].at(-1), curves["tau.recent"].at(-1)], [2, 1.1, 1]);
-  assert.ok(Math.abs(curves["speed.all"].at(-1) - 10 / 0.9) < 1e-9 && Math.abs(curves["speed.recent"].at(-1) - 10) < 1e-9);
-});

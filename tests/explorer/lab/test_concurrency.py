@@ -76,7 +76,7 @@ def test_the_heat_map_marks_the_best_of_each_number_unless_it_is_withheld() -> N
     assert figure
     heat, labels = figure["data"]
     assert heat["z"] == [[None, 300, 500], [None, None, None]], "withheld values have no description"
-    assert labels["text"] == ["300", "<b>500</b>", "1,900"]
+    assert labels["text"] == ["300", "<b>500</b>", "1900"]
     assert "95 %" in labels["customdata"][1][0] and "Something else ran." in labels["customdata"][2][0]
     assert [(shape["x0"], shape["y0"]) for shape in figure["layout"]["shapes"]] == [(1.54, -0.46)]
     assert figure["layout"]["yaxis"]["ticktext"] == ["1", "▸ 4"]

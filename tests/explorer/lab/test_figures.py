@@ -17,7 +17,7 @@ from engine.lab.statistics import Estimate, estimate
 from engine.lab.summary import Row, Summary
 from engine.trace import load
 from explorer.lab.acceptance import run_view
-from explorer.lab.curves import CurvePoint, curves_figure, curves_view, live_figure
+from explorer.lab.curves import CurvePoint, curves_figure, curves_view
 from explorer.lab.prediction import machine_prediction
 from explorer.lab.recorded import FIRST_RECORDED
 from explorer.lab.report import figures
@@ -69,10 +69,10 @@ def test_plotly_accepts_every_figure_unchanged() -> None:
     assert recorded.stored is not None
     trace = load(Path("assets/traces/arithmetic.jsonl.gz"))
     every = all_figures([
-        live_figure(), figures(recorded.stored, recorded.measured, recorded.summary), run_view(trace),
+        figures(recorded.stored, recorded.measured, recorded.summary), run_view(trace),
         machine_prediction(trace, None, "", ""), lab.acceptance({"run": "r"}), lab.curves({"what_if": "r"}),
         lab.concurrency({"sweep": FIRST_RECORDED})])
-    assert len(every) == 1 + 5 + 6 + 1 + 6 + 3 + 1
+    assert len(every) == 5 + 6 + 1 + 6 + 3 + 1
     for figure in every:
         shown = {name: value for name, value in figure.items() if name in ("data", "layout")}
         go.Figure(json.loads(json.dumps(shown, allow_nan=False)))
