@@ -16,12 +16,15 @@ STAGE, LAB = "stage/mount.js", "lab/mount.js"  # entry points
 # The film's first sentence, which stands in a page before its scripts. story.js reads it from there.
 FIRST_SENTENCE = '<p class="cs-first" hidden>A language model writes one token a pass.</p>'
 # Show that sentence, and the prompt, only if there is nothing to restore and this is not the login page, whose Gradio
-# components name no recording.
+# components name no recording; else the picture that the page before left.
 _FROM_START = """<script>{
 const parts = window.gradio_config?.components ?? [];
 const prompt = PROMPT || parts.find(({ props }) => props.elem_id === "canopy-prompt")?.props.value || "";
 const root = document.documentElement;
-root.classList.toggle("cs-from-start", !location.hash && !location.search && !sessionStorage.getItem("canopy-reload")
+const handover = sessionStorage.getItem("canopy-reload");
+const { still } = JSON.parse(handover ?? "{}");
+root.style.setProperty("--still", still ? `url("data:image/svg+xml,${encodeURIComponent(still)}")` : "none");
+root.classList.toggle("cs-from-start", !location.hash && !location.search && !handover
     && (!window.gradio_config || parts.some(({ props }) => props.props?.opening)));
 root.style.setProperty("--first-prompt", JSON.stringify(prompt.replace(/\\s+/g, " ")));
 }</script>"""

@@ -4,6 +4,7 @@
 import { html, pause, write } from "../shared/ink.js";
 import { newRun, routeTo, stopRun } from "../shared/lines.js";
 import { METHODS } from "../methods.js";
+import { picture } from "../shared/picture.js";
 import { counted, forcedOf, settingOf } from "../shared/round.js";
 import { Address } from "./address.js";
 import { runPoint } from "./runs.js";
@@ -16,22 +17,23 @@ const BUDGET_CONTROLS = ["steps", "budget", "pace", "drafters", "split"]; // for
 
 /** What a page hands over to the one that replaces it. `resumeAction`: what it was doing ("runs", "plays", "card"),
  *  `promptToRun`: a prompt to run at once, `run`: the lines of the run that was shown when the server was lost,
- *  `opening`: another rig's recording to open with, `left`: whether a run of one's own was shown, `bar`: its changed values.
+ *  `opening`: another rig's recording to open with, `left`: whether a run of one's own was shown, `bar`: its changed values,
+ *  `still`: the page's picture, which the other shows until it stands.
  *  @typedef {{ prompt?: string | null, turns?: Turns, resumeAction?: string | null, promptToRun?: string | null, opening?: string,
- *    left?: boolean, run?: StreamLine[] | null, bar?: Setting }} Handover */
+ *    left?: boolean, run?: StreamLine[] | null, bar?: Setting, still?: string }} Handover */
 
 const [arrival] = /** @type {PerformanceNavigationTiming[]} */ (performance.getEntriesByType("navigation"));
 const stored = /** @type {Handover} */ (JSON.parse(sessionStorage.getItem(STORE) ?? "{}"));
 const handover = stored.bar && arrival?.type !== "reload" ? {} : stored; // a bar's values are not another address's
 sessionStorage.removeItem(STORE);
 
-// Stores what the reloaded page needs, without the run if that is too large for the browser's store.
+// Stores what the reloaded page needs, without the run and the picture if they are too large for the browser's store.
 function storeHandover(/** @type {Handover} */ next) {
   const store = (/** @type {Handover} */ stored) => sessionStorage.setItem(STORE, JSON.stringify(stored));
   try {
     store(next);
   } catch {
-    store({ ...next, run: null });
+    store({ ...next, run: null, still: "" });
   }
 }
 
@@ -173,7 +175,8 @@ export const controls = {
 
   // From the first page to the complete one: the prompt if one was typed, and what the first page was doing.
   handOver(/** @type {string} */ prompt, /** @type {string | null} */ resumeAction) {
-    const next = { ...handover, run: null, prompt: prompt || handover.prompt, resumeAction };
+    const still = resumeAction === "card" ? picture(document.body) : "";
+    const next = { ...handover, run: null, prompt: prompt || handover.prompt, resumeAction, still };
     if (Object.values(next).some(Boolean)) storeHandover(next); // else the complete page begins from its first frame
     window.location.reload();
   },

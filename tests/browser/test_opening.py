@@ -120,6 +120,8 @@ def test_the_first_page_works_below_a_path_and_in_an_allowed_origins_frame(
         # The film ends before the page is replaced, by itself on a slow machine.
         skip = f"document.querySelector('{FIELD}') && Canopy.parts?.film.go('card')"
         watcher.wait_for_function(f"({skip}, {BUILT} && {STAGE}.scene === 'card')")
+        cover = watcher.evaluate("document.documentElement.style.getPropertyValue('--still')")
+        assert cover.startswith("url("), "the last frame covered the page while it was replaced"
         assert watcher.evaluate("!Canopy.controls.filled"), "not a choice: the rig's defaults may replace it"
 
         assert Client(url, verbose=False).predict(api_name="/recordings"), "programs get answers too"
