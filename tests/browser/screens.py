@@ -41,7 +41,6 @@ def take(browser: Browser, url: str, name: str) -> None:
         page.get_by_role("button", name="Show or hide the tree that was not chosen").click()
     if view == LAB:
         page.wait_for_selector("[data-plot=curves] .main-svg")
-        page.wait_for_selector("[data-plot=live] .main-svg")
     page.wait_for_timeout(1500)
     picture = Image.open(io.BytesIO(page.screenshot())).convert("RGB")
     small = picture.quantize(256, method=Image.Quantize.MAXCOVERAGE, kmeans=1, dither=Image.Dither.NONE)
