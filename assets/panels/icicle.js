@@ -1,108 +1,96 @@
-// The draft tree as an icicle: a cell for each node under its parent's, as wide as its path is probable. Free space under a
-// cell is probability that no node covers. When zoomed in, the ancestors' cells span the whole width: a click leads back.
+// The draft tree as an icicle: a cell for each node under its parent's, as wide as its branch has nodes; those of the accepted path
+// are never narrow. When zoomed in, the ancestors' cells span the whole width: a click leads back.
 
 import { box, clip, group, joinPaths, MONO, outline, path, render, opacityOf, text, textWidth } from "../shared/ink.js";
 import { TreeMarks } from "./tree_marks.js";
 
 const MARGIN = { left: 34, top: 6, right: 10, bottom: 6 };
 const ROW = { min: 2, max: 44 }; // pixels
-const MIN_KEPT_WIDTH = 3; // pixels, so that an improbable accepted path is still seen
-const MIN_HOLLOW_WIDTH = 6; // pixels: the outline of a narrower cell would fill it
-const MIN_SPAN = 1e-7; // of the root's width
+const MIN_SHARE = { kept: 0.12, bonus: 0.08 }; // of the root's width
+const MIN_SPAN = 1e-4; // of the root's width
 const LABEL = { row: 9.5, room: 24 }; // pixels of a cell from which it is labelled; narrower siblings are one bundle
 const WORD_ROW = 14; // pixels of a row when zoomed in: high enough for words
 const FONT = { small: `9px ${MONO}`, normal: `10.5px ${MONO}` }; // small in rows of under 13 pixels
 
-/**
- * Where each node's cell begins and how wide it is; the root's width is 1. If the children of two drafters sum to more than
- * their parent's probability, all of them are narrowed by one factor.
- * @param {ArrayLike<number>} logprobs cumulative, by node @param {Layout["children"]} children
- */
-export function cellsOf(logprobs, children) {
-  const size = logprobs.length;
-  const [left, width] = [new Float64Array(size), new Float64Array(size)];
+/** Where each node's cell begins and how wide it is; the root's width is 1. Children share their parent's by the nodes of their
+ *  branches, the largest first (they are sorted so), after a part for the path's next node, or for the bonus beside the last one's.
+ *  @param {Layout["children"]} children @param {number[]} keep */
+export function cellsOf(children, keep) {
+  const kept = new Set(keep);
+  const size = children.length;
+  const [left, width, count] = [new Float64Array(size), new Float64Array(size), new Float64Array(size).fill(1)];
+  for (let node = size - 1; node >= 0; node--) for (const child of children[node]) count[node] += count[child];
   width[0] = 1;
+  let bonus = 0; // its width
   for (let node = 0; node < size; node++) {
-    const below = children[node].filter((child) => child < size);
-    const shares = below.map((child) => Math.exp(logprobs[child] - logprobs[node]));
-    const known = shares.every(Number.isFinite); // another engine may not have recorded them
-    const total = known ? Math.max(1, shares.reduce((sum, share) => sum + share, 0)) : below.length;
-    let start = left[node];
-    below.forEach((child, place) => {
+    const isTail = node === keep[keep.length - 1];
+    const reserved = isTail ? Math.min(width[node] / 2, MIN_SHARE.bonus) : kept.has(node) ? MIN_SHARE.kept : 0;
+    let start = left[node] + (isTail ? reserved : 0);
+    if (isTail) bonus = children[node].length ? reserved : width[node];
+    for (const child of children[node].sort((one, other) => Number(kept.has(other)) - Number(kept.has(one)) || count[other] - count[one])) {
       left[child] = start;
-      width[child] = (width[node] * (known ? shares[place] : 1)) / total;
+      width[child] = ((width[node] - reserved) * count[child]) / (count[node] - 1) + (kept.has(child) ? reserved : 0);
       start += width[child];
-    });
+    }
   }
-  return { left, width };
+  return { left, width, bonus };
 }
 
-/** The same cells, with those beside a probable accepted path widened until they have half of the room. What hangs on one node
- *  of the path keeps its proportions. @param {ReturnType<typeof cellsOf>} cells @param {number[]} keep */
-export function widened({ left, width }, keep) {
-  const edges = [...keep.map((node) => width[node]), 0];
-  const power = Math.max(0.3, Math.min(1, Math.log(0.5) / Math.log(1 - edges[keep.length >> 1]))); // half at the path's middle
-  const place = (/** @type {number} */ share) => {
-    const next = edges.findIndex((edge) => edge <= share);
-    if (next < 1) return 1;
-    const [low, high] = [edges[next], edges[next - 1]].map((edge) => 1 - (1 - edge) ** power);
-    return low + ((high - low) * (share - edges[next])) / (edges[next - 1] - edges[next]);
-  };
-  const starts = left.map(place);
-  return { left: starts, width: width.map((wide, node) => place(left[node] + wide) - starts[node]) };
-}
+/** @param {string} words @param {string} look @param {number} x @param {number} middle */
+const cellText = (words, look, x, middle) => text(`cp-cell-text ${look}`, words, x, middle + 3.5, { "aria-hidden": "true" });
 
 export class Icicle extends TreeMarks {
-  cells = cellsOf([0], [[]]);
+  cells = cellsOf([[]], [0]);
+  bundled = /** @type {Set<number>} */ (new Set()); // nodes in or under a cell that stands for several
   row = ROW.max;
+  rowCount = 1; // depths of which something is drawn
   top = MARGIN.top; // of the first row
   from = 0; // the visible part, in widths of the root
   span = 1;
 
   draw() {
     const { round, layout, height } = this.panel;
-    this.cells = widened(cellsOf(round.logprobs, layout.children), round.keep);
-    const fitting = Math.max(ROW.min, Math.min(ROW.max, (height - MARGIN.top - MARGIN.bottom) / layout.columnCount));
-    this.row = this.span < 1 ? Math.max(fitting, WORD_ROW) : fitting;
-    this.top = Math.min(MARGIN.top, Math.max(this.top, height - MARGIN.bottom - this.row * layout.columnCount));
-    this.radius = Math.max(1.5, Math.min(6, this.row / 3));
+    this.cells = cellsOf(layout.children, round.keep);
     const shown = Array.from(round.tokens.keys()).filter((node) => this.shown(node));
-    const { bundles, bundled } = this.bundlesOf(shown);
-    const single = shown.filter((node) => !bundled.has(node));
+    const groups = this.findBundles(shown);
+    const single = shown.filter((node) => !this.bundled.has(node));
+    this.rowCount = Math.max(round.keep.length, ...[...single, ...groups.flat()].map((node) => layout.columns[node])) + 1;
+    const fitting = Math.max(ROW.min, Math.min(ROW.max, (height - MARGIN.top - MARGIN.bottom) / this.rowCount));
+    this.row = this.span < 1 ? Math.max(fitting, WORD_ROW) : fitting;
+    this.top = Math.min(MARGIN.top, Math.max(this.top, height - MARGIN.bottom - this.row * this.rowCount));
+    this.radius = Math.max(1.5, Math.min(6, this.row / 3));
     const [rejected, accepted] = [false, true].map((lit) => single.filter((node) => this.isLit(node) === lit).map((node) => this.node(node)));
+    const bundles = groups.map((group) => {
+      const [first, last] = [this.boxOf(group[0]), this.boxOf(group[group.length - 1])];
+      return { ...first, width: last.x + last.width - first.x, count: group.reduce((sum, node) => sum + 1 + this.panel.descendants(node), 0) };
+    });
     render(this.lines, [group(this.axis()), group(joinPaths(bundles.map((bundle) => outline("cp-bundle", bundle)))),
       group(joinPaths(rejected)), group(joinPaths(accepted))]); // the accepted ones over their neighbours
-    const counted = bundles.filter(({ width, count }) => this.row >= LABEL.row && textWidth(`+${count}`, FONT.small) <= width - 4);
-    const counts = counted.map(({ x, y, height, count }) => (
-      text("cp-cell-text is-small is-quiet", `+${count}`, x + 2, y + height / 2 + 3, { "aria-hidden": "true" })));
+    const counts = bundles.filter(({ width, count }) => this.row >= LABEL.row && textWidth(`+${count}`, FONT.small) <= width - 4)
+      .map(({ x, y, height: high, count }) => cellText(`+${count}`, "is-small is-quiet", x + 2, y + high / 2));
     render(this.points, [group(this.bonus(round.keep[round.keep.length - 1])), group(this.cellLabels(single)), group(counts)]);
   }
 
-  /** Siblings too narrow for labels as one cell, and all nodes in or under such a cell. @param {number[]} shown */
-  bundlesOf(shown) {
+  /** Groups of siblings too narrow for labels, which are drawn as one cell. @param {number[]} shown */
+  findBundles(shown) {
     const { round, layout, parents } = this.panel;
-    const bundled = /** @type {Set<number>} */ (new Set());
-    const bundles = /** @type {(Box & { count: number })[]} */ ([]);
-    for (const node of shown) {
-      if (node && bundled.has(parents[node])) bundled.add(node);
-      if (bundled.has(node)) continue;
+    this.bundled.clear();
+    return shown.flatMap((node) => {
+      if (node && this.bundled.has(parents[node])) this.bundled.add(node);
+      if (this.bundled.has(node)) return [];
       const narrow = layout.children[node].filter((child) => !round.kept.has(child) && this.shown(child) && this.boxOf(child).width < LABEL.room);
-      if (narrow.length < 2) continue;
-      const [first, last] = [this.boxOf(narrow[0]), this.boxOf(narrow[narrow.length - 1])];
-      const count = narrow.reduce((sum, child) => sum + 1 + this.panel.descendants(child), 0);
-      bundles.push({ ...first, width: last.x + last.width - first.x, count });
-      for (const child of narrow) bundled.add(child);
-    }
-    return { bundles, bundled };
+      for (const child of narrow) this.bundled.add(child);
+      return narrow.length ? [narrow] : [];
+    });
   }
 
   shareOf(/** @type {number} */ node) {
     const { cells, panel: { layout } } = this;
-    return [cells.left[node] + cells.width[node] / 2, (layout.columns[node] + 0.5) / layout.columnCount];
+    return [cells.left[node] + cells.width[node] / 2, (layout.columns[node] + 0.5) / this.rowCount];
   }
 
   get view() {
-    const high = this.row * this.panel.layout.columnCount;
+    const high = this.row * this.rowCount;
     return { x: this.from, y: -(this.top - MARGIN.top) / high, width: this.span, height: this.panel.height / high };
   }
 
@@ -139,8 +127,8 @@ export class Icicle extends TreeMarks {
     this.setWindow(this.from - (this.span * right) / this.room, this.span);
   }
 
-  reveal() {
-    this.widen();
+  reveal(/** @type {number} */ node) {
+    this.open(node, true);
   }
 
   /** Zooms to a cell, or out to its parent. @param {number} node @param {boolean} [zoomsIn] */
@@ -152,13 +140,15 @@ export class Icicle extends TreeMarks {
   }
 
   boxOf(/** @type {number} */ node) {
-    const { cells, panel: { layout, round } } = this;
-    const pixel = (/** @type {number} */ share) => Math.max(0, Math.min(1, (share - this.from) / this.span)) * this.room;
-    const left = pixel(cells.left[node]);
-    const fullWidth = pixel(cells.left[node] + cells.width[node]) - left;
-    const minWidth = round.kept.has(node) ? MIN_KEPT_WIDTH : 0;
-    return { x: MARGIN.left + left, y: this.top + layout.columns[node] * this.row,
-      width: Math.max(minWidth, fullWidth > 4 ? fullWidth - 1 : fullWidth), height: this.row > 6 ? this.row - 1 : this.row };
+    const { cells, panel: { layout } } = this;
+    return this.boxAt(cells.left[node], cells.width[node], layout.columns[node]);
+  }
+
+  /** @param {number} left @param {number} width in widths of the root @param {number} depth @returns {Box} */
+  boxAt(left, width, depth) {
+    const [start, end] = [left, left + width].map((share) => Math.max(0, Math.min(1, (share - this.from) / this.span)) * this.room);
+    const gap = end - start > 4 ? 1 : 0;
+    return { x: MARGIN.left + start, y: this.top + depth * this.row, width: end - start - gap, height: this.row > 6 ? this.row - 1 : this.row };
   }
 
   at(/** @type {number} */ node) {
@@ -170,9 +160,9 @@ export class Icicle extends TreeMarks {
     const { round } = this.panel;
     const within = (/** @type {number} */ node) => {
       const { x: left, y: top, width } = this.boxOf(node);
-      return this.shown(node) && y >= top && y < top + this.row && x >= left && x < left + width;
+      return this.shown(node) && !this.bundled.has(this.panel.parents[node]) && y >= top && y < top + this.row && x >= left && x < left + width;
     };
-    return [...round.keep, ...round.tokens.keys()].find(within) ?? null;
+    return Array.from(round.tokens.keys()).find(within) ?? null;
   }
 
   node(/** @type {number} */ node) {
@@ -180,40 +170,45 @@ export class Icicle extends TreeMarks {
     const lit = this.isLit(node);
     const fade = lit ? 1 : (Math.round(opacityOf(this.panel.ink(node), 0.4) * 10) / 10).toFixed(1);
     const d = box(x.toFixed(1), y.toFixed(1), width.toFixed(1), height.toFixed(1));
-    const look = lit ? "is-accepted" : width < MIN_HOLLOW_WIDTH ? "is-rejected is-thin" : "is-rejected";
-    return path(`cp-node is-cell ${look} o-${this.panel.round.origin(node)}`, d, { "stroke-opacity": fade });
+    return path(`cp-node is-cell is-${lit ? "accepted" : "rejected"} o-${this.panel.round.origin(node)}`, d, { "stroke-opacity": fade });
   }
 
   axis() {
     if (this.row < LABEL.row) return [];
-    return Array.from({ length: this.panel.layout.columnCount }, (_, column) =>
+    return Array.from({ length: this.rowCount }, (_, column) =>
       text("cp-axis-text is-mid", String(column), MARGIN.left / 2, this.top + (column + 0.5) * this.row + 3.5));
   }
 
   bonus(/** @type {number} */ tail) {
     if (!this.bonusReached(tail)) return [];
-    const { x, y, width } = this.boxOf(tail);
+    const { round, layout } = this.panel;
+    const { x, y, width, height } = this.boxAt(this.cells.left[tail], this.cells.bonus, layout.columns[tail] + 1);
     const size = Math.max(2, Math.min(7, this.row / 2 - 2));
-    const d = `M${(x + width / 2).toFixed(1)},${(y + this.row).toFixed(1)}l${size},${size} -${size},${size} -${size},-${size}Z`;
-    return [path("cp-bonus", d)];
+    const words = this.row < LABEL.row ? "" : clip(round.show(round.bonus), width - 2 * size - 6, FONT.normal);
+    const middle = y + height / 2;
+    return width < 3 * size ? [] : [
+      path("cp-bonus", `M${(x + size + 1).toFixed(1)},${(middle - size).toFixed(1)}l${size},${size} -${size},${size} -${size},-${size}Z`),
+      cellText(words, "is-bonus", x + 2 * size + 5, middle)];
   }
 
   cellLabels(/** @type {number[]} */ shown) {
     const { round } = this.panel;
     if (this.row < LABEL.row) return [];
-    const size = this.row < 13 ? "small" : "normal";
     return shown.flatMap((node) => {
       const { x, y, width, height } = this.boxOf(node);
-      const words = width < LABEL.room ? "" : clip(round.show(round.tokens[node]), width - 6, FONT[size]);
-      const look = `cp-cell-text is-${size}${this.isLit(node) ? " is-accepted" : ""}`;
-      return words ? [text(look, words, x + 3, y + height / 2 + 3.5, { "aria-hidden": "true" })] : [];
+      const name = round.show(round.tokens[node]);
+      const size = this.row < 13 || textWidth(name, FONT.normal) > width - 6 ? "small" : "normal";
+      const words = width < LABEL.room ? "" : clip(name, width - 6, FONT[size]);
+      return words ? [cellText(words, `is-${size}${this.isLit(node) ? " is-accepted" : ""}`, x + 3, y + height / 2)] : [];
     });
   }
 
   select(/** @type {number | null} */ selected, /** @type {number[]} */ matches) {
-    const isShown = selected !== null && selected < this.panel.round.n && this.shown(selected);
-    const around = (/** @type {string} */ look, /** @type {number[]} */ nodes) => nodes.map((node) => outline(look, this.boxOf(node), 1));
-    render(this.chosen, isShown ? around("cp-chosen", this.panel.round.path(selected).slice(1)) : []);
+    const { round } = this.panel;
+    const drawn = (/** @type {number} */ node) => round.path(node).find((step) => this.bundled.has(step)) ?? node; // for what is below it
+    const around = (/** @type {string} */ look, /** @type {number[]} */ nodes) => nodes.map((node) => outline(look, this.boxOf(drawn(node)), 1));
+    const isShown = selected !== null && selected < round.n && this.shown(selected);
+    render(this.chosen, isShown ? around("cp-chosen", round.path(selected).slice(1)) : []);
     render(this.panel.marked, [...(isShown ? around("cp-ring", [selected]) : []), ...around("cp-found", matches.filter((node) => this.shown(node)))]);
   }
 }

@@ -206,13 +206,14 @@ export class DrawnPanel extends Panel {
     else this.tip.hide();
   }
 
-  // What is marked, as boxes of the host as it is scrolled: a tip leaves it free.
+  /** What is marked, and less so labels, as boxes of the host as it is scrolled: a tip leaves them free. @returns {Box[]} */
   boxesToSpare() {
     const host = this.host.getBoundingClientRect();
     const zoom = zoomOf(this.host);
-    return Array.from(this.marked.children, (mark) => {
+    return Array.from(this.canvas.querySelectorAll(".cp-marked > *, .cp-label"), (mark) => {
       const { left, top, width, height } = mark.getBoundingClientRect();
-      return { x: (left - host.left) / zoom, y: (top - host.top) / zoom, width: width / zoom, height: height / zoom };
+      const weight = mark.matches("[data-label]") ? 0.02 : undefined;
+      return { x: (left - host.left) / zoom - 4, y: (top - host.top) / zoom - 4, width: width / zoom + 8, height: height / zoom + 8, weight };
     });
   }
 

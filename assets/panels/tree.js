@@ -1,11 +1,11 @@
 // The draft tree: left to right by depth, the kept path straight along the top.
 
-import { button, put, throttled, spoken } from "../shared/ink.js";
+import { button, put, textWidth, throttled, spoken } from "../shared/ink.js";
 import { KeptShares, factsOf, NodeSheet } from "./facts.js";
 import { Icicle } from "./icicle.js";
 import { Camera, layoutOf, neighbour } from "./layout.js";
 import { DrawnPanel, placeIn, zoomOf } from "./panel.js";
-import { labelForm, TreeMarks } from "./tree_marks.js";
+import { labelForm, SMALLEST_FONT, TreeMarks } from "./tree_marks.js";
 import { define } from "../shared/define.js";
 import { nextGuesses } from "../shared/round.js";
 
@@ -19,6 +19,7 @@ export class TreePanel extends DrawnPanel {
   folded = /** @type {Set<number>} */ (new Set());
   rejectedTree = /** @type {Round["rejectedTrees"][number] | null} */ (null);
   rejectedTreeShown = false;
+  unverifiedOrigin = "drafter1";
   keptShares = /** @type {KeptShares | null} */ (null); // if nodes are inked by how often their places were kept
   // The tree that is drawn: guesses that were not verified follow the round's own nodes.
   unverified = /** @type {ReturnType<typeof nextGuesses>} */ ({ parents: [], tokens: [] });
@@ -49,7 +50,7 @@ export class TreePanel extends DrawnPanel {
       () => this.toggle(() => { this.rejectedTreeShown = !this.rejectedTreeShown; }));
     this.keptSharesButton = button(bar, "earned", "Ink by how often rows of the same rank, depth and drafter were kept in this run, instead of by probability",
       () => this.toggle(() => { this.keptShares = this.keptShares ? null : new KeptShares(); }));
-    this.icicleButton = button(bar, "icicle", "Draw each node as wide as its path is probable, depth downwards; what hangs beside a very probable path is widened", () => {
+    this.icicleButton = button(bar, "icicle", "Draw each node as wide as its branch has nodes, depth downwards; the accepted path is never narrow", () => {
       this.asIcicle = !this.isIcicle;
       this.draw(this.round);
     });
@@ -99,19 +100,32 @@ export class TreePanel extends DrawnPanel {
   layOut() {
     const round = this.round;
     this.rejectedTree = round.rejectedTrees[0] ?? null;
+    this.unverifiedOrigin = this.rejectedTree?.drafter === 2 ? "drafter2" : "drafter1";
     this.rejectedTreeButton.hidden = !this.rejectedTree;
     this.rejectedTreeButton.setAttribute("aria-pressed", String(this.rejectedTreeShown));
     this.keptSharesButton.setAttribute("aria-pressed", String(Boolean(this.keptShares)));
     this.keptSharesButton.hidden = this.stage.mode === "story" || round.n < 2;
     if (this.keptShares) this.keptShares.count(this.stage.rounds);
-    if (this.rejectedTree && this.rejectedTreeShown) {
+    if (this.rejectedTree && this.rejectedTreeShown && !this.isIcicle) {
       const [, ...tokens] = this.rejectedTree.tokens; // both trees have one root; its nodes follow those of the round
       const [, ...parents] = this.rejectedTree.parents;
       this.unverified = { tokens, parents: parents.map((parent) => (parent === 0 ? 0 : round.n + parent - 1)) };
     } else this.unverified = this.isIcicle ? { parents: [], tokens: [] } : nextGuesses(round);
     this.parents = Int32Array.of(...round.parents, ...this.unverified.parents);
     this.layout = layoutOf(this.parents, round.kept, round.keep[round.keep.length - 1], this.folded);
-    if (!this.camera.held) this.fitCamera();
+    if (this.camera.held) this.camera.arrange(this.columnNeeds(), round.keep.length);
+    else this.fitCamera();
+  }
+
+  // The pixels that the names of each column but the last ask for in the smallest type: twice theirs if rows are closer than lines.
+  columnNeeds() {
+    const { round, layout: { columns, rows, columnCount, rowCount } } = this;
+    const lanes = Math.min(2, Math.max(1, (10 * rowCount) / (this.height - 70)));
+    const names = Array.from({ length: columnCount }, () => /** @type {number[]} */ ([]));
+    if (!this.isIcicle) rows.forEach((row, node) => row > 0 && names[columns[node]].push(textWidth(round.show(this.tokenOf(node)), SMALLEST_FONT)));
+    for (const widths of names) widths.sort((one, other) => other - one);
+    const few = 5; // nodes: the names of so many also find room over edges
+    return names.slice(0, -1).map((widths) => Math.min(1, widths.length / few) * (lanes * (widths[widths.length >> 3] ?? 0) + 10));
   }
 
   measure() {
@@ -126,7 +140,8 @@ export class TreePanel extends DrawnPanel {
     this.scale = this.isIcicle ? 1 : this.camera.scaleFor(this.width, this.height, this.layout.columnCount, this.layout.rowCount);
     if (Number(this.canvas.style.zoom || 1) !== this.scale) this.canvas.style.zoom = String(this.scale);
     this.measure();
-    this.camera.fit(this.width, this.height, this.layout.columnCount, this.layout.rowCount, (column) => labelForm(this.round, column));
+    this.camera.fit(this.width, this.height, this.layout.columnCount, this.layout.rowCount, () => labelForm(this.round, this.camera),
+      this.columnNeeds(), this.round.keep.length);
   }
 
   paint(/** @type {number | null} */ limit, /** @type {number} */ litTo) {
@@ -136,10 +151,6 @@ export class TreePanel extends DrawnPanel {
     this.litColumns = litTo;
     this.marks.update();
     this.select(this.stage.selection);
-  }
-
-  get unverifiedOrigin() {
-    return this.rejectedTree?.drafter === 2 ? "drafter2" : "drafter1";
   }
 
   tokenOf(/** @type {number} */ node) {
@@ -281,18 +292,12 @@ export class TreePanel extends DrawnPanel {
     return [round.show(round.tokens[node]), ...facts.map((fact) => fact.join(" "))];
   }
 
-  // The branch of the node, its path from the root and all below it; less so the names of all nodes.
+  // The branch of the node, its path from the root and all below it.
   boxesToSpare() {
     const { round, marks, scale, stage: { selection: { node } } } = this;
     if (node === null) return [];
-    const shown = Array.from(round.tokens.keys()).filter((one) => marks.shown(one));
-    const branch = shown.filter((one) => round.path(node).includes(one) || (node && round.path(one).includes(node))); // all is below the root
-    const names = shown.map((one) => {
-      const [x, y] = marks.at(one);
-      const [above, weight] = round.kept.has(one) ? [40, 0.1] : [8, 0.02];
-      return { x: x - 8, y: y - above, width: 70, height: above + 8, weight };
-    });
-    const boxes = /** @type {Box[]} */ ([...branch.map((one) => marks.boxOf(one)), ...names]);
+    const branch = Array.from(round.tokens.keys()).filter((one) => round.path(node).includes(one) || (node && round.path(one).includes(node)));
+    const boxes = branch.filter((one) => marks.shown(one)).map((one) => marks.boxOf(one));
     return [...super.boxesToSpare(), ...boxes.map((one) => (
       { ...one, x: one.x * scale, y: one.y * scale, width: one.width * scale, height: one.height * scale }))];
   }

@@ -1,6 +1,7 @@
 // Draws the draft tree from the panel's state: edges, nodes, the bonus, labels. Edges that look the same are one path, and so
 // are nodes: a path for each of a thousand nodes would be slow.
 
+/** @import { Camera } from "./layout.js" */
 /** @import { TreePanel } from "./tree.js" */
 
 import { box, clip, describe, group, joinPaths, MONO, path, put, render, opacityOf, svg, text, textWidth } from "../shared/ink.js";
@@ -8,40 +9,41 @@ import { LabelSpace, LINE_HEIGHT } from "./layout.js";
 import { DeferredDrawing } from "./panel.js";
 
 const ITEMS_PER_FRAME = 128
-const EDGE_STYLES = [
-  { min: 0, width: 0.7, opacity: 0.4 }, { min: 0.02, width: 1, opacity: 0.55 },
-  { min: 0.1, width: 1.6, opacity: 0.75 }, { min: 0.35, width: 2.4, opacity: 0.95 },
-];
 const KEPT_RADIUS = 7;
 const TICK = "M-2.9,0.2 L-0.9,2.4 L3,-2.3";
 const PATH_FONT = `600 12.5px ${MONO}`;
-// The labels of drafted nodes, by the height of a row that they need.
+// The labels of drafted nodes, by the height of a row and the room of a name that they need.
+export const SMALLEST_FONT = `9px ${MONO}`;
 const LABELS = [
-  { row: 13, font: `12.5px ${MONO}`, line: 13, className: "is-large" }, { row: LINE_HEIGHT, font: `10.5px ${MONO}`, line: LINE_HEIGHT, className: "" },
-  { row: 0, font: `9px ${MONO}`, line: 9.6, className: "is-small" },
+  { row: 13, scale: 1.38, font: `12.5px ${MONO}`, line: 13, className: "is-large" },
+  { row: LINE_HEIGHT, scale: 1.16, font: `10.5px ${MONO}`, line: LINE_HEIGHT, className: "" },
+  { row: 0, scale: 0, font: SMALLEST_FONT, line: 9.6, className: "is-small" },
 ];
 const MAP = { width: 120, height: 64, margin: 8 }; // in the corner: which part is in view
 const MAX_OBSTACLES = 256; // nodes; the edges of more of them would leave no room for labels
-const ROOT_LEFT = 36; // pixels that the root's label may reach to the left, or it would leave the panel
-const MIN_STAGGERED_WIDTH = 33; // pixels of a column; labels in narrower ones are slanted
+const ROOT_LEFT = 28; // pixels that the root's label may reach to the left, or it would leave the panel
+const MIN_STAGGERED_WIDTH = 30; // pixels of a column; labels in narrower ones are slanted
 const SLANT = { degrees: -52, maxWidth: 88 };
 const POINTER_RADIUS = 14; // pixels
 const MAX_LABELS = 120; // of drafted nodes in view, the likeliest first
 const MAX_LEADER = 110; // pixels from a leaf to its label, if those of its siblings stand between
-const LIFTS = [0.75, 0.95, -0.75, -0.95]; // heights of a line that the label of an inner node may stand above its edge
+const AXIS_HEIGHT = 18;
+const MAX_NAME = 90; // pixels of a drafted node's label, or three columns
 
-/** How the kept path's labels stand in columns of a width. @param {Round} round @param {number} column @returns {LabelForm} */
-export function labelForm(round, column) {
-  if (column < MIN_STAGGERED_WIDTH) return "slanted";
+/** How the kept path's labels stand in the columns. @param {Round} round @param {Camera} camera @returns {LabelForm} */
+export function labelForm(round, camera) {
   const ids = [...round.keep.map((node) => round.tokens[node]), round.bonus];
-  return ids.some((id) => textWidth(round.show(id), PATH_FONT) > column - 7) ? "staggered" : "flat";
+  const gaps = ids.slice(1).map((_, column) => camera.x(column + 1) - camera.x(column));
+  if (Math.min(...gaps) < MIN_STAGGERED_WIDTH) return "slanted";
+  const room = (/** @type {number} */ column) => Math.min(gaps[column - 1] ?? Infinity, gaps[column] ?? Infinity) - 7;
+  return ids.some((id, column) => textWidth(round.show(id), PATH_FONT) > room(column)) ? "staggered" : "flat";
 }
 
 export class TreeMarks {
   radius = 0; // of a node
   keptScale = 1; // scale of the kept path's marks
-  straightLength = 0; // pixels of an edge before it bends
   hiddenLabel = /** @type {Element | null} */ (null); // the label whose words stand beside the selected node in larger type
+  grounds = ""; // behind the drafted nodes' labels
   leaders = ""; // lines to labels that do not stand next to their nodes
   nextItem = 0; // the first node whose item is not drawn yet
   deferredItems = new DeferredDrawing(() => this.drawSomeItems());
@@ -65,18 +67,20 @@ export class TreeMarks {
 
   draw() {
     const { camera, parents, round } = this.panel;
-    this.radius = Math.min(5.5, 0.3 * camera.column, Math.max(1.3, camera.row * 0.36));
+    this.radius = Math.min(5.5, 0.22 * camera.column, Math.max(1.3, Math.min(2.4, camera.row * 0.36), camera.row * 0.24));
     this.keptScale = Math.min(1, camera.column / 20);
-    this.straightLength = camera.column * (camera.row >= LINE_HEIGHT ? 0.66 : 0.3);
     const shown = Array.from(parents.keys()).filter((node) => this.shown(node));
     const kept = shown.filter((node) => node && this.isLit(node));
     const edges = shown.filter((node) => node && !this.isLit(node)).map((node) => this.edge(node));
     const nodes = shown.map((node) => this.node(node));
     const scale = `scale(${this.keptScale.toFixed(2)})`;
     const ticks = kept.map((node) => path("cp-tick", TICK, { transform: `translate(${this.at(node)}) ${scale}` }));
-    render(this.lines, [group(this.axis()), group(joinPaths(edges)), path("cp-walk", this.curves(kept))]);
-    render(this.points, [
-      group(joinPaths(nodes)), group(ticks), group(this.bonus(round.keep[round.keep.length - 1])), group(this.labels(shown))]);
+    render(this.lines, [group(joinPaths(edges)), path("cp-walk", kept.map((node) => this.curve(node)).join(""))]);
+    this.leaders = this.grounds = "";
+    const labels = this.labels(shown);
+    render(this.points, [path("cp-leader", this.leaders), path("cp-name-ground", this.grounds),
+      group(joinPaths(nodes)), group(ticks), group(this.bonus(round.keep[round.keep.length - 1])), group(labels),
+      group(this.axis())]);
   }
 
   // Where a node lies between the first and the last column and row, as shares.
@@ -99,10 +103,8 @@ export class TreeMarks {
     const [left, top, right, low] = [view.x, view.y, view.x + view.width, view.y + view.height].map((share) => Math.min(1, Math.max(0, share)));
     if (right - left > 0.99 && low - top > 0.99) return [];
     const [x, y] = [width - MAP.width - MAP.margin, height - MAP.height - MAP.margin];
-    const nodes = Array.from(parents.keys()).map((node) => {
-      const [across, down] = this.shareOf(node);
-      return down < 0 ? "" : box((x + across * MAP.width).toFixed(1), (y + down * MAP.height).toFixed(1), 1.5, 1);
-    });
+    const nodes = Array.from(parents.keys(), (node) => this.shareOf(node)).filter(([, down]) => down >= 0 && down <= 1)
+      .map(([across, down]) => box((x + across * MAP.width).toFixed(1), (y + down * MAP.height).toFixed(1), 1.5, 1));
     return [path("cp-map", box(x, y, MAP.width, MAP.height)), path("cp-map-nodes", nodes.join("")),
       path("cp-map-view", box(x + left * MAP.width, y + top * MAP.height, (right - left) * MAP.width, (low - top) * MAP.height))];
   }
@@ -110,15 +112,12 @@ export class TreeMarks {
   /** The node nearest to a point of the panel, null if none is near. @param {number} x @param {number} y @returns {number | null} */
   nearest(x, y) {
     const { round, layout } = this.panel;
-    let best = null;
-    let nearest = POINTER_RADIUS * POINTER_RADIUS;
-    for (let node = 0; node < round.n; node++) {
-      if (layout.rows[node] < 0) continue;
+    const distances = Array.from(round.tokens.keys()).filter((node) => layout.rows[node] >= 0).map((node) => {
       const [right, down] = this.at(node);
-      const distance = (right - x) ** 2 + (down - y) ** 2;
-      if (distance < nearest) [best, nearest] = [node, distance];
-    }
-    return best;
+      return { node, distance: Math.hypot(right - x, down - y) };
+    });
+    const [best] = distances.sort((one, other) => one.distance - other.distance);
+    return best?.distance < POINTER_RADIUS ? best.node : null;
   }
 
   // Zooming and panning, which the icicle overrides. A returned boolean says whether anything changed.
@@ -175,6 +174,13 @@ export class TreeMarks {
     return { x: left - 8, y: Math.min(y, above) - 8, width: x - left + 16, height: Math.abs(y - above) + 16 };
   }
 
+  // Where the edges to a column begin to bend.
+  turn(/** @type {number} */ column) {
+    const end = this.panel.camera.x(column);
+    const gap = end - this.panel.camera.x(column - 1);
+    return end - Math.min(0.7 * gap, Math.max(16, gap / 4));
+  }
+
   // All curves between two columns bend at the same abscissas, so that they keep their order and never cross.
   curve(/** @type {number} */ node) {
     const { camera, layout, parents } = this.panel;
@@ -182,20 +188,18 @@ export class TreeMarks {
     const start = camera.x(layout.columns[node] - 1);
     const above = camera.y(layout.rows[parents[node]]);
     if (above === y) return `M${start.toFixed(1)},${y.toFixed(1)}H${x.toFixed(1)}`;
-    const turn = start + this.straightLength;
+    const turn = this.turn(layout.columns[node]);
     const middle = (turn + x) / 2;
     return `M${start.toFixed(1)},${above.toFixed(1)}H${turn.toFixed(1)}C${middle.toFixed(1)},${above.toFixed(1)} `
       + `${middle.toFixed(1)},${y.toFixed(1)} ${x.toFixed(1)},${y.toFixed(1)}`;
   }
 
-  curves(/** @type {number[]} */ nodes) {
-    return nodes.map((node) => this.curve(node)).join("");
-  }
-
   axis() {
-    const { camera, layout } = this.panel;
-    const name = (/** @type {number} */ column) => (column || camera.left < 24 ? String(column) : "depth 0"); // if it fits
-    return Array.from({ length: layout.columnCount }, (_, column) => text("cp-axis-text is-mid", name(column), camera.x(column), 13));
+    const { camera, layout, width } = this.panel;
+    const ground = camera.held ? [path("cp-name-ground", box(0, 0, width, AXIS_HEIGHT))] : []; // else nothing is so high up
+    const name = (/** @type {number} */ column) => (column || camera.left < 24 || camera.x(1) < camera.left + 30 ? String(column) : "depth 0"); // if it fits
+    const names = Array.from({ length: layout.columnCount }, (_, column) => text("cp-axis-text is-mid", name(column), camera.x(column), 13));
+    return [...ground, ...names];
   }
 
   edge(/** @type {number} */ node) {
@@ -203,8 +207,8 @@ export class TreeMarks {
     const d = this.curve(node);
     if (node >= round.n) return path(`cp-edge o-${unverifiedOrigin} is-unverified`, d, { "stroke-width": 1, "stroke-opacity": 0.5 });
     const ink = this.panel.ink(node);
-    const { width, opacity } = EDGE_STYLES.findLast(({ min }) => ink >= min) || EDGE_STYLES[3]; // a probability that was not recorded counts as 1
-    return path(`cp-edge o-${round.origin(node)}`, d, { "stroke-width": width, "stroke-opacity": opacity });
+    const weight = Math.round(3 * opacityOf(ink, 0)) / 3; // few kinds, of which each is one path
+    return path(`cp-edge o-${round.origin(node)}`, d, { "stroke-width": 0.7 + 1.7 * weight, "stroke-opacity": 0.4 + 0.55 * weight });
   }
 
   node(/** @type {number} */ node) {
@@ -237,31 +241,32 @@ export class TreeMarks {
 
   // Labels the kept path, then the most probable other nodes while there is space for their labels.
   labels(/** @type {number[]} */ shown) {
-    const { panel, panel: { camera, folded, layout, round } } = this;
+    const { panel, panel: { camera, folded, layout, round, width, height } } = this;
     const kept = round.keep.filter((node) => this.shown(node) && this.isLit(node)); // what the walk has not reached is a guess
-    const form = kept.length > 1 ? labelForm(round, camera.column) : "flat";
-    const marks = kept.map((node) => this.pathLabel(round.tokens[node], layout.columns[node], round.origin(node), form));
+    const form = camera.held ? labelForm(round, camera) : camera.form;
+    const path = kept.map((node) => this.pathLabel(round.tokens[node], layout.columns[node], round.origin(node), form));
     const tail = round.keep[round.keep.length - 1];
-    if (this.bonusReached(tail)) marks.push(this.pathLabel(round.bonus, layout.columns[tail] + 1, "root", form));
+    if (this.bonusReached(tail)) path.push(this.pathLabel(round.bonus, layout.columns[tail] + 1, "root", form));
+    const inFull = (/** @type {number} */ y) => y > AXIS_HEIGHT + 10 && y < height - 6;
+    const marks = path.filter(([, { x, y }]) => !camera.held || (inFull(Number(y)) && Number(x) > 20 && Number(x) < width - 20));
     for (const node of folded) {
       const [x, y] = this.at(node);
       if (this.shown(node)) marks.push(label(`+${panel.descendants(node)}`, x + this.radius + 5, y + 3.5, "is-fold"));
     }
     const growing = panel.limit !== null && !panel.stage.scene; // too quick to be read
     if (growing || camera.row * 24 < LINE_HEIGHT) return marks;
-    const type = LABELS.find(({ row }) => camera.row >= row) ?? LABELS[0];
+    const type = LABELS.find(({ row, scale }) => camera.row >= row && camera.nameScale >= scale) ?? LABELS[0];
     const space = new LabelSpace(type.line);
     const seen = shown.filter((node) => this.isInView(node));
     for (const node of seen) {
       const [x, y] = this.at(node);
       space.add(x, y, this.radius, this.radius);
-      if (node && seen.length <= MAX_OBSTACLES) this.addEdge(node, space);
+      if (seen.length <= MAX_OBSTACLES) this.addEdges(node, space);
     }
-    const guesses = seen.filter((node) => !this.isLit(node) && !folded.has(node)).map((node) => ({ node, ink: node < round.n ? panel.ink(node) : 0 }));
+    const guesses = seen.filter((node) => !this.isLit(node) && !folded.has(node) && inFull(this.at(node)[1]))
+      .map((node) => ({ node, ink: node < round.n ? panel.ink(node) : 0 }));
     guesses.sort((one, other) => other.ink - one.ink);
-    this.leaders = "";
-    const names = guesses.slice(0, MAX_LABELS).flatMap(({ node, ink }) => this.guessLabel(node, ink, space, type));
-    return [path("cp-leader", this.leaders), ...marks, ...names];
+    return [...marks, ...guesses.slice(0, MAX_LABELS).flatMap(({ node, ink }) => this.guessLabel(node, ink, space, type))];
   }
 
   isInView(/** @type {number} */ node) {
@@ -270,19 +275,15 @@ export class TreeMarks {
     return x > 0 && x < width && y > 0 && y < height;
   }
 
-  // Marks the space under a node's edge as occupied (see ``curve``).
-  addEdge(/** @type {number} */ node, /** @type {LabelSpace} */ space) {
-    const { camera, layout, parents } = this.panel;
-    const [x, y] = this.at(node);
-    const [start, above] = [camera.x(layout.columns[node] - 1), camera.y(layout.rows[parents[node]])];
-    const turn = above === y ? x : start + this.straightLength;
-    space.add((start + turn) / 2, above, (turn - start) / 2, 1, !this.isLit(node));
-    const steps = Math.ceil(Math.abs(y - above) / 6);
-    for (let step = 0; step < steps; step++) {
-      const share = (step + 0.5) / steps; // of the height; the curve is steepest in the middle
-      const bend = 0.5 + Math.sign(share - 0.5) * Math.abs(share - 0.5) ** 3 * 4;
-      space.add(turn + (x - turn) * bend, above + (y - above) * share, 3, 4, !this.isLit(node));
-    }
+  // Marks the space under the edges to a node's children as occupied (see ``curve``).
+  addEdges(/** @type {number} */ node, /** @type {LabelSpace} */ space) {
+    const { layout } = this.panel;
+    const last = layout.children[node].at(-1);
+    if (last === undefined) return;
+    const [[x, y], [end, lowest]] = [this.at(node), this.at(last)];
+    const turn = lowest > y ? this.turn(layout.columns[last]) : end;
+    space.add((x + turn) / 2, y, (turn - x) / 2, 1, node);
+    for (let level = y + 4; level < lowest; level += 8) space.add((turn + end) / 2, level, (end - turn) / 2, 5, -1);
   }
 
   /** @param {number} id @param {number} column @param {Origin} origin @param {LabelForm} form */
@@ -293,15 +294,13 @@ export class TreeMarks {
       const transform = `rotate(${SLANT.degrees} ${x.toFixed(1)} ${y.toFixed(1)})`;
       return label(clip(round.show(id), SLANT.maxWidth, PATH_FONT), x, y, `is-path is-slanted o-${origin}`, { transform });
     }
-    const staggered = form === "staggered";
-    const maxWidth = staggered ? 2 * camera.column - 12 : camera.column - 7;
-    const raised = staggered && column % 2 ? 15 : 0; // two lines of labels give each twice the width
-    const next = staggered ? 2 : 1; // column of the same line
-    const after = [...round.keep.map((node) => round.tokens[node]), round.bonus][next] ?? -1;
-    const end = camera.x(next) - Math.min(maxWidth, textWidth(round.show(after), PATH_FONT)) / 2 - 7;
-    const words = clip(round.show(id), column ? maxWidth : end - camera.x(0) + ROOT_LEFT, PATH_FONT);
-    const aside = column ? 0 : Math.max(0, textWidth(words, PATH_FONT) / 2 - ROOT_LEFT);
-    return label(words, camera.x(column) + aside, camera.top - 14 - raised, `is-path o-${origin}`);
+    const step = form === "staggered" ? 2 : 1; // two lines of labels give each twice the width
+    const raised = step === 2 && column % 2 ? 15 : 0;
+    const spaceTo = (/** @type {number} */ other) => Math.abs(camera.x(other) - camera.x(column)) - 5 * step - 2;
+    const before = column < step ? Infinity : spaceTo(column - step);
+    const words = clip(round.show(id), column + step > round.keep.length ? before : Math.min(before, spaceTo(column + step)), PATH_FONT);
+    const x = Math.max(camera.x(column), camera.x(0) - ROOT_LEFT + textWidth(words, PATH_FONT) / 2);
+    return label(words, x, camera.top - 14 - raised, `is-path o-${origin}`);
   }
 
   /** @param {number} node @param {number} ink @param {LabelSpace} space @param {typeof LABELS[number]} type */
@@ -309,25 +308,27 @@ export class TreeMarks {
     const { round, camera, layout, height, width } = this.panel;
     const [left, level] = this.at(node);
     const start = left + this.radius + 3;
+    const end = camera.held && level > height - MAP.height - 2 * MAP.margin ? width - MAP.width - MAP.margin : width; // left of the map
     const inner = layout.children[node].length > 0;
-    const lifts = inner ? LIFTS.map((share) => share * line).filter((lift) => lift > 0 || level - lift < height - line / 2 - 2) : [0];
+    const lift = this.radius + line / 2;
+    const levels = inner ? [level - lift, level + lift].filter((y) => y > AXIS_HEIGHT + line / 2 && y < height - line / 2 - 2) : [];
     const token = round.show(this.panel.tokenOf(node));
     const tokenWidth = textWidth(token, font);
-    const placeAt = (/** @type {number} */ x, /** @type {number} */ y, overEdges = false) => (
-      { x, y, free: Math.min(3 * camera.column - this.radius, width - x - 2, space.freeWidth(x, y, overEdges)) });
-    const options = (/** @type {boolean} */ overEdges) => lifts.map((lift) => placeAt(start, level - lift, overEdges));
-    const fits = (/** @type {{ free: number }} */ { free }) => free >= tokenWidth;
-    const widest = options(false).reduce((one, other) => (other.free > one.free ? other : one));
-    const isCut = clip(token, widest.free, font).length > 0; // then the whole word may cover edges
-    const beyond = () => (inner ? placeAt(start, level, true) : placeAt(space.nextFree(start, level), level)); // on its edge, or right of others
-    const { x, y, free } = options(false).find(fits) ?? (isCut ? options(true).find(fits) : null) ?? [beyond()].find(fits) ?? widest;
-    const words = x - start < MAX_LEADER ? clip(token, free, font) : "";
+    const placeAt = (/** @type {number} */ x, /** @type {number} */ y, /** @type {number | null} */ own = node, from = x) => (
+      { x, y, free: Math.min(Math.max(MAX_NAME, 3 * camera.column), end - x - 2, space.freeWidth(from, y, own) + from - x) });
+    const further = space.nextFree(start, level, tokenWidth); // right of other labels
+    const spots = [placeAt(start, level), placeAt(further, level), ...levels.map((y) => placeAt(start, y, NaN, left)), // on no edge, beside no node
+      placeAt(start, level, null), placeAt(further, level, null)].filter((spot) => spot.x - start < MAX_LEADER);
+    const best = spots.find(({ free }) => free >= tokenWidth) ?? spots.reduce((one, other) => (other.free > one.free ? other : one));
+    const { x, y } = best;
+    const words = clip(token, best.free, font);
     if (!words) return [];
-    const halfWidth = textWidth(words, font) / 2;
-    space.add(x + halfWidth, y, halfWidth, line / 2);
+    const wide = textWidth(words, font);
+    space.add(x + wide / 2, y, wide / 2, line / 2, null);
+    this.grounds += box((x - 2).toFixed(1), (y - line / 2 + 1).toFixed(1), (wide + 3).toFixed(1), line - 2); // no edge is seen through the name
     const fade = node >= round.n ? 0.6 : opacityOf(ink, 0.66).toFixed(2);
     if (x > start) this.leaders += `M${start.toFixed(1)},${y.toFixed(1)}H${(x - 2).toFixed(1)}`;
-    return [label(words, x, y + 3.5, className, { "fill-opacity": fade, "data-label": node })]; // its edge is not seen through the word
+    return [label(words, x, y + 3.5, className, { "fill-opacity": fade, "data-label": node })];
   }
 
   drawItems() {
@@ -373,7 +374,8 @@ export class TreeMarks {
     if (this.hiddenLabel) put(this.hiddenLabel, { visibility: null });
     this.hiddenLabel = isShown ? this.points.querySelector(`[data-label="${selected}"]`) : null;
     if (this.hiddenLabel) put(this.hiddenLabel, { visibility: "hidden" });
-    render(this.chosen, isShown ? [path("cp-chosen", this.curves(round.path(selected).slice(1)))] : []);
+    const steps = isShown ? round.path(selected).slice(1) : [];
+    render(this.chosen, [path("cp-chosen", steps.map((node) => this.curve(node)).join(""))]);
     render(this.panel.marked, [...(isShown ? this.ringMarks(selected) : []), ...found]);
   }
 

@@ -167,16 +167,9 @@ export function clip(text, maxWidth, font) {
   if (textWidth(text, font) <= maxWidth) return text;
   const word = text.replace(/^␣(?=[^␣])/, "");
   if (textWidth(word, font) <= maxWidth) return word;
-  if (textWidth("…", font) >= maxWidth) return "";
-  const parts = Array.from(graphemes.segment(word), (part) => part.segment);
-  let low = 0;
-  let high = parts.length - 1;
-  while (low < high) {
-    const middle = (low + high + 1) >> 1;
-    if (textWidth(parts.slice(0, middle).join("") + "…", font) <= maxWidth) low = middle;
-    else high = middle - 1;
-  }
-  return low > 0 ? parts.slice(0, low).join("") + "…" : "";
+  const parts = Array.from(graphemes.segment(word.slice(0, 200)), (part) => part.segment);
+  while (parts.length && textWidth(`${parts.join("")}…`, font) > maxWidth) parts.pop();
+  return parts.length ? `${parts.join("")}…` : "";
 }
 
 export function probability(/** @type {number} */ value) {

@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import { Camera, LabelSpace, layoutOf } from "../../assets/panels/layout.js";
-import { cellsOf, widened } from "../../assets/panels/icicle.js";
+import { cellsOf } from "../../assets/panels/icicle.js";
 import { random, tree } from "./rounds.js";
 
 function depthsOf(parents) {
@@ -56,32 +56,22 @@ test("a camera fits the tree, keeps the point that it zooms at, and can be resto
   for (const wrong of ["", "1,2,3", "1,2,3,x", "0,1,2,3", "1,1,1,1e9"]) assert.equal(new Camera({ on() {} }).restore(wrong), false);
 });
 
-test("icicle: children lie side by side within their parent, in proportion to their probability", () => {
-  const parents = [0, 0, 0, 1, 1];
-  const children = [[1, 2], [3, 4], [], [], []];
-  for (const logprobs of [[0, -1, -1.2, -1.5, -3], [0, -0.1, -0.2, -0.3, -0.4], [0, NaN, NaN, NaN, NaN]]) {
-    const { left, width } = cellsOf(logprobs, children);
-    for (const [node, parent] of parents.entries()) {
-      assert.ok(left[node] >= left[parent] - 1e-12 && left[node] + width[node] <= left[parent] + width[parent] + 1e-12);
-    }
-    assert.ok(left[2] >= left[1] + width[1] - 1e-12);
+test("icicle: children fill their parent's cell in proportion to their branches, and the kept path keeps its width", () => {
+  //   0 ─ 1 ─ 3,  0 ─ 2 ─ 4 ─ 5,  the path is 0, 1
+  const { left, width, bonus } = cellsOf([[1, 2], [3], [4], [], [5], []], [0, 1]);
+  for (const [node, parent] of [0, 0, 0, 1, 2, 4].entries()) {
+    assert.ok(left[node] >= left[parent] - 1e-12 && left[node] + width[node] <= left[parent] + width[parent] + 1e-12);
   }
-  assert.ok(Math.abs(cellsOf([0, -1, -1.2, -1.5, -3], children).width[3] - Math.exp(-1.5)) < 1e-12);
-});
-
-test("icicle: rejected nodes beside a nearly certain path are widened and keep their order", () => {
-  const cells = cellsOf([0, -0.01, -5, -6, -0.02], [[1, 2, 3], [4], [], [], []]);
-  const { left, width } = widened(cells, [0, 1, 4]);
-  assert.ok(width[4] <= width[1] && width[1] < 0.8 && width[2] > 5 * cells.width[2]);
-  assert.ok(Math.abs(left[2] - width[1]) < 1e-9 && Math.abs(left[3] - left[2] - width[2]) < 1e-9);
-  assert.ok(Math.abs(width[2] / width[3] - Math.E) < 1e-9);
-  assert.deepEqual(widened({ left: [0, 0], width: [1, 1] }, [0, 1]).width, [1, 1]);
+  assert.ok(Math.abs(width[1] + width[2] - 1) < 1e-12 && width[4] === width[2] && width[5] === width[2]);
+  assert.ok(bonus > 0 && left[3] >= bonus - 1e-12);
+  const rejected = Array.from({ length: 1000 }, (_, place) => place + 2);
+  assert.ok(cellsOf([[1, ...rejected], [], ...rejected.map(() => [])], [0, 1]).width[1] > 0.1);
 });
 
 test("a label may cover edges, but no other label", () => {
   const space = new LabelSpace(12);
-  space.add(40, 100, 3, 4, true);
-  space.add(90, 100, 20, 6);
-  assert.deepEqual([false, true].map((overEdges) => space.freeWidth(10, 100, overEdges)), [23, 56]);
-  assert.deepEqual([10, 65].map((x) => space.nextFree(x, 100)), [10, 116]);
+  space.add(40, 100, 3, 4, 7);
+  space.add(90, 100, 20, 6, null);
+  assert.deepEqual([1, 7, null].map((node) => space.freeWidth(10, 100, node)), [23, 56, 56]);
+  assert.deepEqual([10, 65].map((x) => space.nextFree(x, 100, 30)), [10, 116]);
 });
