@@ -109,18 +109,17 @@ export class LabelSpace {
 // Where a tree's columns and rows lie on the screen: a scale per axis and an offset, so that text keeps its size
 // at every zoom. Row 0 (the kept path) has a band of its own, in which its labels stand. Columns of many names are wider.
 const SIDES = { left: 32, right: 52 };
-const TOP = { flat: 44, staggered: 58, slanted: 92 }; // the kept path's labels stand on one line, on two, or aslant
-const BOTTOM = 14; // half of a label, which may hang below the last row
-const BAND = 26; // pixels from row 0 to row 1 at least
+const TOP = { flat: 38, staggered: 52, slanted: 82 }; // the kept path's labels stand on one line, on two, or aslant
+const BOTTOM = 8; // half of a label, which may hang below the last row
+const BAND = 17; // pixels from row 0 to row 1 at least
 const COLUMN = { min: 8, comfortable: 54, max: 168, maxZoomed: 320 };
-const ROW = { min: 0.1, comfortable: 30, max: 26, maxInStory: 84 };
+const ROW = { min: 0.1, comfortable: 30, max: 84 };
 const MAX_SCALE = 1.7;
 const MIN_GAP = { kept: 20, comfortable: 31, other: 14 }; // pixels between two columns if other columns need the room
 const MAX_NAME_SCALE = 1.4; // of the smallest type: the largest
 
 export class Camera {
   constructor(/** @type {Stage} */ stage) {
-    this.stage = stage;
     this.column = 80;
     this.row = 16;
     this.left = SIDES.left;
@@ -179,7 +178,7 @@ export class Camera {
     const room = height - this.top - BOTTOM;
     const evenRow = room / Math.max(1, rows - 1); // or the band above row 1 is higher than the rows
     const rowHeight = evenRow >= BAND ? evenRow : (room - BAND) / Math.max(1, rows - 2);
-    this.row = Math.min(this.stage.mode === "story" ? ROW.maxInStory : ROW.max, Math.max(ROW.min, rowHeight));
+    this.row = Math.min(ROW.max, Math.max(ROW.min, rowHeight));
     this.held = false;
   }
 
@@ -187,7 +186,7 @@ export class Camera {
    *  @param {number} factor @param {number} x @param {number} y */
   zoom(factor, x, y) {
     const column = Math.min(COLUMN.maxZoomed, Math.max(COLUMN.min, this.column * factor));
-    const row = Math.min(ROW.maxInStory, Math.max(ROW.min, this.row * factor));
+    const row = Math.min(ROW.max, Math.max(ROW.min, this.row * factor));
     if (column === this.column && row === this.row) return false;
     const place = (x - this.left) / this.column;
     const line = 1 + (y - this.y(1)) / this.row;

@@ -120,7 +120,7 @@ export class TreePanel extends DrawnPanel {
   // The pixels that the names of each column but the last ask for in the smallest type: twice theirs if rows are closer than lines.
   columnNeeds() {
     const { round, layout: { columns, rows, columnCount, rowCount } } = this;
-    const lanes = Math.min(2, Math.max(1, (10 * rowCount) / (this.height - 70)));
+    const lanes = Math.min(2, Math.max(1, (7.5 * rowCount) / (this.height - 60)));
     const names = Array.from({ length: columnCount }, () => /** @type {number[]} */ ([]));
     if (!this.isIcicle) rows.forEach((row, node) => row > 0 && names[columns[node]].push(textWidth(round.show(this.tokenOf(node)), SMALLEST_FONT)));
     for (const widths of names) widths.sort((one, other) => other - one);

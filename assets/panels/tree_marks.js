@@ -16,14 +16,14 @@ const PATH_FONT = `600 12.5px ${MONO}`;
 export const SMALLEST_FONT = `9px ${MONO}`;
 const LABELS = [
   { row: 13, scale: 1.38, font: `12.5px ${MONO}`, line: 13, className: "is-large" },
-  { row: LINE_HEIGHT, scale: 1.16, font: `10.5px ${MONO}`, line: LINE_HEIGHT, className: "" },
-  { row: 0, scale: 0, font: SMALLEST_FONT, line: 9.6, className: "is-small" },
+  { row: 10, scale: 1.16, font: `10.5px ${MONO}`, line: 11, className: "" },
+  { row: 0, scale: 0, font: SMALLEST_FONT, line: 8.4, className: "is-small" },
 ];
 const MAP = { width: 120, height: 64, margin: 8 }; // in the corner: which part is in view
 const MAX_OBSTACLES = 256; // nodes; the edges of more of them would leave no room for labels
 const ROOT_LEFT = 28; // pixels that the root's label may reach to the left, or it would leave the panel
 const MIN_STAGGERED_WIDTH = 30; // pixels of a column; labels in narrower ones are slanted
-const SLANT = { degrees: -52, maxWidth: 88 };
+const SLANT = { degrees: -52, maxWidth: 68 };
 const POINTER_RADIUS = 14; // pixels
 const MAX_LABELS = 120; // of drafted nodes in view, the likeliest first
 const MAX_LEADER = 110; // pixels from a leaf to its label, if those of its siblings stand between
@@ -295,7 +295,7 @@ export class TreeMarks {
       return label(clip(round.show(id), SLANT.maxWidth, PATH_FONT), x, y, `is-path is-slanted o-${origin}`, { transform });
     }
     const step = form === "staggered" ? 2 : 1; // two lines of labels give each twice the width
-    const raised = step === 2 && column % 2 ? 15 : 0;
+    const raised = step === 2 && column % 2 ? 13 : 0;
     const spaceTo = (/** @type {number} */ other) => Math.abs(camera.x(other) - camera.x(column)) - 5 * step - 2;
     const before = column < step ? Infinity : spaceTo(column - step);
     const words = clip(round.show(id), column + step > round.keep.length ? before : Math.min(before, spaceTo(column + step)), PATH_FONT);
@@ -317,8 +317,8 @@ export class TreeMarks {
     const placeAt = (/** @type {number} */ x, /** @type {number} */ y, /** @type {number | null} */ own = node, from = x) => (
       { x, y, free: Math.min(Math.max(MAX_NAME, 3 * camera.column), end - x - 2, space.freeWidth(from, y, own) + from - x) });
     const further = space.nextFree(start, level, tokenWidth); // right of other labels
-    const spots = [placeAt(start, level), placeAt(further, level), ...levels.map((y) => placeAt(start, y, NaN, left)), // on no edge, beside no node
-      placeAt(start, level, null), placeAt(further, level, null)].filter((spot) => spot.x - start < MAX_LEADER);
+    const spots = [placeAt(start, level), ...levels.map((y) => placeAt(start, y, NaN, left)), // on no edge, beside no node
+      placeAt(start, level, null), placeAt(further, level), placeAt(further, level, null)].filter((spot) => spot.x - start < MAX_LEADER);
     const best = spots.find(({ free }) => free >= tokenWidth) ?? spots.reduce((one, other) => (other.free > one.free ? other : one));
     const { x, y } = best;
     const words = clip(token, best.free, font);
