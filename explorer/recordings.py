@@ -189,7 +189,7 @@ class NoInstruments:
     def _refuse(self, *_: Any, **__: Any) -> NoReturn:
         raise RigError(self.reason)
 
-    interleaved = measure_cost = what_if = doctor = measure = measure_concurrent = _refuse
+    interleaved = measure_cost = measure_cost_roughly = what_if = doctor = measure = measure_concurrent = _refuse
 
     def missing_processors(self) -> float:
         return 0.0

@@ -99,8 +99,11 @@ class Instruments(Protocol):
         """Return a measured cost curve for about that context length, if there is one."""
 
     def measure_cost(self, trace: Trace, interrupt: Callable[[], None], *, again: bool = False) -> None:
-        """Measure a cost curve for about that context length in a second, unless there is one, or ``again``.
+        """Measure a cost curve for about that context length in seconds, unless there is one, or ``again``.
         ``interrupt`` is polled; it raises to stop."""
+
+    def measure_cost_roughly(self, interrupt: Callable[[], None]) -> None:
+        """Measure a cost curve of few sizes, which is known until there is another one."""
 
     def what_if(self, trace: Trace, progress: "Progress") -> WhatIf:
         """Forecast every method at every budget for the text of that run, with the cost curve."""

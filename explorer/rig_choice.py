@@ -173,6 +173,7 @@ class RigChoice:
         self._failure = self._rig.note or reason
         self._unreachable_server = first.name if reason and is_address(first.name) else ""
         self._load = self._rig.first_load = None
+        self._measure_cost()
 
     def _begin(self, name: str) -> None:
         self._load, self._failure = loading(name), ""
@@ -186,6 +187,18 @@ class RigChoice:
         elif not failure:
             self._unreachable_server = ""
         self._load = None
+        if not failure:
+            self._measure_cost()
+
+    def _measure_cost(self) -> None:
+        """Measure what a pass costs, so that speeds are predicted from the first run on. It ends when a run comes."""
+        instruments = self._rig.instruments
+
+        def interrupt() -> None:
+            if self.admission.count_entries() > 1:
+                raise CancellationError("A run came.")
+        if not (instruments.reason or self.admission.count_entries()):
+            Job(needs_polling=False).begin(self.admission, lambda _: instruments.measure_cost_roughly(interrupt))
 
     def _open(self, load: Job, reason: str = "") -> str:
         """Load a rig, and serve the page with it as soon as no run is in progress or waiting. ``reason``: why it

@@ -32,6 +32,7 @@ from engine.serving.rigs import load_rig
 from engine.trace import Piece, Trace
 
 MAX_TWIN_BYTES = 256 * 2**20  # a target up to this size may be loaded a second time
+USUAL_CONTEXT = 128  # tokens before the middle of a short answer
 DOCTOR_PROMPTS = ("check", 4)  # a shipped set, and how many of it
 
 
@@ -104,10 +105,14 @@ class LiveInstruments:
         return self._twin
 
     def known_cost(self, trace: Trace) -> CostCurve | None:
-        return self.source.costs.nearest(text_of_run(trace).context)
+        return self.source.costs.best_known(text_of_run(trace).context)
 
     def measure_cost(self, trace: Trace, interrupt: Callable[[], None], *, again: bool = False) -> None:
         self.source.curve(text_of_run(trace).context, trace.header.request.sampling, QUICK, interrupt, again=again)
+
+    def measure_cost_roughly(self, interrupt: Callable[[], None]) -> None:
+        with self.source.exclusive("while the cost of rounds was measured"):
+            self.source.costs.measure_roughly(USUAL_CONTEXT, interrupt)
 
     def what_if(self, trace: Trace, progress: Progress) -> WhatIf:
         text = text_of_run(trace)

@@ -25,6 +25,7 @@ from engine.records import Acceptance, DraftTree, Integers, Request, Sampling, V
 
 # every budget plus the root, and whole blocks of a kernel: the cost may jump after 4, 8, 16, 32 or 64 rows
 ROWS = (1, 2, 3, 4, 5, 8, 9, 12, 13, 16, 17, 25, 32, 33, 49, 64, 65, 97, 129, 193, 257, 385, 513, 769, 1025)
+ROUGH_ROWS = (1, 2, 4, 8, 16, 33, 65)
 MIN_REPEATS, MAX_REPEATS = 4, 24
 MAX_REPEATED_ROWS = 129  # later repeats measure no larger size: up to here 0.1 ms decides between budgets
 PLAIN_ROUNDS = 6
@@ -48,6 +49,7 @@ class Effort:
 
 FULL = Effort(4.0, 12.0, 250.0)  # no tree pays in a slower pass
 QUICK = Effort(1.0, 4.0, 0.0)  # while a run waits for the curve
+ROUGH = Effort(0.0, 12.0, 0.0)  # before the first run, while nobody waits
 
 
 @dataclass(frozen=True)
@@ -76,6 +78,7 @@ class CostCurves:
     def __init__(self, rig_name: str, target: TorchTarget, drafter: Drafter | None) -> None:
         self._rig_name, self._target, self._drafter = rig_name, target, drafter
         self._curves: dict[tuple[Hashable, Effort], CostCurve] = {}  # by the kind of case
+        self._rough: CostCurve | None = None  # of few sizes: good enough to predict speeds, not to choose budgets
 
     def curve(self, context: int, sampling: Sampling, effort: Effort = FULL,
               interrupt: Callable[[], None] | None = None, *, again: bool = False) -> CostCurve:
@@ -91,6 +94,16 @@ class CostCurves:
         self._curves = {kind: other for kind, other in self._curves.items() if other is not curve}
         self._curves[case.kind, effort] = curve
         return curve
+
+    def measure_roughly(self, context: int, interrupt: Callable[[], None]) -> None:
+        """Measure a curve of few sizes, which ``best_known`` returns until there is another one."""
+        case = CostCase(context_bucket(context, self._target.context_limit), Sampling())
+        self._rough = self.measure(case, ROUGH, ROUGH_ROWS, interrupt)
+
+    def best_known(self, context: int) -> CostCurve | None:
+        """Return the curve to predict speeds from; None if none was measured."""
+        curve = self.nearest(context)
+        return self._rough if self._rough and (curve is None or curve.unusable_reason) else curve
 
     def nearest(self, context: int, *sampling_modes: str) -> CostCurve | None:
         """Return the measured curve nearest in context length, of these sampling modes or of any; None without one."""

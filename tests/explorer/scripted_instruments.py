@@ -105,6 +105,8 @@ class ScriptedInstruments:
     def known_cost(self, trace: Trace) -> CostCurve | None:
         return self.cost
 
+    def measure_cost_roughly(self, interrupt: Callable[[], None]) -> None: ...
+
     def measure_cost(self, trace: Trace, interrupt: Callable[[], None], *, again: bool = False) -> None:
         """Wait ``cost_seconds``; if measured ``again``, set the script's own curve."""
         self.measuring_cost.set()

@@ -15,6 +15,7 @@ import pytest
 import torch
 
 import app
+from engine.budget.cost import CostCurve
 from engine.checkpoints import memory
 from engine.checkpoints.memory import LoadContext
 from engine.errors import CancellationError, RequestError, RigError
@@ -101,6 +102,19 @@ def test_a_measurement_is_cancelled_in_the_middle_of_a_pass(measuring: str, last
     assert time.perf_counter() - interrupt.ended < 0.5
     assert live.known_cost(trace) is None, "a cancelled measurement is not kept"
     assert live.laboratory.measure(make_request()).token_ids, "the rig is free, and its passes are complete"
+
+
+def test_a_rough_cost_curve_is_used_until_a_finer_one_is_usable(
+        laboratory: LiveLaboratory, monkeypatch: pytest.MonkeyPatch) -> None:
+    live = LiveInstruments(laboratory.rig)
+    trace = trace_from_lines(live.source.run(make_request(max_tokens=4)))
+    live.measure_cost_roughly(lambda: None)
+    rough = live.known_cost(trace)
+    live.measure_cost(trace, lambda: None)
+    monkeypatch.setattr(CostCurve, "unusable_reason", "")
+    assert rough and (finer := live.known_cost(trace)) and len(finer.rows) > len(rough.rows)
+    monkeypatch.setattr(CostCurve, "unusable_reason", "Other programs used the machine.")
+    assert live.known_cost(trace) == rough
 
 
 def test_a_measurement_can_be_cancelled_before_every_layer(laboratory: LiveLaboratory) -> None:
