@@ -1,5 +1,5 @@
 // The draft tree as an icicle: a cell for each node under its parent's, as wide as its branch has nodes; those of the accepted path
-// are never narrow. When zoomed in, the ancestors' cells span the whole width: a click leads back.
+// are never narrow. A click opens a bundle of narrow siblings, or leads back to an ancestor (◂) that is wider than the view.
 
 import { box, clip, group, joinPaths, MONO, outline, path, render, opacityOf, text, textWidth } from "../shared/ink.js";
 import { TreeMarks } from "./tree_marks.js";
@@ -8,7 +8,7 @@ const MARGIN = { left: 34, top: 6, right: 10, bottom: 6 };
 const ROW = { min: 2, max: 44 }; // pixels
 const MIN_SHARE = { kept: 0.12, bonus: 0.08 }; // of the root's width
 const MIN_SPAN = 1e-4; // of the root's width
-const LABEL = { row: 9.5, room: 24 }; // pixels of a cell from which it is labelled; narrower siblings are one bundle
+const LABEL = { row: 9.5, room: 24, opened: 40, letters: 4 }; // pixels of a labelled cell, alone and in an opened bundle; letters
 const WORD_ROW = 14; // pixels of a row when zoomed in: high enough for words
 const FONT = { small: `9px ${MONO}`, normal: `10.5px ${MONO}` }; // small in rows of under 13 pixels
 
@@ -74,13 +74,14 @@ export class Icicle extends TreeMarks {
   /** Groups of siblings too narrow for labels, which are drawn as one cell. @param {number[]} shown */
   findBundles(shown) {
     const { round, layout, parents } = this.panel;
+    const min = (LABEL.room * this.span) / this.room;
     this.bundled.clear();
     return shown.flatMap((node) => {
       if (node && this.bundled.has(parents[node])) this.bundled.add(node);
       if (this.bundled.has(node)) return [];
-      const narrow = layout.children[node].filter((child) => !round.kept.has(child) && this.shown(child) && this.boxOf(child).width < LABEL.room);
+      const narrow = layout.children[node].filter((child) => !round.kept.has(child) && super.shown(child) && this.cells.width[child] < min);
       for (const child of narrow) this.bundled.add(child);
-      return narrow.length ? [narrow] : [];
+      return narrow.some((child) => this.shown(child)) ? [narrow] : [];
     });
   }
 
@@ -92,6 +93,10 @@ export class Icicle extends TreeMarks {
   get view() {
     const high = this.row * this.rowCount;
     return { x: this.from, y: -(this.top - MARGIN.top) / high, width: this.span, height: this.panel.height / high };
+  }
+
+  isWider(/** @type {number} */ node) { // than the view
+    return this.cells.width[node] > this.span * 1.001;
   }
 
   get room() {
@@ -131,12 +136,24 @@ export class Icicle extends TreeMarks {
     this.open(node, true);
   }
 
-  /** Zooms to a cell, or out to its parent. @param {number} node @param {boolean} [zoomsIn] */
-  open(node, zoomsIn = this.span !== this.cells.width[node]) {
+  /** Zooms to a cell, or out to its parent. @param {number} node @param {boolean} [zoomsIn] @param {number} [span] of the view */
+  open(node, zoomsIn = this.span !== this.cells.width[node], span = this.cells.width[zoomsIn ? node : this.panel.parents[node]]) {
     const cell = zoomsIn ? node : this.panel.parents[node];
-    if (!this.setWindow(this.cells.left[cell], this.cells.width[cell])) return;
+    if (!this.setWindow(this.cells.left[cell], span)) return;
     this.top = MARGIN.top - Math.max(0, this.panel.layout.columns[cell] - 1) * WORD_ROW; // its parent's row comes first
     this.panel.repaint();
+  }
+
+  // Opens a bundle, so that as many of its cells as possible have names, or leads back to an ancestor. Returns whether it did.
+  follow(/** @type {number} */ node) {
+    const { bundled, cells: { left, width }, panel: { layout, parents } } = this;
+    const bundle = bundled.has(node) ? layout.children[parents[node]].filter((one) => bundled.has(one)) : [];
+    const spans = bundle.map((one) => left[one] + width[one] - left[bundle[0]]);
+    const last = bundle.findLastIndex((one, place) => width[one] * this.room >= LABEL.opened * spans[place]);
+    if (last < 0 && !this.isWider(node)) return false;
+    if (last < 0) this.open(node, true);
+    else this.open(bundle[0], true, Math.min(1.05 * spans[last], spans[spans.length - 1])); // and a part of the next one
+    return true;
   }
 
   boxOf(/** @type {number} */ node) {
@@ -196,10 +213,11 @@ export class Icicle extends TreeMarks {
     if (this.row < LABEL.row) return [];
     return shown.flatMap((node) => {
       const { x, y, width, height } = this.boxOf(node);
-      const name = round.show(round.tokens[node]);
+      const name = `${this.isWider(node) ? "◂ " : ""}${round.show(round.tokens[node])}`;
       const size = this.row < 13 || textWidth(name, FONT.normal) > width - 6 ? "small" : "normal";
       const words = width < LABEL.room ? "" : clip(name, width - 6, FONT[size]);
-      return words ? [cellText(words, `is-${size}${this.isLit(node) ? " is-accepted" : ""}`, x + 3, y + height / 2)] : [];
+      if (!words || (words.endsWith("…") && words.length <= LABEL.letters)) return [];
+      return [cellText(words, `is-${size}${this.isLit(node) ? " is-accepted" : ""}`, x + 3, y + height / 2)];
     });
   }
 

@@ -77,7 +77,7 @@ export class TreePanel extends DrawnPanel {
       this.folded.clear();
       this.focus = 0;
       this.drawnSince = performance.now();
-      this.marks.widen();
+      if (this.marks instanceof Icicle) this.marks.widen();
       put(this.canvas, { "aria-label": `Draft tree of round ${round.index + 1}: ${round.n - 1} drafted nodes, ${round.keep.length - 1} accepted, `
         + `bonus '${spoken(round, round.bonus)}'` });
     }
@@ -217,20 +217,17 @@ export class TreePanel extends DrawnPanel {
 
   // Leaves a part of the icicle for all of it. Returns whether there was more to see.
   widen() {
-    const wider = this.marks.widen();
+    const wider = this.marks instanceof Icicle && this.marks.widen();
     if (wider) this.repaint();
     return wider;
   }
 
   // The buttons zoom around the middle of the kept path, as far as it is in sight: it is never zoomed away.
   zoom(/** @type {number} */ factor) {
-    if (!this.round.n) return;
     const { camera, layout, round, width, height } = this;
-    const end = camera.x(layout.columns[round.keep[round.keep.length - 1]]);
-    const [left, right] = [Math.max(0, camera.x(0)), Math.min(width, end)];
-    const across = left < right ? (left + right) / 2 : width / 2;
-    const down = camera.top >= 0 && camera.top <= height ? camera.top : height / 2;
-    if (this.marks.zoom(factor, across, down)) this.repaint();
+    const across = (camera.x(0) + camera.x(layout.columns[round.keep[round.keep.length - 1]])) / 2;
+    const [x, y] = [Math.min(width, Math.max(0, across)), Math.min(height, Math.max(0, camera.top))];
+    if (round.n && this.marks.zoom(factor, x, y)) this.repaint();
   }
 
   toggle(/** @type {() => unknown} */ change) {
@@ -287,7 +284,8 @@ export class TreePanel extends DrawnPanel {
   }
 
   tipLines(/** @type {Pointed & { node: number }} */ { node }) {
-    const { round } = this;
+    const { round, marks } = this;
+    if (marks instanceof Icicle && marks.bundled.has(node)) return ["Several narrow branches", "click to open"];
     const facts = factsOf(round, node, this.keptShares).filter(([name]) => name !== "after" && name !== "cache"); // are seen
     return [round.show(round.tokens[node]), ...facts.map((fact) => fact.join(" "))];
   }
@@ -324,6 +322,7 @@ export class TreePanel extends DrawnPanel {
     this.drag = null;
     if (dragged || event.button !== 0) return;
     if (event.pointerType === "mouse" && this.clicks.count > 1) this.stage.pin(this.clicks.node);
+    else if (this.marks instanceof Icicle && this.marks.follow(this.pointedAt(event)?.node ?? -1)) this.clicks.node = null;
     else this.onClick(event);
   }
 
@@ -343,8 +342,8 @@ export class TreePanel extends DrawnPanel {
     if (next !== undefined) this.marks.focus(next ?? node);
     else if (event.key === "+" || event.key === "=") this.marks.open(node, true);
     else if (event.key === "-") this.marks.open(node, false);
-    else if (event.key === "Enter") this.stage.pin(node);
-    else return;
+    else if (event.key !== "Enter") return;
+    else if (!(this.marks instanceof Icicle && this.marks.follow(node))) this.stage.pin(node);
     event.preventDefault();
     event.stopPropagation();
   }

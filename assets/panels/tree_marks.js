@@ -130,10 +130,6 @@ export class TreeMarks {
     this.panel.camera.pan(right, down);
   }
 
-  widen() {
-    return false;
-  }
-
   reveal(/** @type {number} */ node) {
     const [x, y] = this.at(node);
     this.pan(this.panel.width / 2 - x, this.panel.height / 2 - y);

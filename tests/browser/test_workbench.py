@@ -73,6 +73,14 @@ def test_an_icicle_zooms_into_a_subtree_and_back(page: Any) -> None:
     page.wait_for_function(f"{TREE}.marks.boxOf(1).width > {whole[1]}")
     page.locator("[data-panel=tree] button", has_text="fit").click()
     assert page.evaluate(wide) == whole
+    bundled = page.evaluate(f"Array.from({TREE}.marks.bundled)[0]")
+    x, y = page.evaluate(f"{TREE}.marks.at({bundled})")
+    page.mouse.click(box["x"] + x, box["y"] + y)
+    page.wait_for_function(f"!{TREE}.marks.bundled.has({bundled})")
+    assert page.evaluate(f"{STAGE}.pinned") is None
+    x, y = page.evaluate(f"{TREE}.marks.at(0)")
+    page.mouse.click(box["x"] + x, box["y"] + y)
+    page.wait_for_function(f"{TREE}.marks.bundled.has({bundled})")
     low.evaluate("(style) => style.remove()")
 
 
