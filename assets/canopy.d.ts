@@ -381,7 +381,7 @@ interface StageEvents {
   camera: void; // tree: another part of the tree is visible
   scene: void; // film: another scene of the film
   takeover: void; // player, text: the person takes over
-  hits: void; // search: the search found other tokens
+  hits: void; // search, mask: the tree has other nodes to mark
   options: void; // controls: the bar's options changed
   budget: number; // budget: put this budget into the bar
   fillBar: Setting; // slowdown: put these options into the bar

@@ -82,7 +82,7 @@ class MaskPanel extends DrawnPanel {
   });
 
   drawRound(/** @type {Round} */ round) {
-    this.pointed = null;
+    this.pointed = this.stage.keyNode = null;
     this.orderButton.setAttribute("aria-pressed", String(this.byDepth));
     this.order = this.byDepth ? depthFirst(round) : Array.from(round.tokens.keys());
     this.place = new Int32Array(round.n);
@@ -195,15 +195,16 @@ class MaskPanel extends DrawnPanel {
     const { round, grid } = this;
     const along = this.place[node] * grid.cell;
     const size = Math.max(1, grid.cell);
+    const key = this.stage.keyNode === null ? "" : box(grid.left + this.place[this.stage.keyNode] * grid.cell, grid.top, size, grid.side);
     const cells = round.path(node).map((key) => box(grid.left + this.place[key] * grid.cell, grid.top + along, size, size));
     return [
       path("cp-mask-cross", box(grid.left - GAP - PREFIX, grid.top + along, grid.side + PREFIX + GAP, size)
         + box(grid.left + along, grid.top, size, grid.side)),
-      path("cp-mask-lit", cells.join("")), ...(this.pointed ? this.lens(this.pointed) : [])];
+      path("cp-mask-lit", cells.join("")), path("cp-mask-block is-empty", key), ...(this.pointed ? this.lens(this.pointed) : [])];
   }
 
   onLeave() {
-    this.pointed = null;
+    this.pointed = this.stage.keyNode = null;
     super.onLeave();
   }
 
@@ -217,7 +218,9 @@ class MaskPanel extends DrawnPanel {
 
   onPointer(/** @type {MouseEvent} */ event) {
     this.pointed = this.pointedAt(event);
+    this.stage.keyNode = this.order[this.pointed?.column ?? -1] ?? null;
     super.onPointer(event);
+    this.stage.emit("hits");
     this.select(this.stage.selection);
   }
 

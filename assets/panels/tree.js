@@ -172,8 +172,7 @@ export class TreePanel extends DrawnPanel {
   // Nodes appear from the most probable on, which is the best-first order; then the walk lights up.
   grow(/** @type {typeof GROWTH_MS} */ { grow, walk }) {
     const round = this.round;
-    const order = Array.from({ length: round.n }, (_, node) => node)
-      .sort((one, other) => round.logprobs[other] - round.logprobs[one] || one - other);
+    const order = Array.from(round.tokens.keys()).sort((one, other) => round.logprobs[other] - round.logprobs[one] || one - other);
     this.rank = new Int32Array(round.n);
     order.forEach((node, place) => { this.rank[node] = place; });
     const began = performance.now();
@@ -193,9 +192,8 @@ export class TreePanel extends DrawnPanel {
     this.canvas.classList.toggle("is-pinned", pinned);
     this.branchButton.hidden = !pinned || !node || !this.stage.canBranch;
     if (!this.round.n) return;
-    const { foundTokens } = this.stage;
-    this.marks.select(node, foundTokens.size ? Array.from(this.round.tokens.keys()).filter((one) => foundTokens.has(this.round.tokens[one])) : []);
-    const { stage, sheet, round } = this;
+    const { stage, stage: { foundTokens, keyNode }, sheet, round } = this;
+    this.marks.select(node, Array.from(round.tokens.keys()).filter((one) => foundTokens.has(round.tokens[one]) || (one === keyNode && !pinned)));
     const before = sheet.box.hidden;
     if (stage.pinned === null) sheet.box.hidden = true;
     else sheet.show(round.show(round.tokens[stage.pinned]), factsOf(round, stage.pinned, this.keptShares));
@@ -296,8 +294,8 @@ export class TreePanel extends DrawnPanel {
     if (node === null) return [];
     const branch = Array.from(round.tokens.keys()).filter((one) => round.path(node).includes(one) || (node && round.path(one).includes(node)));
     const boxes = branch.filter((one) => marks.shown(one)).map((one) => marks.boxOf(one));
-    return [...super.boxesToSpare(), ...boxes.map((one) => (
-      { ...one, x: one.x * scale, y: one.y * scale, width: one.width * scale, height: one.height * scale }))];
+    return [...super.boxesToSpare(), ...boxes.map(({ x, y, width, height }) => (
+      { x: x * scale, y: y * scale, width: width * scale, height: height * scale }))];
   }
 
   onPointer(/** @type {MouseEvent} */ event) {

@@ -42,7 +42,6 @@ export function labelForm(round, camera) {
 export class TreeMarks {
   radius = 0; // of a node
   keptScale = 1; // scale of the kept path's marks
-  hiddenLabel = /** @type {Element | null} */ (null); // the label whose words stand beside the selected node in larger type
   grounds = ""; // behind the drafted nodes' labels
   leaders = ""; // lines to labels that do not stand next to their nodes
   nextItem = 0; // the first node whose item is not drawn yet
@@ -367,9 +366,9 @@ export class TreeMarks {
     const isShown = selected !== null && selected < round.n && this.shown(selected);
     const radius = Math.max(5, this.radius + 2.5);
     const found = matches.filter((node) => this.shown(node)).map((node) => this.circle("cp-found", node, radius));
-    if (this.hiddenLabel) put(this.hiddenLabel, { visibility: null });
-    this.hiddenLabel = isShown ? this.points.querySelector(`[data-label="${selected}"]`) : null;
-    if (this.hiddenLabel) put(this.hiddenLabel, { visibility: "hidden" });
+    for (const name of this.points.querySelectorAll("[data-label]")) { // the selected node's stands beside it in larger type
+      put(name, { visibility: isShown && name.getAttribute("data-label") === String(selected) ? "hidden" : null });
+    }
     const steps = isShown ? round.path(selected).slice(1) : [];
     render(this.chosen, [path("cp-chosen", steps.map((node) => this.curve(node)).join(""))]);
     render(this.panel.marked, [...(isShown ? this.ringMarks(selected) : []), ...found]);

@@ -43,6 +43,7 @@ export class Stage extends EventEmitter {
   overlaidRuns = /** @type {RunPoint[]} */ ([]); // the runs that are laid over the one that is shown
   otherAnswer = /** @type {RunPoint | null} */ (null); // another answer to the same turn
   foundTokens = /** @type {Set<number>} */ (new Set()); // the tokens that a search has found
+  keyNode = /** @type {number | null} */ (null); // the node of the mask's column under the pointer
   server = /** @type {Server | null} */ (null);
   loadedRig = ""; // the name of the rig that answers
   branch = /** @type {{ run: string, prompt_ids: number[] } | null} */ (null); // the latest run that was branched off, and the branch's prompt
