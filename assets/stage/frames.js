@@ -9,7 +9,7 @@ const MIN_SHARE = 0.12; // of a row, for a panel that a divider squeezes
 /** @type {Record<string, [width: number, height: number]>} */
 const USUAL_SIZES = { tree: [780, 300] }; // pixels of a panel whose type has its usual size
 const USUAL_SIZE = [430, 270];
-const MAX_DRAW_MS = 3; // in one frame; panels that are not drawn by then wait for the next one
+const MAX_DRAW_MS = 30; // in one frame, so that all panels show one round; those not drawn by then wait for the next frame
 const MAX_ZOOM = 2.2;
 const PRESENTED_ZOOM = 1.25;
 /** @type {Record<string, number>} */
@@ -96,7 +96,7 @@ export class Frames {
     this.planned ||= requestAnimationFrame(() => this.draw());
   }
 
-  // Draws as many panels as a frame has time for, so that they show the same round. All of them have it before the next one is taken.
+  // Draws the panels, so that they show the same round. All of them have it before the next one is taken.
   draw() {
     this.planned = 0;
     const { stage, stage: { budgetPreview } } = this;
