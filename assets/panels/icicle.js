@@ -132,10 +132,6 @@ export class Icicle extends TreeMarks {
     this.setWindow(this.from - (this.span * right) / this.room, this.span);
   }
 
-  reveal(/** @type {number} */ node) {
-    this.open(node, true);
-  }
-
   /** Zooms to a cell, or out to its parent. @param {number} node @param {boolean} [zoomsIn] @param {number} [span] of the view */
   open(node, zoomsIn = this.span !== this.cells.width[node], span = this.cells.width[zoomsIn ? node : this.panel.parents[node]]) {
     const cell = zoomsIn ? node : this.panel.parents[node];

@@ -245,7 +245,10 @@ export class TreePanel extends DrawnPanel {
       for (const step of this.round.path(node)) if (step !== node) this.folded.delete(step);
       this.layOut();
     }
-    if (!this.marks.shown(node) || !this.marks.isInView(node)) this.marks.reveal(node);
+    const { marks } = this;
+    const [x, y] = marks.at(node);
+    if (marks instanceof Icicle && !marks.shown(node)) marks.open(node, true);
+    else if (!marks.isInView(node)) marks.pan(this.width / 2 - x, this.height / 2 - y);
     this.repaint();
   }
 

@@ -129,11 +129,6 @@ export class TreeMarks {
     this.panel.camera.pan(right, down);
   }
 
-  reveal(/** @type {number} */ node) {
-    const [x, y] = this.at(node);
-    this.pan(this.panel.width / 2 - x, this.panel.height / 2 - y);
-  }
-
   /** Unfolds or folds the children of a node; by default it toggles them. @param {number} node @param {boolean} [unfolds] */
   open(node, unfolds = this.panel.folded.has(node)) {
     const { folded, round } = this.panel;
