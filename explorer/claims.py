@@ -124,10 +124,9 @@ class RunComparison:
         if self.state == "interrupted" and len(self.turns) < MIN_TURNS + SETTLING_TURNS:
             record = replace(record, withheld=TIMING_INTERRUPTED, again=True)
         return PlainComparison(
-            self.state, self._compared_text(comparison, text, plain, repeats=timed is not self),
+            self.state, self._compared_text(comparison, text, plain),
             timed._tracks(comparison, record),
-            printed_speed(record, tau(timed.trace.rounds), self.interleaved, precision,
-                          covers_whole_text=timed is self))
+            printed_speed(record, tau(timed.trace.rounds), self.interleaved, precision))
 
     def _before_repetition(self) -> RunComparison:
         """Return this comparison cut where the text begins to loop."""
@@ -140,12 +139,9 @@ class RunComparison:
         turns = [turn for turn in self.turns if turn.end <= tokens]
         return replace(self, trace=replace(self.trace, entries=entries), rounds=rounds, plain=plain, turns=turns)
 
-    def _compared_text(self, comparison: TextComparison, text: WrittenText, plain: WrittenText, *,
-                       repeats: bool) -> ComparedText:
+    def _compared_text(self, comparison: TextComparison, text: WrittenText, plain: WrittenText) -> ComparedText:
         pieces = {**pieces_of(self.trace), **self.pieces}
         words = text_sentence(comparison, self.trace.header, self.state)
-        if repeats and comparison.verdict == SAME:
-            words += " Those that repeat the text count too."
         if difference := comparison.difference:
             texts = ["".join(self._token_texts([*side.token_ids, *([side.bonus] if side.bonus >= 0 else [])]))
                      for side in (text, plain)]
@@ -227,8 +223,7 @@ def tracks_title(comparison: TextComparison, tokens: int) -> str:
     return f"Two texts, on one clock: the first {comparison.same} tokens are the same"
 
 
-def printed_speed(record: SpeedRecord, tau_: float, interleaved: bool, precision: Precision = UNKNOWN, *,
-                  covers_whole_text: bool = True) -> PrintedSpeed:
+def printed_speed(record: SpeedRecord, tau_: float, interleaved: bool, precision: Precision = UNKNOWN) -> PrintedSpeed:
     """Add the printed sentences to a speed record. They name a dtype in which plain decoding is faster, if there is
     one."""
     if record.withheld:
@@ -236,8 +231,7 @@ def printed_speed(record: SpeedRecord, tau_: float, interleaved: bool, precision
     quotient, tau_text = record.times.removesuffix("×"), f"{tau_:.2f}"
     cost = f"{tau_ / float(quotient):.2f}"
     how = "measured interleaved with plain decoding" if interleaved else "the two were recorded one after the other"
-    subject = "The speed-up" if covers_whole_text else "Before the text repeats itself, the speed-up"
-    words = (f"{subject} lies between {record.range.replace(' to ', ' and ')}: {how}."
+    words = (f"The speed-up lies between {record.range.replace(' to ', ' and ')}: {how}."
              f"{_faster_dtype_note(record.ratio, precision)}")
     return PrintedSpeed(**asdict(record), how=how, tau=tau_text, cost=cost, words=words)
 

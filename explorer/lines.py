@@ -96,7 +96,8 @@ def repetition(trace: Trace) -> Repetition | None:
     begin = rounds_within(rounds, start)
     before, after = known_tau(trace.header, rounds[:begin]), known_tau(trace.header, rounds[begin:])
     lengths = f": τ {before:.2f} before, {after:.2f} after" if trace.header.drafters and before and after else ""
-    return {"token": start, "round": begin, "words": f"From token {start + 1} on the text repeats itself{lengths}."}
+    return {"token": start, "round": begin, "words":
+            f"From token {start + 1} on the text repeats itself{lengths}. Speeds cover what is before."}
 
 
 def encoded(line: Line | Mapping[str, Any]) -> bytes:

@@ -13,6 +13,7 @@ const TICKS = [0, 1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024];
 const MIN_TICK_DISTANCE = 27; // pixels
 const LAST_TICK_WIDTH = 86; // pixels: the last number has a unit
 const Z_80_PERCENT = 1.28; // standard deviations that hold 80 % of a normal distribution
+const CLEARLY_FASTER = 1.05; // times the run's own speed, from which on another budget is recommended by its prediction
 const ROUNDS_SHARE = 0.24; // of a plot's width: the figures after each round; the rest is theirs against the budget
 const ROUNDS_GAP = 20; // pixels between the two
 const REFRESH_MS = 900; // between two forecasts of a run in progress
@@ -131,16 +132,23 @@ const pointWords = (/** @type {RunPoint} */ point) => [`${counted(point.budget, 
 function unclearWords(best, measured, own) {
   if (own.outcome === "similar" && (!best.pays || own.budget === best.budget)) return "No clear difference from plain decoding";
   if (own.outcome === "faster" || measured || best.plain < best.low || best.high < best.plain) return "";
-  const ratio = drawnSpeed(own) / best.plain;
-  return `Predicted: ${drawnSpeed(own) < best.low ? `${counted(own.budget, "node")} ${ratio.toFixed(2)} times plain decoding, ` : ""}no budget clearly faster than plain`;
+  return "Predicted: no budget clearly faster than plain";
 }
 
 /** @param {RunPoint} own @param {NonNullable<ReturnType<typeof fastestOf>>} best */
 const isFastest = ({ speed, budget, outcome }, best) => ((outcome === "faster" && !best.pays)
   || (speed !== null && speed > best.plain && (budget === best.budget || speed > best.high)));
 
+/** Whether the story's note says that Run takes this budget. @param {Stage} stage @param {number | undefined} budget @param {RunPoint} own */
+const isSaidBesideRun = ({ mode, settings }, budget, own) => mode === "story" && settings.budget !== own.budget && budget === settings.budget;
+
+/** Whether another budget is only predicted, and not clearly faster than the run was.
+ *  @param {BudgetForecast["measured"]} measured @param {number} budget @param {NonNullable<ReturnType<typeof fastestOf>>} best @param {RunPoint} own */
+const isNoGain = (measured, budget, best, own) => (
+  !measured && ![0, own.budget].includes(budget) && drawnSpeed(own) >= Math.min(best.low, best.mean / CLEARLY_FASTER));
+
 /** The fastest budget in words. Of other prompts only the ratio to plain decoding is said; a run that is itself the fastest, or was
- *  made at that budget, has its own figure. `fastest` is what they name, as it is drawn.
+ *  made at that budget, has its own figure. `fastest` is what they name, as it is drawn. Null if none is predicted to be clearly faster.
  *  @param {NonNullable<ReturnType<typeof fastestOf>>} best @param {BudgetForecast["measured"]} measured @param {RunPoint} own */
 export function fastestWords(best, measured, own) {
   const lab = measured !== null && measured.prompts > 1;
@@ -154,6 +162,7 @@ export function fastestWords(best, measured, own) {
   if (lab) return { words: `Fastest on the lab's prompts: ${setting}${best.pays && best.plain ? `, ${(best.mean / best.plain).toFixed(1)} times plain` : ""}`, title, fastest };
   const unclear = unclearWords(best, measured, own);
   if (unclear) return { words: unclear, title, fastest: null };
+  if (isNoGain(measured, fastest.budget, best, own)) return null;
   const lead = measured && best.tied ? "As fast as any" : measured || (isOwn && own.outcome) ? "Fastest" : "Fastest predicted";
   return { words: `${lead}: ${setting}, ${isOwn ? own.printed : rateText(fastest.speed)} tokens/s`, title, fastest };
 }
@@ -166,6 +175,8 @@ class BudgetPanel extends DrawnPanel {
   plain = { tau: 1, speed: 0 }; // plain decoding's; 0: unknown
   fastest = { budget: 0, tau: 0, speed: 0 }; // what the line "Fastest" names; without a speed it is not drawn
   answer = /** @type {(BudgetForecast & { run: string, from: string }) | null} */ (null);
+  barBudget = this.stage.settings.budget;
+  movedIn = ""; // the run beside which the bar's budget was changed: it is shown then instead of the run's own
   forecast = /** @type {BudgetForecast | null} */ (null); // the answer, without what does not compare with the run
   waiting = "Here you see what other budgets would bring, while a run goes on.";
 
@@ -186,6 +197,9 @@ class BudgetPanel extends DrawnPanel {
     stage.on("lines compared state", throttled(() => this.refreshForecast(), REFRESH_MS));
     stage.on("ticked compared", () => this.draw(stage.round));
     stage.on("options", () => {
+      const { settings: { budget }, value: { run } } = stage;
+      if (this.barBudget !== undefined && budget !== this.barBudget) this.movedIn = run;
+      this.barBudget = budget;
       if (stage.budgetPreview.budget !== null && stage.settings.budget !== stage.budgetPreview.budget) stage.tryBudget(stage.settings.budget ?? null);
       this.draw(stage.round);
     });
@@ -214,8 +228,8 @@ class BudgetPanel extends DrawnPanel {
   }
 
   get chosen() {
-    const { budgetPreview, settings, header } = this.stage;
-    return budgetPreview.budget ?? settings.budget ?? header?.budget ?? 0;
+    const { budgetPreview, header, rounds, value: { run } } = this.stage;
+    return budgetPreview.budget ?? (this.movedIn === run ? this.barBudget : null) ?? (header ? usedOf(header, rounds) : 0);
   }
 
   // Shows the round as it would have been at a budget.
@@ -259,9 +273,8 @@ class BudgetPanel extends DrawnPanel {
     put(this.canvas, { "aria-valuenow": this.chosen, "aria-valuetext": words });
     const notes = [own.doubt, this.forecast?.speed && !answer?.speed && "recorded cost"].filter(Boolean);
     const plots = PLOTS.map(({ name, label }, place) => this.plot({ name, label: [label, ...(place ? notes : [])].join(", ") }, place, points));
-    const [x, floor] = [this.x(this.chosen), this.height - MARGIN.bottom]; // of the budget that Run would use: a line under the points
-    render(this.drawing, [path("cp-budget-chosen", `M${x},${this.top}V${floor}`), ...plots.map((marks) => group(marks)),
-      ["circle", { class: "cp-budget-handle", cx: x, cy: floor, r: 5 }]]);
+    const handle = { class: "cp-budget-handle", cx: this.x(this.chosen), cy: this.height - MARGIN.bottom, r: 5 };
+    render(this.drawing, [...plots.map((marks) => group(marks)), ["circle", handle]]);
   }
 
   // The smallest budget at which the selected node is in the tree.
@@ -292,25 +305,28 @@ class BudgetPanel extends DrawnPanel {
     return !forecast || !answer || decided ? forecast : { ...forecast, speed: null, measured: answer.measured };
   }
 
-  // The fastest budget in words, with a button that takes it; after a slower run, what was measured beside it, as its note says.
-  drawFastest(/** @type {RunPoint} */ own) {
-    const { advice, forecast, stage: { header, speedup, comparison } } = this;
-    const best = advice && fastestOf(advice);
-    const slower = own.outcome === "slower" && speedup && comparison && !this.stage.comparing && fasterSetting({ speedup, comparison });
-    const measured = slower ? null : advice?.measured ?? null;
-    const line = slower ? { words: `Fastest measured: ${slower.name}`, title: slower.title,
-      fastest: { budget: slower.setting.budget, speed: slower.ratio * Number(speedup.plain_speed) } } : best && fastestWords(best, measured, own);
-    this.fastest = { budget: 0, tau: 0, speed: 0, ...line?.fastest };
-    const isOtherPace = Boolean(slower && slower.setting.pace !== header?.pace);
-    if (isOtherPace || (measured && measured !== forecast?.measured)) this.fastest.speed = 0;
-    this.fastestLine.hidden = !line;
-    this.useButton.hidden = [0, this.chosen].includes(this.fastest.budget) || isOtherPace;
-    if (line) put(write(this.fastestLine, this.flag + line.words), { title: line.title });
+  // What was measured beside a slower run, as its note says.
+  slowerLine(/** @type {RunPoint} */ own) {
+    const { speedup, comparison, comparing } = this.stage;
+    if (own.outcome !== "slower" || !speedup || !comparison || comparing) return null;
+    const { name, title, setting: { budget, pace }, ratio } = fasterSetting({ speedup, comparison });
+    return { words: `Fastest measured: ${name}`, title, pace, fastest: { budget, speed: ratio * Number(speedup.plain_speed) } };
   }
 
-  // The mark of the fastest budget, for the line that names it; "" if it is not drawn.
-  get flag() {
-    return this.fastest.speed ? "▲ " : "";
+  // The fastest budget in words, with a button that takes it.
+  drawFastest(/** @type {RunPoint} */ own) {
+    const { advice, forecast, stage: { header, settings } } = this;
+    const best = advice && fastestOf(advice);
+    const slower = this.slowerLine(own);
+    const measured = slower ? null : advice?.measured ?? null;
+    const fastest = slower ?? (best && fastestWords(best, measured, own));
+    const line = isSaidBesideRun(this.stage, fastest?.fastest?.budget, own) ? null : fastest;
+    this.fastest = { budget: 0, tau: 0, speed: 0, ...line?.fastest };
+    const isOtherPace = slower !== null && slower.pace !== header?.pace;
+    if (isOtherPace || (measured && measured !== forecast?.measured)) this.fastest.speed = 0;
+    this.fastestLine.hidden = !line;
+    this.useButton.hidden = [0, this.chosen, settings.budget].includes(this.fastest.budget) || isOtherPace;
+    if (line) put(write(this.fastestLine, `${this.fastest.speed ? "▲ " : ""}${line.words}`), { title: line.title });
   }
 
   x(/** @type {number} */ budget) {
@@ -332,7 +348,8 @@ class BudgetPanel extends DrawnPanel {
     const { [name]: curve, budgets = [], measured } = forecast ?? {};
     const predicted = forecast && curve ? [...budgets.keys()].filter((at) => budgets[at] > measuredUpTo(forecast) && curve.mean[at] > 0) : [];
     const maximum = 1.06 * Math.max(...points.map((point) => valueOf(point, name)), plain, ...this.history[name], this.fastest[name], ...predicted.map((at) => curve?.mean[at] ?? 0), ...(measured?.[name].high ?? []));
-    const marks = this.budgetAxis(low, place === 1);
+    const chosen = path("cp-budget-chosen", `M${this.x(this.chosen)},${low - tall}V${low}`); // under the points and the titles
+    const marks = [...this.budgetAxis(low, place === 1), chosen];
     const isLab = measured && measured.prompts > 1;
     const title = text("cp-budget-title is-end", isLab && place ? `${label}, dotted on the lab's prompts` : label, this.width - MARGIN.right, low - tall - 4);
     if (!maximum) return [...marks, title, text("is-mid", "not known yet", (MARGIN.left + this.width) / 2, low - tall / 2)];
@@ -359,7 +376,6 @@ class BudgetPanel extends DrawnPanel {
     marks.push(...this.flagMarks(this.fastest[name], y));
     return [...marks, ...points.flatMap((point) => (valueOf(point, name) ? this.pointMarks(point, name, y) : [])), title];
   }
-
 
   /** Points at the fastest budget from below. @param {number} value @param {(value: number) => number} y @returns {Mark[]} */
   flagMarks(value, y) {

@@ -68,10 +68,10 @@ export class Keys {
   }
 
   leave() {
-    const { search, frames, notices, stage, timeline, tour, film } = this.parts;
+    const { search, frames, notices, stage, timeline, tour, film, runs } = this.parts;
     const sheet = Array.from(document.querySelectorAll("dialog[open]")).at(-1); // the one on top
     if (sheet) sheet.close();
-    else if (controls.closeMore() || search.close() || tour?.stop() || timeline.unselect() || frames.entries.get("tree")?.panel.widen?.() || frames.fillWindow(null) || notices.dismiss() || film.leave()) return;
+    else if (controls.closeMore() || search.close() || tour?.stop() || timeline.unselect() || frames.entries.get("tree")?.panel.widen?.() || frames.fillWindow(null) || runs?.toggle(false) || notices.dismiss() || film.leave()) return;
     else if (stage.pinned !== null) stage.pin(null);
   }
 }
@@ -81,7 +81,7 @@ function taken(/** @type {KeyboardEvent} */ { key, target }) {
   if (!(target instanceof Element)) return false;
   const within = (/** @type {string} */ selector) => target.closest(selector);
   const field = within("input, textarea, select, [contenteditable=true], [role=listbox]");
-  if (field) return !(key === "Escape" && field.closest(".cs-search, #canopy-more"));
+  if (field) return !(key === "Escape" && field.closest(".cs-search, #canopy-more, .cs-runs"));
   if (key === " ") return within("button, [role=button], summary");
   const region = SCROLLS.includes(key) && within(".cs-text, .cp-scroll, .cp-marginals, .cp-cache, .cs-track-text");
   return region && region.scrollHeight > region.clientHeight + 1;

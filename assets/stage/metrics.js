@@ -29,10 +29,10 @@ const FIGURES = [
     text: ({ run, speedup }) => speedup?.tau ?? run.tau.toFixed(2) },
   { name: "cost", label: "a plain pass's time", note: "drafting included", compared: true,
     title: "The time of a round divided by that of a plain pass. It equals tokens per round divided by the speed-up.",
-    text: ({ speedup }) => (speedup ? `${speedup.cost}×` : "") },
+    text: ({ speedup }) => (speedup && speedup.outcome !== "similar" ? `${speedup.cost}×` : "") },
   { name: "gain", label: "plain decoding's speed", note: "measured", compared: true,
     title: "Tokens/s divided by plain decoding's, timed in turns after the run, on this prompt alone; the lab measures many.",
-    text: ({ speedup }) => speedup?.times ?? "" },
+    text: ({ speedup }) => (speedup?.outcome === "similar" ? speedup.range : speedup?.times ?? "") },
   { name: "accepted", label: "accepted", note: "per round",
     title: "Drafted tokens that the target accepted, per round: τ without the root.",
     text: ({ run }) => run.accepted.toFixed(2) },
@@ -89,7 +89,7 @@ export function metrics(/** @type {Stage} */ stage, /** @type {HTMLElement} */ p
       const { name, title, text } = figure;
       const shown = (sums && reportedFigure(name, sums))
         || { title, text: stage.round ? text(covered, stage.round, stage) : "", note: notes[name] || figure.note };
-      item.hidden = (figure.compared && (hasNoSpeedup || (!speedup && (name !== "gain" || !isBeingMeasured(stage))))) || (name === "first" && !end?.prefill_seconds);
+      item.hidden = (figure.compared && (hasNoSpeedup || (!shown.text && (name !== "gain" || !isBeingMeasured(stage))))) || (name === "first" && !end?.prefill_seconds);
       item.title = shown.title;
       number.hidden = !shown.text; // the note says why
       write(number, shown.text);
@@ -108,7 +108,7 @@ function notesOf(stage, { run, speedup, speed: { doubt }, scope, extent }) {
   const { round, rounds, header, run: { end } } = stage;
   const duration = round === stage.budgetPreview.round ? "predicted" : `${(1000 * (round?.spent ?? 0)).toFixed(1)} ms`;
   return {
-    tau: scope, accepted: scope, gain: speedup?.range ?? stage.comparing,
+    tau: scope, accepted: scope, gain: speedup?.outcome === "similar" ? "no clear difference" : speedup?.range ?? stage.comparing,
     round: round ? `of ${counted(round.n, "row")}, ${duration}` : "",
     first: `${Math.round((100 * (end?.cached ?? 0)) / (rounds[0]?.start || 1))} % of the prompt from the cache`,
     rounds: extent,

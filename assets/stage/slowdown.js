@@ -14,7 +14,7 @@ export function slowdownReason(/** @type {Pick<Stage, "speedup" | "comparison" |
   const { speedup, comparison, rounds, withheld } = stage;
   if (!speedup) return withheld;
   if (speedup.outcome === "faster") return "";
-  if (speedup.outcome === "similar") return `No clear difference: ${speedup.speed} tokens/s, plain decoding ${speedup.plain_speed}: ${speedup.times}.`;
+  if (speedup.outcome === "similar") return `No clear difference from plain decoding: ${speedup.range} times as fast.`;
   const rows = Math.round(rounds.reduce((sum, { n }) => sum + n, 0) / rounds.length);
   return [`A round (mean ${rows} rows) takes ${speedup.cost} times a plain pass, but adds ${speedup.tau} tokens.`,
     ...(comparison?.others ?? []).filter(decodedPlainly).slice(0, 1).map(() => "The budget auto would have decoded plainly.")].join(" ");
@@ -44,8 +44,9 @@ export function slowdownNote(/** @type {Stage} */ stage, /** @type {HTMLElement}
     else if (stage.header && stage.repetition) stage.emit("fillBar", { ...stage.header.options, max_tokens: stage.repetition.token });
   }, "cs-use");
   const draw = () => {
-    const { rounds, header, live, repetition, recorded, server, playsBehind } = stage;
-    const note = [repetition?.words, playsBehind ? "" : slowdownReason(stage), autoUsage(header, rounds, live)].filter(Boolean).join(" ");
+    const { rounds, header, live, repetition, recorded, server, playsBehind, mode, speedup } = stage;
+    const isSaid = playsBehind || (mode === "story" && speedup?.outcome === "similar"); // or not to be said yet
+    const note = [repetition?.words, isSaid ? "" : slowdownReason(stage), autoUsage(header, rounds, live)].filter(Boolean).join(" ");
     again.hidden = playsBehind || !canMeasureAgain(stage);
     end.hidden = !repetition || recorded || !server;
     box.hidden = (stage.playsBehind && !live) || (!note && again.hidden); // of the whole run nothing is said before its end is shown

@@ -10,11 +10,11 @@ const MAX_TOLD = 20; // rounds of a live run that are told one by one
 
 /** A sentence in parts, each with the class of its look. @typedef {[text: string, look?: string][]} Sentence */
 
-/** @type {Record<string, (speedup: PrintedSpeed) => Sentence>} */
+/** @type {Record<string, (speedup: PrintedSpeed, passes: string) => Sentence>} */
 const VERDICTS = {
-  faster: ({ times }) => [[", "], [times, "is-fast"], [" as fast."]],
-  slower: ({ times, range }) => [[`, yet slower than one at a time: ${times} (${range}).`]],
-  similar: ({ times }) => [[`, not clearly faster or slower than one at a time: ${times}.`]],
+  faster: ({ times }, passes) => [[`${passes}, `], [times, "is-fast"], [" as fast."]],
+  slower: ({ times, range }, passes) => [[`${passes}, yet slower than one at a time: ${times} (${range}).`]],
+  similar: () => [["No clear difference from plain decoding."]],
 };
 
 /** What a scene of the film says; the others say what the story says of a round or of the run.
@@ -97,17 +97,16 @@ function chunkWords(stage, round, over) {
 function outcome(/** @type {Stage} */ stage) {
   const { speedup, comparison, repetition, figuresBeforeRepetition: run } = stage;
   const cut = repetition ? null : cutOf(stage);
-  /** @type {Sentence} */
-  const total = [[`${repetition ? "Before the pass that begins to repeat: " : cut?.lead ?? ""}${run.tokens} tokens in ${run.rounds} passes`]];
+  const passes = `${cut?.lead ?? ""}${run.tokens} tokens in ${run.rounds} passes`;
   if (!stage.header?.drafters.length) {
-    total.push([": one at a time."]);
-    return { headline: total, more: "Nothing was guessed ahead: this is plain decoding, the baseline of every speed-up." };
+    return { headline: /** @type {Sentence} */ ([[`${passes}: one at a time.`]]), more: "Nothing was guessed ahead: this is plain decoding, the baseline of every speed-up." };
   }
   /** @type {Sentence} */
-  const verdict = speedup ? VERDICTS[speedup.outcome](speedup) : [["."]];
+  const headline = speedup ? VERDICTS[speedup.outcome](speedup, passes) : [[`${passes}.`]];
+  const length = speedup?.outcome === "similar" && `${passes}.`;
   const unknown = stage.comparing ? `How much faster that is: ${stage.comparing}` : "How much faster that is was not measured.";
   const why = speedup ? speedup.outcome !== "slower" && speedup.words : !stage.withheld && unknown; // what is slower or withheld says so below
-  return { headline: [...total, ...verdict], more: [stage.budgetPreview.error, why, comparison?.text.words].filter(Boolean).join(" "), title: comparison?.text.rule };
+  return { headline, more: [stage.budgetPreview.error, length, why, comparison?.text.words].filter(Boolean).join(" "), title: comparison?.text.rule };
 }
 
 export function story(/** @type {Stage} */ stage, /** @type {Element} */ parent) {

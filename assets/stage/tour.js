@@ -58,6 +58,7 @@ export class Tour {
     const left = Number(localStorage.getItem(STORE)) || 0;
     await this.go(left < STEPS.length ? left : 0);
     this.nextButton.focus();
+    this.parts.runs?.toggle(false);
   }
 
   // Over the rig's first recording: a person's run, which an exercise asks for, is over with the next step.

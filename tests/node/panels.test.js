@@ -155,7 +155,7 @@ test("a flag is never slower than the run at its budget, and for other prompts o
   assert.match(fastestWords(best, null, own).words, /predicted: 2 nodes, 91\.5 tokens/, "its comparison has not ended");
   assert.match(fastestWords(best, null, { ...own, budget: 8, outcome: "faster" }).words, /^Fastest: 8 nodes, 91\.5 tokens/);
   assert.match(fastestWords(best, null, { ...own, speed: null }).words, /predicted: 2 nodes, 78\.8 tokens/);
-  for (const [plain, outcome, words] of [[72, undefined, /^Predicted: 2 nodes 0\.90 times.* no budget/], [86, undefined, /predicted: plain decoding, 86/], [72, "faster", /2 nodes, 91/], [72, "similar", /^No clear/], [86, "faster", /2 nodes, 91/]]) {
+  for (const [plain, outcome, words] of [[72, undefined, /^Predicted: no budget/], [86, undefined, /predicted: plain decoding, 86/], [72, "faster", /2 nodes, 91/], [72, "similar", /^No clear/], [86, "faster", /2 nodes, 91/]]) {
     assert.match(fastestWords({ ...best, plain, pays: plain < best.mean }, null, { ...own, speed: outcome ? 91.5 : 65, outcome }).words, words);
   }
   const lab = fastestWords({ ...best, mean: 1030, plain: 343 }, { prompts: 12, where: "", date: "" }, own);
