@@ -423,7 +423,7 @@ class BudgetPanel extends DrawnPanel {
     const { chosen, forecast, stage, stage: { budgetPreview, recordedRound } } = this;
     const error = budgetPreview.error || forecast?.error;
     if (error) return { short: error, more: "" };
-    if ((chosen === own.budget || stage.mode === "story") && budgetPreview.budget === null) return { short: pointWords(own), more: stage.playsBehind ? "Measured in this run so far." : `Measured in this run. ${stage.withheld}` };
+    if (chosen === own.budget && budgetPreview.budget === null) return { short: pointWords(own), more: stage.playsBehind ? "Measured in this run so far." : `Measured in this run. ${stage.withheld}` };
     const { short, more } = forecast ? wordsAt(forecast, chosen) : { short: "", more: "" };
     if (!budgetPreview.round || !recordedRound) return { short, more };
     const [now, then] = [budgetPreview.round.keep.length, recordedRound.keep.length];
