@@ -71,7 +71,8 @@ export class Keys {
     const { search, frames, notices, stage, timeline, tour, film, runs } = this.parts;
     const sheet = Array.from(document.querySelectorAll("dialog[open]")).at(-1); // the one on top
     if (sheet) sheet.close();
-    else if (controls.closeMore() || search.close() || tour?.stop() || timeline.unselect() || frames.entries.get("tree")?.panel.widen?.() || frames.fillWindow(null) || runs?.toggle(false) || notices.dismiss() || film.leave()) return;
+    else if (controls.closeMore() || search.close() || tour?.stop() || timeline.unselect() || frames.entries.get("tree")?.panel.widen?.() || frames.fillWindow(null) || notices.dismiss() || film.leave()) return;
+    else if (runs && !runs.box.hidden) runs.toggle(false);
     else if (stage.pinned !== null) stage.pin(null);
   }
 }

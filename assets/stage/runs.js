@@ -89,9 +89,7 @@ export class RunList {
     ticked.reduce((before, run) => before.then(() => this.tick(run, true, true)), Promise.resolve()); // as far as the server still has them
   }
 
-  // Returns whether the list was open.
   toggle(open = Boolean(this.box.hidden)) {
-    const wasOpen = !this.box.hidden;
     this.box.hidden = !open;
     try {
       localStorage.setItem(OPEN, open ? "yes" : "no");
@@ -99,7 +97,6 @@ export class RunList {
     document.body.classList.toggle("cs-has-runs", open);
     if (this.opener) this.opener.ariaExpanded = String(open);
     if (open) this.draw();
-    return wasOpen;
   }
 
   // The button in the bar.
