@@ -80,12 +80,12 @@ class Side {
     const { speed, ratio, times, outcome = "", range = "" } = plainSpeed ? { speed: plainSpeed, ratio: 1, times: "1×" } : stage.speedup ?? {};
     const isUnclear = outcome === "similar";
     const spread = range ? range.split(" to ").map((bound) => Number(bound) / Number(ratio)) : [1, 1];
-    const gain = isUnclear ? null : ratio; // also for tokens/s: the machine was not equally fast for both runs
+    const value = isUnclear ? null : ratio; // also for tokens/s: the machine was not equally fast for both runs
     const doubt = isUnclear ? "no clear difference" : times || header?.drafters.length === 0 ? "" : withheld ? "withheld" : "not measured";
     return [
       { name: "tokens per round", text: tau.toFixed(2), value: tau },
-      { name: "tokens/s", text: speed ?? (stage.speed.text || "–"), value: gain, spread, doubt: speed ? "" : stage.speed.doubt },
-      { name: "plain decoding", text: isUnclear ? range : times ?? (doubt ? "–" : "1×"), value: gain, spread, doubt, range },
+      { name: "tokens/s", text: speed ?? (stage.speed.text || "–"), value, spread, doubt: speed ? "" : stage.speed.doubt },
+      { name: "plain decoding", text: isUnclear ? range : times ?? (doubt ? "–" : "1×"), value, spread, doubt, range },
       { name: "rounds", text: String(rounds.length) },
       { name: "tokens", text: String(figures.tokens) },
     ];

@@ -13,7 +13,6 @@ const TICKS = [0, 1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024];
 const MIN_TICK_DISTANCE = 27; // pixels
 const LAST_TICK_WIDTH = 86; // pixels: the last number has a unit
 const Z_80_PERCENT = 1.28; // standard deviations that hold 80 % of a normal distribution
-const CLEARLY_FASTER = 1.05; // times the run's own speed, from which on another budget is recommended by its prediction
 const ROUNDS_SHARE = 0.24; // of a plot's width: the figures after each round; the rest is theirs against the budget
 const ROUNDS_GAP = 20; // pixels between the two
 const REFRESH_MS = 900; // between two forecasts of a run in progress
@@ -139,13 +138,10 @@ function unclearWords(best, measured, own) {
 const isFastest = ({ speed, budget, outcome }, best) => ((outcome === "faster" && !best.pays)
   || (speed !== null && speed > best.plain && (budget === best.budget || speed > best.high)));
 
-/** Whether the story's note says that Run takes this budget. @param {Stage} stage @param {number | undefined} budget @param {RunPoint} own */
-const isSaidBesideRun = ({ mode, settings }, budget, own) => mode === "story" && settings.budget !== own.budget && budget === settings.budget;
-
-/** Whether another budget is only predicted, and not clearly faster than the run was.
+/** Whether another budget is only predicted, and not clearly, by 5 % and more than its interval, faster than the run was.
  *  @param {BudgetForecast["measured"]} measured @param {number} budget @param {NonNullable<ReturnType<typeof fastestOf>>} best @param {RunPoint} own */
 const isNoGain = (measured, budget, best, own) => (
-  !measured && ![0, own.budget].includes(budget) && drawnSpeed(own) >= Math.min(best.low, best.mean / CLEARLY_FASTER));
+  !measured && ![0, own.budget].includes(budget) && drawnSpeed(own) >= Math.min(best.low, best.mean / 1.05));
 
 /** The fastest budget in words. Of other prompts only the ratio to plain decoding is said; a run that is itself the fastest, or was
  *  made at that budget, has its own figure. `fastest` is what they name, as it is drawn. Null if none is predicted to be clearly faster.
@@ -195,7 +191,7 @@ class BudgetPanel extends DrawnPanel {
     this.useButton = button(this.figuresBox, "Use", "Put this node budget into the bar", () => stage.emit("budget", this.fastest.budget));
     this.refreshForecast = oneAtATime(() => this.fetchForecast());
     stage.on("lines compared state", throttled(() => this.refreshForecast(), REFRESH_MS));
-    stage.on("ticked compared", () => this.draw(stage.round));
+    stage.on("ticked compared scene", () => this.draw(stage.round));
     stage.on("options", () => {
       const { settings: { budget }, value: { run } } = stage;
       if (this.barBudget !== undefined && budget !== this.barBudget) this.movedIn = run;
@@ -281,10 +277,7 @@ class BudgetPanel extends DrawnPanel {
   marksOf(/** @type {number} */ node) {
     const entry = entryBudget(this.round, node);
     if (entry === null || !this.hostSize) return [];
-    const x = this.x(entry);
-    const [side, look] = x > this.width / 2 ? [x - 4, "is-end"] : [x + 4, ""];
-    return [path("cp-budget-entry", `M${x},${this.top}V${this.height - MARGIN.bottom}`),
-      text(`cp-budget-title ${look}`, `in the tree from ${counted(entry, "node")} on`, side, (this.top + this.height - MARGIN.bottom) / 2 + 8)];
+    return [path("cp-budget-entry", `M${this.x(entry)},${this.top}V${this.height - MARGIN.bottom}`)];
   }
 
   /** The shown run as a point; while it is played, of the rounds that are `covered`. @param {Header} header @param {Round[]} covered @returns {RunPoint} */
@@ -299,30 +292,23 @@ class BudgetPanel extends DrawnPanel {
   // The forecast that the line "Fastest" uses: this run's; the lab's if this run's speed is withheld, or if plain decoding is only
   // predicted to be faster.
   get advice() {
-    const { forecast, answer } = this;
+    const { answer } = this;
+    const forecast = this.stage.scene ? null : this.forecast; // the film's last frame says already which budget Run takes
     const best = forecast?.speed && !forecast.withheld ? fastestOf(forecast) : null;
     const decided = best && (this.stage.speedup || best.high >= best.plain || !answer?.measured);
     return !forecast || !answer || decided ? forecast : { ...forecast, speed: null, measured: answer.measured };
   }
 
-  // What was measured beside a slower run, as its note says.
-  slowerLine(/** @type {RunPoint} */ own) {
-    const { speedup, comparison, comparing } = this.stage;
-    if (own.outcome !== "slower" || !speedup || !comparison || comparing) return null;
-    const { name, title, setting: { budget, pace }, ratio } = fasterSetting({ speedup, comparison });
-    return { words: `Fastest measured: ${name}`, title, pace, fastest: { budget, speed: ratio * Number(speedup.plain_speed) } };
-  }
-
-  // The fastest budget in words, with a button that takes it.
+  // The fastest budget in words, with a button that takes it; after a slower run, what was measured beside it, as its note says.
   drawFastest(/** @type {RunPoint} */ own) {
-    const { advice, forecast, stage: { header, settings } } = this;
+    const { advice, forecast, stage: { header, speedup, comparison, settings } } = this;
     const best = advice && fastestOf(advice);
-    const slower = this.slowerLine(own);
+    const slower = own.outcome === "slower" && speedup && comparison && !this.stage.comparing && fasterSetting({ speedup, comparison });
     const measured = slower ? null : advice?.measured ?? null;
-    const fastest = slower ?? (best && fastestWords(best, measured, own));
-    const line = isSaidBesideRun(this.stage, fastest?.fastest?.budget, own) ? null : fastest;
+    const line = slower ? { words: `Fastest measured: ${slower.name}`, title: slower.title,
+      fastest: { budget: slower.setting.budget, speed: slower.ratio * Number(speedup.plain_speed) } } : best && fastestWords(best, measured, own);
     this.fastest = { budget: 0, tau: 0, speed: 0, ...line?.fastest };
-    const isOtherPace = slower !== null && slower.pace !== header?.pace;
+    const isOtherPace = Boolean(slower && slower.setting.pace !== header?.pace);
     if (isOtherPace || (measured && measured !== forecast?.measured)) this.fastest.speed = 0;
     this.fastestLine.hidden = !line;
     this.useButton.hidden = [0, this.chosen, settings.budget].includes(this.fastest.budget) || isOtherPace;

@@ -103,10 +103,10 @@ function outcome(/** @type {Stage} */ stage) {
   }
   /** @type {Sentence} */
   const headline = speedup ? VERDICTS[speedup.outcome](speedup, passes) : [[`${passes}.`]];
-  const length = speedup?.outcome === "similar" && `${passes}.`;
   const unknown = stage.comparing ? `How much faster that is: ${stage.comparing}` : "How much faster that is was not measured.";
   const why = speedup ? speedup.outcome !== "slower" && speedup.words : !stage.withheld && unknown; // what is slower or withheld says so below
-  return { headline, more: [stage.budgetPreview.error, length, why, comparison?.text.words].filter(Boolean).join(" "), title: comparison?.text.rule };
+  const more = [stage.budgetPreview.error, speedup?.outcome === "similar" && `${passes}.`, why, comparison?.text.words];
+  return { headline, more: more.filter(Boolean).join(" "), title: comparison?.text.rule };
 }
 
 export function story(/** @type {Stage} */ stage, /** @type {Element} */ parent) {
