@@ -262,7 +262,7 @@ class BudgetPanel extends DrawnPanel {
     const { short, more } = this.wordsFor(own);
     const words = `${short}. ${more}`;
     put(write(this.figuresLine, short), { title: words }); // first: the drawings begin below it
-    this.drawFastest(own);
+    this.drawFastest(own, header);
     this.history = historyOf(covered, stage);
     this.plain.speed = Number(stage.speedup?.plain_speed ?? this.forecast?.plain ?? 0);
     this.setSize(this.width, this.height);
@@ -300,15 +300,15 @@ class BudgetPanel extends DrawnPanel {
   }
 
   // The fastest budget in words, with a button that takes it; after a slower run, what was measured beside it, as its note says.
-  drawFastest(/** @type {RunPoint} */ own) {
-    const { advice, forecast, stage: { header, speedup, comparison, settings } } = this;
+  drawFastest(/** @type {RunPoint} */ own, /** @type {Header} */ header) {
+    const { advice, forecast, stage: { speedup, comparison, settings } } = this;
     const best = advice && fastestOf(advice);
     const slower = own.outcome === "slower" && speedup && comparison && !this.stage.comparing && fasterSetting({ speedup, comparison });
     const measured = slower ? null : advice?.measured ?? null;
     const line = slower ? { words: `Fastest measured: ${slower.name}`, title: slower.title,
       fastest: { budget: slower.setting.budget, speed: slower.ratio * Number(speedup.plain_speed) } } : best && fastestWords(best, measured, own);
     this.fastest = { budget: 0, tau: 0, speed: 0, ...line?.fastest };
-    const isOtherPace = Boolean(slower && slower.setting.pace !== header?.pace);
+    const isOtherPace = Boolean(slower && slower.setting.pace !== header.pace);
     if (isOtherPace || (measured && measured !== forecast?.measured)) this.fastest.speed = 0;
     this.fastestLine.hidden = !line;
     this.useButton.hidden = [0, this.chosen, settings.budget].includes(this.fastest.budget) || isOtherPace;
