@@ -80,18 +80,18 @@ class Side {
     const { speed, ratio, times, outcome = "", range = "" } = plainSpeed ? { speed: plainSpeed, ratio: 1, times: "1×" } : stage.speedup ?? {};
     const isUnclear = outcome === "similar";
     const spread = range ? range.split(" to ").map((bound) => Number(bound) / Number(ratio)) : [1, 1];
-    const value = isUnclear ? null : ratio; // also for tokens/s: the machine was not equally fast for both runs
     const doubt = isUnclear ? "no clear difference" : times || header?.drafters.length === 0 ? "" : withheld ? "withheld" : "not measured";
     return [
       { name: "tokens per round", text: tau.toFixed(2), value: tau },
-      { name: "tokens/s", text: speed ?? (stage.speed.text || "–"), value, spread, doubt: speed ? "" : stage.speed.doubt },
-      { name: "plain decoding", text: isUnclear ? range : times ?? (doubt ? "–" : "1×"), value, spread, doubt, range },
+      { name: "tokens/s", text: speed ?? (stage.speed.text || "–"), value: ratio, spread, doubt: speed ? "" : stage.speed.doubt },
+      { name: "plain decoding", text: isUnclear ? range : times ?? (doubt ? "–" : "1×"), value: ratio, spread, doubt, range },
       { name: "rounds", text: String(rounds.length) },
       { name: "tokens", text: String(figures.tokens) },
     ];
   }
 
-  /** Marks the figures that are best of all runs, unless ranges overlap. @param {ComparedFigure[]} figures @param {ComparedFigure[][]} others */
+  /** Marks the figures that are best of all runs, unless ranges overlap; speeds by their ratio to plain decoding.
+   *  @param {ComparedFigure[]} figures @param {ComparedFigure[][]} others */
   drawFigures(figures, others) {
     this.figures.replaceChildren(...figures.map(({ name, value, spread: [low] = [1], text, doubt, range }, place) => {
       const item = html("div", "");
