@@ -115,7 +115,8 @@ export function wordsAt(forecast, chosen) {
   const measured = chosen <= measuredUpTo(forecast) ? forecast.measured : null;
   const { budgets, tau, speed: known } = measured ?? forecast;
   const speed = forecast.withheld && !measured ? null : known;
-  if (!tau || chosen < 1) return { short: "", more: "" };
+  if (chosen < 1) return { short: `plain decoding: τ 1${forecast.plain ? `, ${rateText(forecast.plain)} tokens/s` : ""}`, more: "" };
+  if (!tau) return { short: "", more: "" };
   const at = (/** @type {number[]} */ values) => interpolate(budgets, values, chosen);
   const how = !measured ? ", predicted" : budgets.includes(chosen) ? "" : ", about";
   const short = `${counted(chosen, "node")}${how}: τ ${at(tau.mean).toFixed(1)}${speed ? `, ${rateText(at(speed.mean))} tokens/s` : ""}`;
@@ -138,10 +139,11 @@ function unclearWords(best, measured, own) {
 const isFastest = ({ speed, budget, outcome }, best) => ((outcome === "faster" && !best.pays)
   || (speed !== null && speed > best.plain && (budget === best.budget || speed > best.high)));
 
-/** Whether another budget is only predicted, and not clearly, by 5 % and more than its interval, faster than the run was.
+/** Whether another budget is only predicted, and either this run is not compared yet, so that a verdict would have to be taken back,
+ *  or the other is not clearly, by 5 % and more than its interval, faster than the run was.
  *  @param {BudgetForecast["measured"]} measured @param {number} budget @param {NonNullable<ReturnType<typeof fastestOf>>} best @param {RunPoint} own */
 const isNoGain = (measured, budget, best, own) => (
-  !measured && ![0, own.budget].includes(budget) && drawnSpeed(own) >= Math.min(best.low, best.mean / 1.05));
+  !measured && (!own.outcome || (![0, own.budget].includes(budget) && drawnSpeed(own) >= Math.min(best.low, best.mean / 1.05))));
 
 /** The fastest budget in words. Of other prompts only the ratio to plain decoding is said; a run that is itself the fastest, or was
  *  made at that budget, has its own figure. `fastest` is what they name, as it is drawn. Null if none is predicted to be clearly faster.
@@ -156,9 +158,9 @@ export function fastestWords(best, measured, own) {
   const how = measured ? `Measured on ${counted(measured.prompts, "prompt")}, ${measured.where}, ${measured.date}` : "Predicted";
   const title = `${how}: ${counted(best.budget, "node")}, ${range}`;
   if (lab) return { words: `Fastest on the lab's prompts: ${setting}${best.pays && best.plain ? `, ${(best.mean / best.plain).toFixed(1)} times plain` : ""}`, title, fastest };
+  if (isNoGain(measured, fastest.budget, best, own)) return null;
   const unclear = unclearWords(best, measured, own);
   if (unclear) return { words: unclear, title, fastest: null };
-  if (isNoGain(measured, fastest.budget, best, own)) return null;
   const lead = measured && best.tied ? "As fast as any" : measured || (isOwn && own.outcome) ? "Fastest" : "Fastest predicted";
   return { words: `${lead}: ${setting}, ${isOwn ? own.printed : rateText(fastest.speed)} tokens/s`, title, fastest };
 }
@@ -255,8 +257,9 @@ class BudgetPanel extends DrawnPanel {
     if (!this.answer || !stage.live) this.refreshForecast(); // what it was made from may have changed while nobody saw it
     const { answer } = this;
     this.forecast = answer && throughOwnPoint({ ...answer, speed: answer.speed ?? recordedSpeed(answer), measured: comparableCurve(answer, own.budget, drawnSpeed(own)) }, own);
-    const ticked = stage.overlaidRuns.map((point, place) => ({ ...point, pin: letterOf(place) }));
-    const others = stage.ownRuns.filter(({ run, machine }) => machine === own.machine && run !== own.run && !ticked.some((one) => one.run === run));
+    const isOfPrompt = (/** @type {RunPoint} */ { prompt }) => prompt === header.prompt; // another prompt's speeds do not compare
+    const ticked = stage.overlaidRuns.map((point, place) => ({ ...point, pin: letterOf(place) })).filter(isOfPrompt);
+    const others = stage.ownRuns.filter((point) => point.machine === own.machine && isOfPrompt(point) && ![own, ...ticked].some(({ run }) => run === point.run));
     const points = [...others, own, ...ticked];
     this.resetButton.hidden = stage.budgetPreview.budget === null;
     const { short, more } = this.wordsFor(own);

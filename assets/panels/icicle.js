@@ -173,7 +173,7 @@ export class Icicle extends TreeMarks {
     const { round } = this.panel;
     const within = (/** @type {number} */ node) => {
       const { x: left, y: top, width } = this.boxOf(node);
-      return this.shown(node) && !this.bundled.has(this.panel.parents[node]) && y >= top && y < top + this.row && x >= left && x < left + width;
+      return this.shown(node) && !this.bundled.has(this.panel.parents[node]) && y >= top && y < top + this.row && x >= left && x < left + width + 1; // with the gap to the next
     };
     return Array.from(round.tokens.keys()).find(within) ?? null;
   }

@@ -94,7 +94,7 @@ export class TreePanel extends DrawnPanel {
   }
 
   get isIcicle() {
-    return this.asIcicle ?? (this.round.n > ICICLE_NODES && !this.isFull);
+    return this.asIcicle ?? this.round.n > ICICLE_NODES;
   }
 
   layOut() {

@@ -232,7 +232,7 @@ export function mountNextRunNote(stage, rigs) {
     if (box.parentElement !== place) place?.append(box); // screen readers announce it again whenever it is moved
     box.hidden = [busy, first_load, !METHODS[method], !["", "card"].includes(scene), ["", next].includes(shown)].some(Boolean);
     box.title = isFastest ? "The fastest on the lab's prompts" : "";
-    const words = isFastest && recorded && scene ? `Shown with ${shown}, so that there is a tree to see; Run takes the fastest: ${next}` : `Run uses ${next}`;
+    const words = isFastest && recorded && scene ? `Shown with ${shown}, so that there is a tree to see; Run takes ${next}, the fastest on many prompts` : `Run uses ${next}`;
     write(box, mode === "story" ? words : `shown: ${shown}`);
   };
   stage.on("options state run rigs scene mode", draw);
