@@ -104,9 +104,8 @@ def test_a_measurement_is_cancelled_in_the_middle_of_a_pass(measuring: str, last
     assert live.laboratory.measure(make_request()).token_ids, "the rig is free, and its passes are complete"
 
 
-def test_a_rough_cost_curve_is_used_until_a_finer_one_is_usable(
-        laboratory: LiveLaboratory, monkeypatch: pytest.MonkeyPatch) -> None:
-    live = LiveInstruments(laboratory.rig)
+def test_a_rough_cost_curve_is_used_until_a_finer_one_is_usable(monkeypatch: pytest.MonkeyPatch) -> None:
+    live = LiveInstruments(demo_live())
     trace = trace_from_lines(live.source.run(make_request(max_tokens=4)))
     live.measure_cost_roughly(lambda: None)
     rough = live.known_cost(trace)
