@@ -139,8 +139,8 @@ function unclearWords(best, measured, own) {
 const isFastest = ({ speed, budget, outcome }, best) => ((outcome === "faster" && !best.pays)
   || (speed !== null && speed > best.plain && (budget === best.budget || speed > best.high)));
 
-/** Whether another budget is only predicted, and either this run is not compared yet, so that a verdict would have to be taken back,
- *  or the other is not clearly, by 5 % and more than its interval, faster than the run was.
+/** Whether a prediction is no reason to name a budget: the run is not compared yet, so that a verdict might be taken back; or another
+ *  budget is not clearly faster than the run was, by 5 % and more than its interval.
  *  @param {BudgetForecast["measured"]} measured @param {number} budget @param {NonNullable<ReturnType<typeof fastestOf>>} best @param {RunPoint} own */
 const isNoGain = (measured, budget, best, own) => (
   !measured && (!own.outcome || (![0, own.budget].includes(budget) && drawnSpeed(own) >= Math.min(best.low, best.mean / 1.05))));
@@ -161,7 +161,7 @@ export function fastestWords(best, measured, own) {
   if (isNoGain(measured, fastest.budget, best, own)) return null;
   const unclear = unclearWords(best, measured, own);
   if (unclear) return { words: unclear, title, fastest: null };
-  const lead = measured && best.tied ? "As fast as any" : measured || (isOwn && own.outcome) ? "Fastest" : "Fastest predicted";
+  const lead = measured && best.tied ? "As fast as any" : measured || isOwn ? "Fastest" : "Fastest predicted";
   return { words: `${lead}: ${setting}, ${isOwn ? own.printed : rateText(fastest.speed)} tokens/s`, title, fastest };
 }
 
