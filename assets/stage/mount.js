@@ -251,7 +251,8 @@ async function openFirst(/** @type {string} */ root) {
     await pause(POLL_MS);
   }
   // the other page must not take what this one wrote there for a link
-  window.history.replaceState(null, "", hash || window.location.pathname + window.location.search);
+  const view = stage.mode === "story" ? window.location.pathname + window.location.search : `#mode=${stage.mode}`;
+  window.history.replaceState(null, "", hash || view);
   controls.handOver(field.value, runs ? "runs" : stage.scene === "card" ? "card" : !hash && player.playing ? "plays" : null);
 }
 

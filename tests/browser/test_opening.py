@@ -105,6 +105,7 @@ def test_the_first_page_works_below_a_path_and_in_an_allowed_origins_frame(
         assert asker.evaluate(f"{STAGE}.rounds.length") > 2 and asker.evaluate(f"{STAGE}.recorded")
         asker.fill(FIELD, "Who asks so early?")
         asker.press(FIELD, "Enter")
+        asker.click(".cs-modes button:has-text('Workbench')")
         stopper.fill(FIELD, "Never mind")
         watcher.wait_for_function("parseInt(document.querySelector('.cs-track-flag')?.textContent) > 1")
         watcher.wait_for_function("location.hash.includes('trace=')")
@@ -112,6 +113,7 @@ def test_the_first_page_works_below_a_path_and_in_an_allowed_origins_frame(
 
         asker.wait_for_function(
             f"{BUILT} && {STATE} === 'done' && {STAGE}.header.prompt === 'Who asks so early?'")
+        assert asker.evaluate(f"{STAGE}.mode") == "workbench"
 
         stopper.wait_for_function(f"{BUILT} && document.querySelector('{PROMPT}').value === 'Never mind'")
         assert stopper.evaluate(f"[{STAGE}.recorded, {STAGE}.mode]") == [True, "workbench"]
