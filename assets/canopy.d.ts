@@ -107,15 +107,14 @@ type NodeSelection = { node: number | null; pinned: boolean; round: number | nul
 
 // ---- Panels
 
-/** An entry of a legend; `origin`, `lattice`, `unverified`: only if the run's trees have some. */
+/** An entry of a legend; `origin`: only if the run's trees have some. */
 interface LegendEntry {
   glyph: string;
   label: string;
   title?: string;
   color?: string;
   origin?: Origin;
-  lattice?: boolean;
-  unverified?: boolean;
+  when?(stage: Stage): boolean;
 }
 
 interface PanelView {

@@ -2,7 +2,7 @@
 
 import { DeferredDrawing } from "../panels/panel.js";
 import { button, html, put, write } from "../shared/ink.js";
-import { counted, drafterWords, nextGuesses } from "../shared/round.js";
+import { counted, drafterWords } from "../shared/round.js";
 
 const STORE = "canopy-sizes";
 const MIN_SHARE = 0.12; // of a row, for a panel that a divider squeezes
@@ -234,8 +234,8 @@ function legend(stage, frame, entries) {
   });
   stage.on("lines run round", () => {
     const { run: { present }, header } = stage;
-    for (const { entry: { origin, unverified, lattice, label }, item, words } of items) {
-      item.hidden = Boolean((origin && !present.origins.has(origin)) || (unverified && !present.unverified && !(stage.round && nextGuesses(stage.round).tokens.length)) || (lattice && !present.lattice));
+    for (const { entry: { origin, when, label }, item, words } of items) {
+      item.hidden = Boolean(origin && !present.origins.has(origin)) || when?.(stage) === false;
       const drafter = ["drafter1", "drafter2"].indexOf(origin ?? "");
       if (drafter < 0) continue;
       const name = header?.drafters[drafter];
