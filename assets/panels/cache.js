@@ -34,7 +34,7 @@ const LEFT = 10;
 const PREFIX = 58;
 const FIRST = LEFT + PREFIX + 3; // where the pass's own slots begin
 const TOP = { y: 31, height: 17 };
-const LOW = { min: 76, max: 320, numbers: 28, foot: 44, bonus: 17 }; // the strip of what is kept; under it numbers and words
+const LOW = { min: 76, max: 320, numbers: 28, foot: 33, line: 11, bonus: 17 }; // the strip of what is kept; under it numbers and words
 const CELL = { max: 84, narrow: 24, height: 23, tall: 40 }; // in a narrow cell the token is written upwards
 const TOKEN_FONT = `10.5px ${MONO}`;
 const SIZE_FONT = "11px system-ui, sans-serif";
@@ -61,6 +61,7 @@ class CachePanel extends DrawnPanel {
   edges = new Float64Array(1); // of the slots, in pixels from FIRST
   uneven = false;
   cell = 0;
+  secondLine = 0; // pixels of the row numbers' second line, if they need one
   waiting = "Here you see which cache rows stay after a verify pass.";
 
   drawRound(/** @type {Round} */ round, /** @type {boolean} */ isNew) {
@@ -68,8 +69,11 @@ class CachePanel extends DrawnPanel {
     this.cell = Math.min(CELL.max, room / Math.max(1, round.keep.length));
     const free = this.room.height - LOW.min - LOW.numbers; // a low panel shows the rows' numbers first, then words
     const tall = this.cell < CELL.narrow ? Math.max(CELL.height, Math.min(CELL.tall, free)) : CELL.height;
-    const height = Math.max(this.room.height, LOW.min + tall + LOW.foot);
-    this.low = { y: Math.min(LOW.max, Math.max(LOW.min, height - tall - LOW.foot - LOW.bonus)), height: tall };
+    const numbers = this.keptNumbers();
+    this.secondLine = withoutOverlaps(numbers).length < numbers.length ? LOW.line : 0;
+    const foot = LOW.foot + this.secondLine;
+    const height = Math.max(this.room.height, LOW.min + tall + foot);
+    this.low = { y: Math.min(LOW.max, Math.max(LOW.min, height - tall - foot - LOW.bonus)), height: tall };
     Object.assign(this, edgesOf(round, room));
     this.setSize(this.width, height);
     render(this.drawing, [group(this.slots()), group(this.moves(), "cp-moved"), group(this.tokens()), group(this.numbers()),
@@ -132,17 +136,21 @@ class CachePanel extends DrawnPanel {
     });
   }
 
+  keptNumbers() {
+    return this.round.keep.map((node, place) => ({ words: String(node), x: this.keptMiddle(place), moved: node !== place, line: place % 2 }));
+  }
+
   // The kept rows' numbers over both strips' slots; below, on two lines if one is too short for them.
   numbers() {
-    const { round: { keep }, low } = this;
+    const { round: { keep }, low, secondLine } = this;
     const above = withoutOverlaps(keep.map((node) => ({ words: String(node), x: this.slotMiddle(node) })));
-    const below = keep.map((node, place) => ({ words: String(node), x: this.keptMiddle(place), moved: node !== place, line: place % 2 }));
-    const fits = withoutOverlaps(below).length === below.length;
-    const shown = fits ? below : [0, 1].flatMap((line) => withoutOverlaps(below.filter((one) => one.line === line))).sort((one, other) => one.x - other.x);
+    const below = this.keptNumbers();
+    const inLine = (/** @type {number} */ line) => withoutOverlaps(below.filter((one) => one.line === line));
+    const shown = secondLine ? [...inLine(0), ...inLine(1)].sort((one, other) => one.x - other.x) : below;
     const y = low.y + low.height + 13;
     return [
       ...above.map(({ words, x }) => text("cp-slot-number is-mid", words, x, TOP.y - 5)),
-      ...shown.map(({ words, x, moved, line }) => text(`cp-slot-number is-mid ${moved ? "is-moved" : ""}`, words, x, y + (fits ? 0 : 11 * line))),
+      ...shown.map(({ words, x, moved, line }) => text(`cp-slot-number is-mid ${moved ? "is-moved" : ""}`, words, x, y + secondLine * line)),
       text("cp-slot-number is-end", "row kept", LEFT + PREFIX, y)];
   }
 
@@ -151,7 +159,7 @@ class CachePanel extends DrawnPanel {
     const kept = round.keep.length;
     const after = round.start + round.n;
     const right = this.width - LEFT;
-    const y = low.y + low.height + 39;
+    const y = low.y + low.height + 28 + this.secondLine;
     const room = right - LEFT - textWidth("after verify", SIZE_FONT) - 12;
     const total = `${round.start} + ${round.n} = ${after} slots`;
     const size = [...(this.uneven ? [`${total}, the kept ones drawn wider`] : []), total].find((words) => textWidth(words, SIZE_FONT) < room) ?? String(after);

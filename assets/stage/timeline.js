@@ -303,7 +303,8 @@ export class Timeline {
     const y = (/** @type {number} */ tokens) => Math.round(TOP + high * (1 - tokens / most)) + 0.5;
     const tokens = [0, most].map((count) =>
       text("", String(count), LEFT - 8, Math.min(y(count), TOP + high - 3) + (count ? 8 : 4), { "text-anchor": "end" }));
-    return [path("cs-scale", [0, most].map((count) => `M${LEFT - 4},${y(count)}H${width}`).join("")), ...tokens];
+    const unit = text("", "tokens", 0, 0, { "text-anchor": "middle", transform: `translate(9 ${TOP + high / 2}) rotate(-90)` });
+    return [path("cs-scale", [0, most].map((count) => `M${LEFT - 4},${y(count)}H${width}`).join("")), unit, ...tokens];
   }
 
   // Rounds, or the engine's time, with their unit.
