@@ -51,15 +51,11 @@ export class Menu {
   }
 }
 
-// A sheet over the page. Esc and a click beside it close it; then the element that had the focus before gets it back.
+// A sheet over the page. Esc and, if the browser knows `closedby`, a click beside it close it; the focus goes back.
 export class Sheet {
   constructor(/** @type {string} */ label, className = "") {
     this.box = html("dialog", { class: `cs-sheet ${className}`, "aria-label": label, closedby: "any" }, document.body);
     this.shut = button(this.box, "×", "Close (Esc)", () => this.box.close(), "cs-close");
-    this.box.addEventListener("click", ({ target, clientX: x, clientY: y }) => { // not every browser knows closedby
-      const { left, right, top, bottom } = this.box.getBoundingClientRect(); // a click into the padding has the same target
-      if (target === this.box && (x < left || x > right || y < top || y > bottom)) this.box.close();
-    });
   }
 
   // `first` gets the focus; without it the button that closes the sheet.
