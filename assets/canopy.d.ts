@@ -146,8 +146,14 @@ interface PanelDefinition {
 /** What lies under the pointer; `node` is null if no node stands for it. */
 type Pointed = { node: number | null };
 
+/** A node in a line of several: its distance from its column, the room of its name. No edge leads to one that `follows` another run. */
+type RunItem = { node: number, offset: number, room: number, follows: boolean };
+type RunLine = { items: RunItem[], reach: number }; // over so many further columns
+
 /** Where the nodes of a tree lie: columns are depths; a row is -1 if a folded ancestor hides the node. */
-type Layout = { columns: Int32Array, rows: Float64Array, children: number[][], columnCount: number, rowCount: number };
+type Layout = {
+  columns: Int32Array, rows: Float64Array, places: Map<number, RunItem>, children: number[][], columnCount: number, rowCount: number,
+};
 
 /** How the labels of the kept path stand: side by side, in turn on two lines, or aslant. */
 type LabelForm = "flat" | "staggered" | "slanted";

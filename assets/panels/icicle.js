@@ -13,13 +13,14 @@ const WORD_ROW = 14; // pixels of a row when zoomed in: high enough for words
 const FONT = { small: `9px ${MONO}`, normal: `10.5px ${MONO}` }; // small in rows of under 13 pixels
 
 /** Where each node's cell begins and how wide it is; the root's width is 1. Children share their parent's by the nodes of their
- *  branches, the largest first (they are sorted so), after a part for the path's next node, or for the bonus beside the last one's.
- *  @param {Layout["children"]} children @param {number[]} keep */
-export function cellsOf(children, keep) {
+ *  branches, the largest first, after a part for the path's next node, or for the bonus beside the last one's.
+ *  @param {Layout["children"]} unsorted @param {number[]} keep */
+export function cellsOf(unsorted, keep) {
   const kept = new Set(keep);
-  const size = children.length;
+  const size = unsorted.length;
   const [left, width, count] = [new Float64Array(size), new Float64Array(size), new Float64Array(size).fill(1)];
-  for (let node = size - 1; node >= 0; node--) for (const child of children[node]) count[node] += count[child];
+  for (let node = size - 1; node >= 0; node--) for (const child of unsorted[node]) count[node] += count[child];
+  const children = unsorted.map((list) => list.toSorted((one, other) => Number(kept.has(other)) - Number(kept.has(one)) || count[other] - count[one]));
   width[0] = 1;
   let bonus = 0; // its width
   for (let node = 0; node < size; node++) {
@@ -27,13 +28,13 @@ export function cellsOf(children, keep) {
     const reserved = isTail ? Math.min(width[node] / 2, MIN_SHARE.bonus) : kept.has(node) ? MIN_SHARE.kept : 0;
     let start = left[node] + (isTail ? reserved : 0);
     if (isTail) bonus = children[node].length ? reserved : width[node];
-    for (const child of children[node].sort((one, other) => Number(kept.has(other)) - Number(kept.has(one)) || count[other] - count[one])) {
+    for (const child of children[node]) {
       left[child] = start;
       width[child] = ((width[node] - reserved) * count[child]) / (count[node] - 1) + (kept.has(child) ? reserved : 0);
       start += width[child];
     }
   }
-  return { left, width, bonus };
+  return { left, width, bonus, children };
 }
 
 /** @param {string} words @param {string} look @param {number} x @param {number} middle */
@@ -73,13 +74,13 @@ export class Icicle extends TreeMarks {
 
   /** Groups of siblings too narrow for labels, which are drawn as one cell. @param {number[]} shown */
   findBundles(shown) {
-    const { round, layout, parents } = this.panel;
+    const { round, parents } = this.panel;
     const min = (LABEL.room * this.span) / this.room;
     this.bundled.clear();
     return shown.flatMap((node) => {
       if (node && this.bundled.has(parents[node])) this.bundled.add(node);
       if (this.bundled.has(node)) return [];
-      const narrow = layout.children[node].filter((child) => !round.kept.has(child) && super.shown(child) && this.cells.width[child] < min);
+      const narrow = this.cells.children[node].filter((child) => !round.kept.has(child) && super.shown(child) && this.cells.width[child] < min);
       for (const child of narrow) this.bundled.add(child);
       return narrow.some((child) => this.shown(child)) ? [narrow] : [];
     });
@@ -142,8 +143,8 @@ export class Icicle extends TreeMarks {
 
   // Opens a bundle, so that as many of its cells as possible have names, or leads back to an ancestor. Returns whether it did.
   follow(/** @type {number} */ node) {
-    const { bundled, cells: { left, width }, panel: { layout, parents } } = this;
-    const bundle = bundled.has(node) ? layout.children[parents[node]].filter((one) => bundled.has(one)) : [];
+    const { bundled, cells: { left, width, children }, panel: { parents } } = this;
+    const bundle = bundled.has(node) ? children[parents[node]].filter((one) => bundled.has(one)) : [];
     const spans = bundle.map((one) => left[one] + width[one] - left[bundle[0]]);
     const last = bundle.findLastIndex((one, place) => width[one] * this.room >= LABEL.opened * spans[place]);
     if (last < 0 && !this.isWider(node)) return false;

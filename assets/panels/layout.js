@@ -7,55 +7,65 @@
 
 /** parents[i] < i. `kept` holds the kept rows; `tail` is the node that carries the bonus, whose row to the
  *  right stays free for it. Gives each node's column and row; the row is -1 if a folded ancestor hides it.
- *  @param {Int32Array} parents @param {Set<number>} kept @param {number} tail @param {Set<number>} folded */
-export function layoutOf(parents, kept, tail, folded) {
+ *  @param {Int32Array} parents @param {Set<number>} kept @param {number} tail @param {Set<number>} folded
+ *  @param {number} [longest] run, which is a branch without forks, that may share a line with others below the same node
+ *  @param {(runs: number[][], column: number) => RunLine[]} [wrap] puts such runs into lines */
+export function layoutOf(parents, kept, tail, folded, longest = 0, wrap = () => []) {
   const size = parents.length;
+  const [columns, shift, rows] = [new Int32Array(size), new Float64Array(size), new Float64Array(size).fill(-1)];
+  const places = /** @type {Layout["places"]} */ (new Map());
   const children = Array.from({ length: size }, () => /** @type {number[]} */ ([])); // the kept one first, none under a folded node
   for (let node = 1; node < size; node++) {
     const parent = parents[node];
+    columns[node] = columns[parent] + 1;
     if (folded.has(parent)) continue;
     if (kept.has(node)) children[parent].unshift(node);
     else children[parent].push(node);
   }
-  const shift = new Float64Array(size);
+  const runs = children.map(() => /** @type {number[]} */ ([])); // that begin at the nodes, none if they fork
+  const isPart = (/** @type {number} */ node) => !kept.has(node) && !folded.has(node);
+  const isRun = (/** @type {number} */ node) => runs[node].length > 0 && runs[node].length <= longest;
   const tops = /** @type {number[][]} */ (new Array(size));
   const bottoms = /** @type {number[][]} */ (new Array(size));
   for (let node = size - 1; node >= 0; node--) {
     const top = node === tail ? [0] : [];
-    const bottom = node === tail ? [0] : [];
-    for (const child of children[node]) {
-      // a subtree starts below its elder siblings: at every depth under the lowest of theirs
-      shift[child] = tops[child].reduce((lowest, row, level) => Math.max(lowest, (bottom[level] ?? -Infinity) - row + 1), 0);
-      tops[child].forEach((row, level) => { top[level] ??= row + shift[child]; });
-      bottoms[child].forEach((row, level) => { bottom[level] = row + shift[child]; });
-      tops[child] = bottoms[child] = [];
+    const bottom = [...top];
+    // a line or branch starts below those before it: at every depth under the lowest of theirs
+    const add = (/** @type {number[]} */ highest, /** @type {number[]} */ lowest) => {
+      const down = highest.reduce((start, row, level) => Math.max(start, (bottom[level] ?? -Infinity) - row + 1), 0);
+      highest.forEach((row, level) => { top[level] ??= row + down; });
+      lowest.forEach((row, level) => { bottom[level] = row + down; });
+      return down;
+    };
+    const below = children[node].filter(isRun);
+    children[node] = children[node].filter((child) => !isRun(child));
+    for (const child of children[node]) shift[child] = add(tops[child], bottoms[child]);
+    for (const { items, reach } of wrap(below.map((child) => runs[child]), columns[node] + 1)) {
+      const down = add(new Array(reach + 1).fill(0), new Array(reach + 1).fill(0));
+      for (const item of items) {
+        shift[item.node] = parents[item.node] === node ? down : 0;
+        places.set(item.node, item);
+      }
     }
+    children[node].push(...below);
     tops[node] = [0, ...top];
     bottoms[node] = [0, ...bottom];
+    const [first, second] = children[node];
+    if (isPart(node) && second === undefined && runs[first]?.length !== 0) runs[node] = [node, ...(runs[first] ?? [])];
   }
-  const columns = new Int32Array(size);
-  const rows = new Float64Array(size).fill(-1);
   rows[0] = 0;
-  let deepest = tail === 0 ? 1 : 0;
-  let lowest = 0;
-  for (let node = 0; node < size; node++) {
-    if (rows[node] < 0) continue;
-    for (const child of children[node]) {
-      columns[child] = columns[node] + 1;
-      rows[child] = rows[node] + shift[child];
-    }
-    deepest = Math.max(deepest, columns[node] + (node === tail ? 1 : 0));
-    lowest = Math.max(lowest, rows[node]);
-  }
-  return { columns, rows, children, columnCount: deepest + 1, rowCount: lowest + 1 };
+  for (let node = 0; node < size; node++) if (rows[node] >= 0) for (const child of children[node]) rows[child] = rows[node] + shift[child];
+  const lastColumns = Array.from(columns, (column, node) => (rows[node] < 0 ? 0 : column + Number(node === tail)));
+  return { columns, rows, places, children, columnCount: Math.max(...lastColumns) + 1, rowCount: Math.max(...rows) + 1 };
 }
 
 /** The node to which a key leads from another one: left to the parent, right to the first child, up and down in its column,
  *  Home to the root, End to the last kept one. null if there is none, undefined for every other key.
  *  @param {Round} round @param {Layout} layout @param {number} node @param {string} key */
-export function neighbour(round, { columns, rows, children }, node, key) {
+export function neighbour(round, { columns, rows, places, children }, node, key) {
   const nextInColumn = (/** @type {number} */ step) => {
-    const below = (/** @type {number} */ other) => (rows[other] - rows[node]) * step;
+    const downTo = (/** @type {number} */ other) => rows[other] + (places.get(other)?.offset ?? 0) / 1e5; // along a line, then to the next
+    const below = (/** @type {number} */ other) => (downTo(other) - downTo(node)) * step;
     const others = Array.from(round.tokens.keys()).filter((other) => columns[other] === columns[node] && rows[other] >= 0 && below(other) > 0);
     return others.sort((one, other) => below(one) - below(other))[0] ?? null;
   };
@@ -70,44 +80,8 @@ export function neighbour(round, { columns, rows, children }, node, key) {
   }
 }
 
-export const LINE_HEIGHT = 12; // pixels, of labels
-
-// The occupied parts of a drawing, by line, so that labels do not overlap. `owner`: the node at which an edge begins; null: a label.
-export class LabelSpace {
-  taken = /** @type {{ x: number, y: number, halfWidth: number, halfHeight: number, owner?: number | null }[][]} */ ([]);
-
-  constructor(/** @type {number} */ height) {
-    this.height = height; // of a label
-  }
-
-  /** @param {number} x @param {number} y @param {number} halfWidth @param {number} halfHeight @param {number | null} [owner] */
-  add(x, y, halfWidth, halfHeight, owner) {
-    (this.taken[Math.max(0, Math.round(y / LINE_HEIGHT))] ??= []).push({ x, y, halfWidth, halfHeight, owner });
-  }
-
-  /** What a label that begins at a point could meet. @param {number} x @param {number} y */
-  rightOf(x, y) {
-    const line = Math.max(0, Math.round(y / LINE_HEIGHT));
-    const near = [line - 1, line, line + 1].flatMap((index) => this.taken[index] ?? []);
-    return near.filter((part) => part.x + part.halfWidth > x && Math.abs(part.y - y) < part.halfHeight + this.height / 2 - 1);
-  }
-
-  /** The free pixels to the right of a point. @param {number} x @param {number} y @param {number | null} node whose own edge may
-   *  be covered; null: all edges may be */
-  freeWidth(x, y, node) {
-    const met = this.rightOf(x, y).filter(({ owner }) => typeof owner !== "number" || (node !== null && owner !== node));
-    return Math.min(Infinity, ...met.map((part) => part.x - part.halfWidth)) - x - 4;
-  }
-
-  /** Where a label of a width meets no other, from a point on. @param {number} x @param {number} y @param {number} width @returns {number} */
-  nextFree(x, y, width) {
-    const next = this.rightOf(x, y).find((part) => part.owner === null && part.x - part.halfWidth < x + width + 4);
-    return next ? this.nextFree(next.x + next.halfWidth + 6, y, width) : x;
-  }
-}
-
 // Where a tree's columns and rows lie on the screen: a scale per axis and an offset, so that text keeps its size
-// at every zoom. Row 0 (the kept path) has a band of its own, in which its labels stand. Columns of many names are wider.
+// at every zoom. Row 0 (the kept path) has a band of its own, in which its labels stand.
 const SIDES = { left: 32, right: 52 };
 const TOP = { flat: 42, staggered: 55, slanted: 84 }; // the kept path's labels stand on one line, on two, or aslant
 const BOTTOM = 8; // half of a label, which may hang below the last row
@@ -115,8 +89,7 @@ const BAND = 17; // pixels from row 0 to row 1 at least
 const COLUMN = { min: 8, comfortable: 54, max: 168, maxZoomed: 320 };
 const ROW = { min: 0.1, comfortable: 30, max: 84 };
 const MAX_SCALE = 1.7;
-const MIN_GAP = { kept: 20, comfortable: 31, other: 14 }; // pixels between two columns if other columns need the room
-const MAX_NAME_SCALE = 1.4; // of the smallest type: the largest
+const MIN_GAP = { kept: 20, comfortable: 31, other: 9 }; // pixels between two columns if other columns need the room
 
 export class Camera {
   constructor(/** @type {Stage} */ stage) {
@@ -125,8 +98,8 @@ export class Camera {
     this.left = SIDES.left;
     this.top = TOP.flat;
     this.form = /** @type {LabelForm} */ ("flat");
+    this.spreads = true; // whether columns share all that they do not need, or leave most of it to lines of runs at the right
     this.stops = [0]; // where columns lie, in mean widths of a column
-    this.asked = { columns: 0, names: 0, gaps: 0 }; // pixels that the columns ask for, all together
     this.held = false; // true once a person has zoomed or panned: then a new round leaves the view alone
     stage.on("run", () => { this.held = false; }); // and a new run does not
   }
@@ -139,23 +112,27 @@ export class Camera {
     return row <= 0 ? this.top : this.top + Math.max(BAND, this.row) + (row - 1) * this.row;
   }
 
-  /** Shares the width out. @param {number[]} needs pixels that the names of each column but the last ask for in the smallest type
-   *  @param {number} kept columns of the kept path */
+  /** Shares the width out: the columns next to the root get what they need first.
+   *  @param {number[]} needs pixels that the names of each column but the last ask for @param {number} kept columns of the kept path */
   arrange(needs, kept) {
     const room = this.column * needs.length;
     const keptGap = Math.min(MIN_GAP.comfortable, Math.max(MIN_GAP.kept, (0.7 * room) / kept));
     const gaps = needs.map((_, column) => (column < kept ? keptGap : MIN_GAP.other));
-    const sum = (/** @type {number[]} */ parts) => parts.reduce((total, part) => total + part, 0);
-    this.asked = { columns: needs.length, names: sum(needs), gaps: sum(gaps) };
-    const scale = Math.min(MAX_NAME_SCALE, Math.max(0, this.nameScale));
-    const rest = (room - this.asked.gaps - scale * this.asked.names) / gaps.length; // for each column alike
+    let rest = room - gaps.reduce((sum, gap) => sum + gap, 0);
+    for (const [column, need] of needs.entries()) {
+      const more = Math.max(0, Math.min(need - gaps[column], rest));
+      gaps[column] += more;
+      rest -= more;
+    }
     let end = 0;
-    this.stops = [0, ...gaps.map((gap, column) => (end += (gap + scale * needs[column] + rest) / this.column))];
+    this.stops = [0, ...gaps.map((gap) => (end += (gap + (rest * (this.spreads || rest < 0 ? 1 : 0.4)) / gaps.length) / this.column))];
   }
 
-  // How much larger than in the smallest type the columns' names could be.
-  get nameScale() {
-    return (this.column * this.asked.columns - this.asked.gaps) / Math.max(1, this.asked.names);
+  // Where the edges to a column begin to bend.
+  turn(/** @type {number} */ column) {
+    const end = this.x(column);
+    const gap = end - this.x(column - 1);
+    return end - Math.min(0.7 * gap, Math.max(16, gap / 4));
   }
 
   /** How much larger a small tree is drawn, so that it and its words use the panel.
@@ -166,20 +143,21 @@ export class Camera {
     return Math.max(1, Math.min(MAX_SCALE, width / wide, height / high));
   }
 
-  /** All columns and rows into the panel. `formFor` gives the form of the kept path's labels in these columns.
-   *  @param {number} width @param {number} height @param {number} columns @param {number} rows @param {() => LabelForm} formFor
-   *  @param {number[]} needs @param {number} kept see ``arrange`` */
-  fit(width, height, columns, rows, formFor, needs = Array(columns - 1).fill(0), kept = 0) {
-    this.column = Math.min(COLUMN.max, Math.max(COLUMN.min, (width - SIDES.left - SIDES.right) / Math.max(1, columns - 1)));
+  /** All columns into the panel. `formFor` gives the form of the kept path's labels in these columns.
+   *  @param {number} width @param {number[]} needs @param {number} kept see ``arrange`` @param {() => LabelForm} formFor */
+  fitColumns(width, needs, kept, formFor) {
+    this.column = Math.min(COLUMN.max, Math.max(COLUMN.min, (width - SIDES.left - SIDES.right) / Math.max(1, needs.length)));
     this.left = SIDES.left;
     this.arrange(needs, kept);
     this.form = formFor();
     this.top = TOP[this.form];
+  }
+
+  /** The height of a row if all rows are in the panel. @param {number} height @param {number} rows */
+  rowFor(height, rows) {
     const room = height - this.top - BOTTOM;
-    const evenRow = room / Math.max(1, rows - 1); // or the band above row 1 is higher than the rows
-    const rowHeight = evenRow >= BAND ? evenRow : (room - BAND) / Math.max(1, rows - 2);
-    this.row = Math.min(ROW.max, Math.max(ROW.min, rowHeight));
-    this.held = false;
+    const rowHeight = Math.min(room / Math.max(1, rows - 1), (room - BAND) / Math.max(1, rows - 2)); // the band may be higher than the rows
+    return Math.min(ROW.max, Math.max(ROW.min, rowHeight));
   }
 
   /** Zooms by a factor, with the point (x, y) kept in place. Returns false if nothing would change.

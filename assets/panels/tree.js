@@ -5,14 +5,20 @@ import { KeptShares, factsOf, NodeSheet } from "./facts.js";
 import { Icicle } from "./icicle.js";
 import { Camera, layoutOf, neighbour } from "./layout.js";
 import { DrawnPanel, placeIn, zoomOf } from "./panel.js";
-import { labelForm, SMALLEST_FONT, TreeMarks } from "./tree_marks.js";
+import { labelForm, NAME_FONT, PATH_FONT, TreeMarks } from "./tree_marks.js";
 import { define } from "../shared/define.js";
 import { nextGuesses } from "../shared/round.js";
 
 const GROWTH_MS = { grow: 190, walk: 110 }; // a round that follows sooner is not animated
 /** @type {Record<string, { grow: number, walk: number }>} */
 const SCENES = { guess: { grow: 1600, walk: 0 }, verify: { grow: 0, walk: 1600 } }; // in the film's scenes
-const ICICLE_NODES = 256; // a larger tree is an icicle unless a person chooses
+// How long the runs are that share lines, how wide those lines and how many: the first with which all rows are high enough.
+const LINES = [[1, 1], [1, 180], [1, 380], [2, 300], [2, Infinity], [3, 380], [3, Infinity], [5, 380], [5, Infinity], [99, Infinity], [99, Infinity, 1]];
+const MIN_ROW = 12; // pixels
+const MAX_NAME = 120; // pixels of a drafted node's name
+const MARK = { before: 8, gap: 11, alone: 7 }; // pixels from a mark to its name, from a name to the next mark, of a mark without a name
+const SEEN = ["after", "cache", "target", "budget"]; // facts that a tip leaves to other panels, or it would cover too much
+const ICICLE_NODES = 128; // a larger tree is an icicle unless a person chooses
 
 export class TreePanel extends DrawnPanel {
   focus = 0;
@@ -24,10 +30,11 @@ export class TreePanel extends DrawnPanel {
   // The tree that is drawn: guesses that were not verified follow the round's own nodes.
   unverified = /** @type {ReturnType<typeof nextGuesses>} */ ({ parents: [], tokens: [] });
   parents = new Int32Array(1);
-  layout = /** @type {Layout} */ ({ columns: new Int32Array(1), rows: new Float64Array(1), children: [[]], columnCount: 1, rowCount: 1 });
+  layout = layoutOf(new Int32Array(1), new Set(), 0, this.folded);
   width = 640;
   height = 360;
   scale = 1; // of the drawing: a small tree is drawn larger
+  lanes = 1; // of the names of a branch: two, above and under it, if its row is that high
   rank = new Int32Array(1); // of each node in the best-first order
   limit = /** @type {number | null} */ (null); // how many nodes of that order are drawn so far; null: all
   litColumns = Infinity; // columns of the kept path that the walk has reached
@@ -113,35 +120,77 @@ export class TreePanel extends DrawnPanel {
     } else this.unverified = this.isIcicle ? { parents: [], tokens: [] } : nextGuesses(round);
     this.parents = Int32Array.of(...round.parents, ...this.unverified.parents);
     this.layout = layoutOf(this.parents, round.kept, round.keep[round.keep.length - 1], this.folded);
-    if (this.camera.held) this.camera.arrange(this.columnNeeds(), round.keep.length);
-    else this.fitCamera();
+    const { camera, layout: { columnCount, rowCount } } = this;
+    if (!camera.held) this.scale = 1;
+    this.measure();
+    if (!camera.held && !this.isIcicle) this.scale = camera.scaleFor(this.width, this.height, columnCount, rowCount);
+    if (Number(this.canvas.style.zoom || 1) !== this.scale) this.canvas.style.zoom = String(this.scale);
+    this.measure();
+    const row = (this.height - 60) / rowCount; // about
+    camera.spreads = row > MIN_ROW;
+    this.lanes = rowCount > 1 && row > 2 * MIN_ROW ? 2 : 1;
+    if (camera.held) camera.arrange(this.columnNeeds(), round.keep.length);
+    else camera.fitColumns(this.width, this.columnNeeds(), round.keep.length, () => labelForm(round, camera));
+    this.wrapLines();
+    if (!camera.held) camera.row = camera.rowFor(this.height - (this.lanes > 1 ? 9 : 0), this.layout.rowCount); // words hang below the last row
   }
 
-  // The pixels that the names of each column but the last ask for in the smallest type: twice theirs if rows are closer than lines.
+  // Puts runs into lines of words until all rows are high enough.
+  wrapLines() {
+    const { round, camera } = this;
+    for (const [longest, width, count] of this.isIcicle ? [] : LINES) {
+      const layout = layoutOf(this.parents, round.kept, round.keep[round.keep.length - 1], this.folded, longest,
+        (runs, column) => this.wrap(runs, column, width, count));
+      if (width === 1 || layout.rowCount < this.layout.rowCount) this.layout = layout;
+      if (camera.rowFor(this.height, this.layout.rowCount) >= MIN_ROW) return;
+    }
+  }
+
+  // The pixels that the names of each column but the last ask for: those of branches, and half of those on the accepted path.
   columnNeeds() {
-    const { round, layout: { columns, rows, columnCount, rowCount } } = this;
-    const lanes = Math.min(2, Math.max(1, (7.5 * rowCount) / (this.height - 60)));
-    const names = Array.from({ length: columnCount }, () => /** @type {number[]} */ ([]));
-    if (!this.isIcicle) rows.forEach((row, node) => row > 0 && names[columns[node]].push(textWidth(round.show(this.tokenOf(node)), SMALLEST_FONT)));
-    for (const widths of names) widths.sort((one, other) => other - one);
-    const few = 5; // nodes: the names of so many also find room over edges
-    return names.slice(0, -1).map((widths) => Math.min(1, widths.length / few) * (lanes * (widths[widths.length >> 3] ?? 0) + 10));
+    const { round, layout: { columns, rows, children, columnCount } } = this;
+    const needs = new Array(columnCount).fill(0);
+    for (const [node, column] of this.isIcicle ? [] : columns.entries()) {
+      const word = round.show(this.tokenOf(node));
+      const isKept = round.kept.has(node);
+      const need = isKept ? textWidth(word, PATH_FONT) / 2 + 8 : children[node].length ? textWidth(word, NAME_FONT) + MARK.before + MARK.gap + 2 : 0;
+      if (rows[node] >= 0) needs[column] = Math.max(needs[column], Math.min(isKept ? need : need / this.lanes, MAX_NAME));
+    }
+    return needs.slice(0, -1);
+  }
+
+  /** Runs below one node in lines; marks without names stand for what has no room.
+   *  @param {number[][]} runs @param {number} column @param {number} width of a line that runs share @param {number} count of lines */
+  wrap(runs, column, width, count = Infinity) {
+    const { camera, round } = this;
+    const start = camera.x(column);
+    const room = this.width - start - 8;
+    const wideOf = (/** @type {number} */ node) => MARK.before + Math.min(MAX_NAME, textWidth(round.show(this.tokenOf(node)), NAME_FONT)) + 2;
+    const lines = /** @type {RunLine[]} */ ([]);
+    let end = Infinity;
+    for (const [place, run] of runs.entries()) {
+      const wide = run.reduce((sum, node) => sum + wideOf(node) + MARK.gap, -MARK.gap);
+      const isNext = lines.length < count && end + wide > Math.min(width, room);
+      if (isNext) {
+        lines.push({ items: [], reach: 0 });
+        end = 0;
+      }
+      const line = lines[lines.length - 1];
+      const others = lines.length < count ? 0 : runs.slice(place + 1).flat().length;
+      for (const [step, node] of run.entries()) {
+        const hasName = end + wideOf(node) + MARK.alone * (run.length - step - 1 + others) <= room;
+        line.items.push({ node, offset: start + end - camera.x(column + step), room: hasName ? wideOf(node) : 0, follows: !isNext && !step });
+        end += hasName ? wideOf(node) + MARK.gap : MARK.alone;
+      }
+      while (column + line.reach + 1 < camera.stops.length && start + end > camera.turn(column + line.reach + 1)) line.reach++;
+    }
+    return lines;
   }
 
   measure() {
     const { wide, high } = this.sheet.room;
     this.width = (this.room.width - wide) / this.scale;
     this.height = (this.room.height - high) / this.scale;
-  }
-
-  fitCamera() {
-    this.scale = 1;
-    this.measure();
-    this.scale = this.isIcicle ? 1 : this.camera.scaleFor(this.width, this.height, this.layout.columnCount, this.layout.rowCount);
-    if (Number(this.canvas.style.zoom || 1) !== this.scale) this.canvas.style.zoom = String(this.scale);
-    this.measure();
-    this.camera.fit(this.width, this.height, this.layout.columnCount, this.layout.rowCount, () => labelForm(this.round, this.camera),
-      this.columnNeeds(), this.round.keep.length);
   }
 
   paint(/** @type {number | null} */ limit, /** @type {number} */ litTo) {
@@ -165,6 +214,7 @@ export class TreePanel extends DrawnPanel {
 
   repaint() {
     if (!this.round.n) return;
+    if (this.camera.held) this.wrapLines();
     this.paint(this.limit, this.litColumns);
     this.stage.emit("camera");
   }
@@ -203,7 +253,7 @@ export class TreePanel extends DrawnPanel {
   }
 
   resize() {
-    if (this.round.n && !this.camera.held) this.fitCamera();
+    if (this.round.n) this.layOut();
     this.repaint();
   }
 
@@ -287,7 +337,7 @@ export class TreePanel extends DrawnPanel {
   tipLines(/** @type {Pointed & { node: number }} */ { node }) {
     const { round, marks } = this;
     if (marks instanceof Icicle && marks.bundled.has(node)) return ["Several narrow branches", "click to open"];
-    const facts = factsOf(round, node, this.keptShares).filter(([name]) => name !== "after" && name !== "cache"); // are seen
+    const facts = factsOf(round, node, this.keptShares).filter(([name]) => !SEEN.includes(name));
     return [round.show(round.tokens[node]), ...facts.map((fact) => fact.join(" "))];
   }
 

@@ -4,31 +4,22 @@
 /** @import { Camera } from "./layout.js" */
 /** @import { TreePanel } from "./tree.js" */
 
-import { box, clip, describe, group, joinPaths, MONO, path, put, render, opacityOf, svg, text, textWidth } from "../shared/ink.js";
-import { LabelSpace, LINE_HEIGHT } from "./layout.js";
+import { box, clip, describe, group, joinPaths, MONO, path, render, opacityOf, svg, text, textWidth } from "../shared/ink.js";
 import { DeferredDrawing } from "./panel.js";
 
 const ITEMS_PER_FRAME = 128
 const KEPT_RADIUS = 7;
 const TICK = "M-2.9,0.2 L-0.9,2.4 L3,-2.3";
-const PATH_FONT = `600 12.5px ${MONO}`;
-// The labels of drafted nodes, by the height of a row and the room of a name that they need.
-export const SMALLEST_FONT = `9px ${MONO}`;
-const LABELS = [
-  { row: 13, scale: 1.38, font: `12.5px ${MONO}`, line: 13, className: "is-large" },
-  { row: 10, scale: 1.16, font: `10.5px ${MONO}`, line: 11, className: "" },
-  { row: 0, scale: 0, font: SMALLEST_FONT, line: 8.4, className: "is-small" },
-];
+export const PATH_FONT = `600 12.5px ${MONO}`;
+export const NAME_FONT = `10.5px ${MONO}`; // of drafted nodes
+const SMALL_FONT = `9px ${MONO}`; // if rows are closer than lines
 const MAP = { width: 120, height: 64, margin: 8 }; // in the corner: which part is in view
-const MAX_OBSTACLES = 256; // nodes; the edges of more of them would leave no room for labels
 const ROOT_LEFT = 28; // pixels that the root's label may reach to the left, or it would leave the panel
 const MIN_STAGGERED_WIDTH = 30; // pixels of a column; labels in narrower ones are slanted
 const SLANT = { degrees: -52, maxWidth: 68 };
 const POINTER_RADIUS = 14; // pixels
 const MAX_LABELS = 120; // of drafted nodes in view, the likeliest first
-const MAX_LEADER = 110; // pixels from a leaf to its label, if those of its siblings stand between
 const AXIS_HEIGHT = 18;
-const MAX_NAME = 90; // pixels of a drafted node's label, or three columns
 
 /** How the kept path's labels stand in the columns. @param {Round} round @param {Camera} camera @returns {LabelForm} */
 export function labelForm(round, camera) {
@@ -41,9 +32,8 @@ export function labelForm(round, camera) {
 
 export class TreeMarks {
   radius = 0; // of a node
-  keptScale = 1; // scale of the kept path's marks
   grounds = ""; // behind the drafted nodes' labels
-  leaders = ""; // lines to labels that do not stand next to their nodes
+  names = /** @type {Map<number, Box>} */ (new Map()); // of drafted nodes that have one
   nextItem = 0; // the first node whose item is not drawn yet
   deferredItems = new DeferredDrawing(() => this.drawSomeItems());
 
@@ -65,19 +55,19 @@ export class TreeMarks {
   }
 
   draw() {
-    const { camera, parents, round } = this.panel;
-    this.radius = Math.min(5.5, 0.22 * camera.column, Math.max(1.3, Math.min(2.4, camera.row * 0.36), camera.row * 0.24));
-    this.keptScale = Math.min(1, camera.column / 20);
+    const { camera, parents, round, layout: { places } } = this.panel;
+    const gaps = camera.stops.slice(1).map((stop, column) => (stop - camera.stops[column]) * camera.column);
+    this.radius = Math.min(5.5, 0.42 * Math.min(...gaps), 0.22 * camera.column, Math.max(1.3, Math.min(2.4, camera.row * 0.36), camera.row * 0.24));
     const shown = Array.from(parents.keys()).filter((node) => this.shown(node));
     const kept = shown.filter((node) => node && this.isLit(node));
-    const edges = shown.filter((node) => node && !this.isLit(node)).map((node) => this.edge(node));
+    const edges = shown.filter((node) => node && !this.isLit(node) && !places.get(node)?.follows).map((node) => this.edge(node));
     const nodes = shown.map((node) => this.node(node));
-    const scale = `scale(${this.keptScale.toFixed(2)})`;
-    const ticks = kept.map((node) => path("cp-tick", TICK, { transform: `translate(${this.at(node)}) ${scale}` }));
+    const ticks = kept.map((node) => path("cp-tick", TICK, { transform: `translate(${this.at(node)})` }));
     render(this.lines, [group(joinPaths(edges)), path("cp-walk", kept.map((node) => this.curve(node)).join(""))]);
-    this.leaders = this.grounds = "";
+    this.grounds = "";
+    this.names.clear();
     const labels = this.labels(shown);
-    render(this.points, [path("cp-leader", this.leaders), path("cp-name-ground", this.grounds),
+    render(this.points, [path("cp-name-ground", this.grounds),
       group(joinPaths(nodes)), group(ticks), group(this.bonus(round.keep[round.keep.length - 1])), group(labels),
       group(this.axis())]);
   }
@@ -113,7 +103,8 @@ export class TreeMarks {
     const { round, layout } = this.panel;
     const distances = Array.from(round.tokens.keys()).filter((node) => layout.rows[node] >= 0).map((node) => {
       const [right, down] = this.at(node);
-      return { node, distance: Math.hypot(right - x, down - y) };
+      const name = this.names.get(node);
+      return { node, distance: Math.hypot(Math.max(right - x, 0, x - (name ? name.x + name.width : right)), down - y) };
     });
     const [best] = distances.sort((one, other) => one.distance - other.distance);
     return best?.distance < POINTER_RADIUS ? best.node : null;
@@ -153,7 +144,7 @@ export class TreeMarks {
 
   at(/** @type {number} */ node) {
     const { camera, layout } = this.panel;
-    return [camera.x(layout.columns[node]), camera.y(layout.rows[node])];
+    return [camera.x(layout.columns[node]) + (layout.places.get(node)?.offset ?? 0), camera.y(layout.rows[node])];
   }
 
   /** The part of the panel that a node takes with its edge. @param {number} node @returns {Box} */
@@ -164,32 +155,31 @@ export class TreeMarks {
     return { x: left - 8, y: Math.min(y, above) - 8, width: x - left + 16, height: Math.abs(y - above) + 16 };
   }
 
-  // Where the edges to a column begin to bend.
-  turn(/** @type {number} */ column) {
-    const end = this.panel.camera.x(column);
-    const gap = end - this.panel.camera.x(column - 1);
-    return end - Math.min(0.7 * gap, Math.max(16, gap / 4));
-  }
-
   // All curves between two columns bend at the same abscissas, so that they keep their order and never cross.
   curve(/** @type {number} */ node) {
-    const { camera, layout, parents } = this.panel;
+    const { camera, layout: { columns }, parents } = this.panel;
     const [x, y] = this.at(node);
-    const start = camera.x(layout.columns[node] - 1);
-    const above = camera.y(layout.rows[parents[node]]);
+    const [start, above] = this.at(parents[node]);
     if (above === y) return `M${start.toFixed(1)},${y.toFixed(1)}H${x.toFixed(1)}`;
-    const turn = this.turn(layout.columns[node]);
-    const middle = (turn + x) / 2;
+    const turn = camera.turn(columns[node]);
+    const end = camera.x(columns[node]);
+    const middle = (turn + end) / 2;
     return `M${start.toFixed(1)},${above.toFixed(1)}H${turn.toFixed(1)}C${middle.toFixed(1)},${above.toFixed(1)} `
-      + `${middle.toFixed(1)},${y.toFixed(1)} ${x.toFixed(1)},${y.toFixed(1)}`;
+      + `${middle.toFixed(1)},${y.toFixed(1)} ${end.toFixed(1)},${y.toFixed(1)}H${x.toFixed(1)}`;
   }
 
   axis() {
     const { camera, layout, width } = this.panel;
     const ground = camera.held ? [path("cp-name-ground", box(0, 0, width, AXIS_HEIGHT))] : []; // else nothing is so high up
     const name = (/** @type {number} */ column) => (column || camera.left < 24 || camera.x(1) < camera.left + 30 ? String(column) : "depth 0"); // if it fits
+    let end = -Infinity;
     const names = Array.from({ length: layout.columnCount }, (_, column) => text("cp-axis-text is-mid", name(column), camera.x(column), 13));
-    return [...ground, ...names];
+    const numbers = names.filter(([, { x }], column) => { // that do not touch the one before
+      const isFree = Number(x) - end > 10 + (column > 9 ? 6 : 0);
+      if (isFree) end = Number(x);
+      return isFree;
+    });
+    return [...ground, ...numbers];
   }
 
   edge(/** @type {number} */ node) {
@@ -204,7 +194,7 @@ export class TreeMarks {
   node(/** @type {number} */ node) {
     const { round, unverifiedOrigin } = this.panel;
     const lit = this.isLit(node);
-    const radius = lit ? KEPT_RADIUS * this.keptScale : this.radius;
+    const radius = lit ? KEPT_RADIUS : this.radius;
     const [x, y] = this.at(node);
     const arc = `a${radius},${radius} 0 1 0`;
     const d = `M${(x - radius).toFixed(1)},${y.toFixed(1)}${arc} ${2 * radius},0${arc} ${-2 * radius},0`;
@@ -223,10 +213,8 @@ export class TreeMarks {
     if (!this.bonusReached(tail)) return [];
     const { camera, layout } = this.panel;
     const start = camera.x(layout.columns[tail]);
-    const size = Math.round(80 * this.keptScale) / 10;
-    const left = (camera.x(layout.columns[tail] + 1) - size).toFixed(1);
-    return [path("cp-bonus",
-      `M${start + size},${camera.top}H${left}M${left},${camera.top}l${size},-${size} ${size},${size} -${size},${size}Z`)];
+    const left = (camera.x(layout.columns[tail] + 1) - 8).toFixed(1);
+    return [path("cp-bonus", `M${start + 8},${camera.top}H${left}M${left},${camera.top}l8,-8 8,8 -8,8Z`)];
   }
 
   // Labels the kept path, then the most probable other nodes while there is space for their labels.
@@ -243,37 +231,17 @@ export class TreeMarks {
       const [x, y] = this.at(node);
       if (this.shown(node)) marks.push(label(`+${panel.descendants(node)}`, x + this.radius + 5, y + 3.5, "is-fold"));
     }
-    const growing = panel.limit !== null && !panel.stage.scene; // too quick to be read
-    if (growing || camera.row * 24 < LINE_HEIGHT) return marks;
-    const type = LABELS.find(({ row, scale }) => camera.row >= row && camera.nameScale >= scale) ?? LABELS[0];
-    const space = new LabelSpace(type.line);
-    const seen = shown.filter((node) => this.isInView(node));
-    for (const node of seen) {
-      const [x, y] = this.at(node);
-      space.add(x, y, this.radius, this.radius);
-      if (seen.length <= MAX_OBSTACLES) this.addEdges(node, space);
-    }
-    const guesses = seen.filter((node) => !this.isLit(node) && !folded.has(node) && inFull(this.at(node)[1]))
+    if (panel.limit !== null && !panel.stage.scene) return marks; // it grows too quickly to be read
+    const guesses = shown.filter((node) => this.isInView(node) && !this.isLit(node) && !folded.has(node) && inFull(this.at(node)[1]))
       .map((node) => ({ node, ink: node < round.n ? panel.ink(node) : 0 }));
     guesses.sort((one, other) => other.ink - one.ink);
-    return [...marks, ...guesses.slice(0, MAX_LABELS).flatMap(({ node, ink }) => this.guessLabel(node, ink, space, type))];
+    return [...marks, ...guesses.slice(0, MAX_LABELS).flatMap(({ node, ink }) => this.guessLabel(node, ink))];
   }
 
   isInView(/** @type {number} */ node) {
     const { width, height } = this.panel;
     const [x, y] = this.at(node);
     return x > 0 && x < width && y > 0 && y < height;
-  }
-
-  // Marks the space under the edges to a node's children as occupied (see ``curve``).
-  addEdges(/** @type {number} */ node, /** @type {LabelSpace} */ space) {
-    const { layout } = this.panel;
-    const last = layout.children[node].at(-1);
-    if (last === undefined) return;
-    const [[x, y], [end, lowest]] = [this.at(node), this.at(last)];
-    const turn = lowest > y ? this.turn(layout.columns[last]) : end;
-    space.add((x + turn) / 2, y, (turn - x) / 2, 1, node);
-    for (let level = y + 4; level < lowest; level += 8) space.add((turn + end) / 2, level, (end - turn) / 2, 5, -1);
   }
 
   /** @param {number} id @param {number} column @param {Origin} origin @param {LabelForm} form */
@@ -286,38 +254,40 @@ export class TreeMarks {
     }
     const step = form === "staggered" ? 2 : 1; // two lines of labels give each twice the width
     const raised = step === 2 && column % 2 ? 13 : 0;
-    const spaceTo = (/** @type {number} */ other) => Math.abs(camera.x(other) - camera.x(column)) - 5 * step - 2;
-    const before = column < step ? Infinity : spaceTo(column - step);
-    const words = clip(round.show(id), column + step > round.keep.length ? before : Math.min(before, spaceTo(column + step)), PATH_FONT);
+    const ids = [...round.keep.map((node) => round.tokens[node]), round.bonus];
+    const spaceTo = (/** @type {number} */ other) => {
+      if (other < 0 || other >= ids.length) return Infinity;
+      const distance = Math.abs(camera.x(other) - camera.x(column)) - 6;
+      const needed = Math.min(distance, textWidth(round.show(ids[other]), PATH_FONT)); // of the other
+      return column ? 2 * distance - needed : Math.min(2 * distance - needed, distance - needed / 2 + ROOT_LEFT);
+    };
+    const words = clip(round.show(id), Math.min(spaceTo(column - step), spaceTo(column + step)), PATH_FONT);
     const x = Math.max(camera.x(column), camera.x(0) - ROOT_LEFT + textWidth(words, PATH_FONT) / 2);
     return label(words, x, camera.top - 14 - raised, `is-path o-${origin}`);
   }
 
-  /** @param {number} node @param {number} ink @param {LabelSpace} space @param {typeof LABELS[number]} type */
-  guessLabel(node, ink, space, { font, line, className }) {
-    const { round, camera, layout, height, width } = this.panel;
+  // The name of a drafted node stands right of it, on its own edge, or beside that if there is more room, but over no other name.
+  guessLabel(/** @type {number} */ node, /** @type {number} */ ink) {
+    const { round, camera, layout, width, lanes } = this.panel;
     const [left, level] = this.at(node);
-    const start = left + this.radius + 3;
-    const end = camera.held && level > height - MAP.height - 2 * MAP.margin ? width - MAP.width - MAP.margin : width; // left of the map
-    const inner = layout.children[node].length > 0;
-    const lift = this.radius + line / 2;
-    const levels = inner ? [level - lift, level + lift].filter((y) => y > AXIS_HEIGHT + line / 2 && y < height - line / 2 - 2) : [];
+    const [font, line, className] = camera.row < 10.5 ? [SMALL_FONT, 8.4, "is-small"] : [NAME_FONT, 11, ""];
+    const [child] = layout.children[node];
+    const room = layout.places.get(node)?.room ?? 0;
+    const x = left + this.radius + 3;
     const token = round.show(this.panel.tokenOf(node));
-    const tokenWidth = textWidth(token, font);
-    const placeAt = (/** @type {number} */ x, /** @type {number} */ y, /** @type {number | null} */ own = node, from = x) => (
-      { x, y, free: Math.min(Math.max(MAX_NAME, 3 * camera.column), end - x - 2, space.freeWidth(from, y, own) + from - x) });
-    const further = space.nextFree(start, level, tokenWidth); // right of other labels
-    const spots = [placeAt(start, level), ...levels.map((y) => placeAt(start, y, NaN, left)), // on no edge, beside no node
-      placeAt(start, level, null), placeAt(further, level), placeAt(further, level, null)].filter((spot) => spot.x - start < MAX_LEADER);
-    const best = spots.find(({ free }) => free >= tokenWidth) ?? spots.reduce((one, other) => (other.free > one.free ? other : one));
-    const { x, y } = best;
-    const words = clip(token, best.free, font);
-    if (!words) return [];
-    const wide = textWidth(words, font);
-    space.add(x + wide / 2, y, wide / 2, line / 2, null);
-    this.grounds += box((x - 2).toFixed(1), (y - line / 2 + 1).toFixed(1), (wide + 3).toFixed(1), line - 2); // no edge is seen through the name
+    const next = room || child === undefined ? left + room : this.at(child)[0] - this.radius - 4;
+    const isBeside = lanes > 1 && child !== undefined && x + textWidth(token, font) > next;
+    const side = layout.columns[node] % 2 ? 1 : -1;
+    const y = isBeside ? level + side * (this.radius + line / 2) : level;
+    const end = isBeside ? this.at(layout.children[child][0] ?? child)[0] : next;
+    const words = clip(token, Math.min(end, width) - x, font);
+    if (!words || (words.endsWith("…") && words.length < 4)) return [];
+    const name = { x, y, width: textWidth(words, font), height: line };
+    const meets = (/** @type {Box} */ other) => Math.abs(other.y - y) < line && x < other.x + other.width + 3 && other.x < x + name.width + 3;
+    if (Array.from(this.names.values()).some(meets)) return [];
+    this.names.set(node, name);
+    this.grounds += box((x - 2).toFixed(1), (y - line / 2 + 1).toFixed(1), (name.width + 3).toFixed(1), line - 2); // no edge is seen through the name
     const fade = node >= round.n ? 0.6 : opacityOf(ink, 0.66).toFixed(2);
-    if (x > start) this.leaders += `M${start.toFixed(1)},${y.toFixed(1)}H${(x - 2).toFixed(1)}`;
     return [label(words, x, y + 3.5, className, { "fill-opacity": fade, "data-label": node })];
   }
 
@@ -355,15 +325,12 @@ export class TreeMarks {
     this.items.querySelector(`[data-node="${node}"]`).focus({ preventScroll: true });
   }
 
-  // Marks the selected node with a ring, its path and its label, even if that covers others; and the nodes that a search found.
+  // Marks the selected node with a ring, its path and its label, if it has none yet; and the nodes that a search found.
   select(/** @type {number | null} */ selected, /** @type {number[]} */ matches) {
     const { round } = this.panel;
     const isShown = selected !== null && selected < round.n && this.shown(selected);
     const radius = Math.max(5, this.radius + 2.5);
     const found = matches.filter((node) => this.shown(node)).map((node) => this.circle("cp-found", node, radius));
-    for (const name of this.points.querySelectorAll("[data-label]")) { // the selected node's stands beside it in larger type
-      put(name, { visibility: isShown && name.getAttribute("data-label") === String(selected) ? "hidden" : null });
-    }
     const steps = isShown ? round.path(selected).slice(1) : [];
     render(this.chosen, [path("cp-chosen", steps.map((node) => this.curve(node)).join(""))]);
     render(this.panel.marked, [...(isShown ? this.ringMarks(selected) : []), ...found]);
@@ -375,7 +342,7 @@ export class TreeMarks {
     const [x, y] = this.at(node);
     const [side, anchor] = x > width - 90 ? [x - 10, "end"] : [x + 10, "start"];
     const name = label(round.show(round.tokens[node]), side, y - 8, "is-named", { "text-anchor": anchor });
-    return [name, this.circle("cp-ring", node, this.radius + 3.5)];
+    return [...(this.names.has(node) ? [] : [name]), this.circle("cp-ring", node, this.radius + 2.5)];
   }
 
   /** @param {string} className @param {number} node @param {number} r @returns {Mark} */

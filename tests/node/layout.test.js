@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { Camera, LabelSpace, layoutOf } from "../../assets/panels/layout.js";
+import { Camera, layoutOf } from "../../assets/panels/layout.js";
 import { cellsOf } from "../../assets/panels/icicle.js";
 import { random, tree } from "./rounds.js";
 
@@ -44,7 +44,8 @@ test("a folded node hides its descendants", () => {
 
 test("a camera fits the tree, keeps the point that it zooms at, and can be restored from an address", () => {
   const camera = new Camera({ on() {} });
-  camera.fit(800, 400, 9, 20, () => "flat");
+  camera.fitColumns(800, Array(8).fill(30), 4, () => "flat");
+  camera.row = camera.rowFor(400, 20);
   assert.ok(camera.x(0) > 0 && camera.x(8) < 800 && camera.y(19) < 400);
   assert.equal(camera.text(), "");
   const place = (camera.x(5) - camera.left) / camera.column;
@@ -68,10 +69,14 @@ test("icicle: children fill their parent's cell in proportion to their branches,
   assert.ok(cellsOf([[1, ...rejected], [], ...rejected.map(() => [])], [0, 1]).width[1] > 0.1);
 });
 
-test("a label may cover edges, but no other label", () => {
-  const space = new LabelSpace(12);
-  space.add(40, 100, 3, 4, 7);
-  space.add(90, 100, 20, 6, null);
-  assert.deepEqual([1, 7, null].map((node) => space.freeWidth(10, 100, node)), [23, 56, 56]);
-  assert.deepEqual([10, 65].map((x) => space.nextFree(x, 100, 30)), [10, 116]);
+test("runs share lines: each node has its own place, and no edge leads to one that follows another run", () => {
+  const next = random(3);
+  for (let turn = 0; turn < 50; turn++) {
+    const { parents, keep } = tree(60, next);
+    const wrap = (runs) => runs.length === 0 ? [] : [{ items: runs.flat().map((node, place) => ({ node, offset: 10 * place, room: 8, follows: place > 0 && !runs.flat().includes(parents[node]) })), reach: 1 }];
+    const { columns, rows, places, rowCount } = layoutOf(parents, new Set(keep), keep.at(-1), new Set(), 2, wrap);
+    assert.ok(rowCount <= layoutOf(parents, new Set(keep), keep.at(-1), new Set()).rowCount + 2 && Math.min(...rows) === 0);
+    assert.equal(new Set(parents.map((_, node) => `${columns[node]} ${places.get(node)?.offset} ${rows[node]}`)).size, 60);
+    for (const node of places.keys()) assert.ok(rows[node] > 0);
+  }
 });
