@@ -78,7 +78,12 @@ export class RunList {
     });
     button(head, "×", "Close the list", () => this.toggle(false));
     this.list = html("div", "cs-runs-list", this.box);
-    this.toggle(localStorage.getItem(OPEN) === "yes");
+    const covers = matchMedia("(max-width: 1439px)"); // then it lies over the page
+    this.toggle(localStorage.getItem(OPEN) === "yes" && !covers.matches);
+    document.addEventListener("pointerdown", ({ target }) => {
+      const isOutside = target instanceof Element && !target.closest(".cs-runs, dialog") && target !== this.opener;
+      if (isOutside && covers.matches && !this.box.hidden) this.toggle(false);
+    });
     stage.on("state compared", () => this.keepShown()); // its speed is known only then
     stage.on("run ticked recordings", () => this.draw());
     window.addEventListener("storage", ({ key }) => {

@@ -101,10 +101,12 @@ def test_a_runs_figures_are_on_one_line(onlooker: Watched, size: tuple[int, int]
     bottoms = words.evaluate_all("(all) => all.map((each) => Math.round(each.getBoundingClientRect().bottom))")
     assert len(set(bottoms)) == 1
     assert words.evaluate_all(CUT) == []
-    page.evaluate("Canopy.parts.runs.toggle(true)")
+    page.get_by_role("button", name="Runs", exact=True).click()
     ends = """Array.from(document.querySelectorAll(".cs-metrics, .cs-metric"), (one) => one.getBoundingClientRect())"""
-    page.wait_for_function(f"{ends}[0].left > 200")
+    page.wait_for_function(f"{ends}[0].left {'< 30' if size == LAPTOP else '> 200'}")
     row, *figures = page.evaluate(ends)
+    page.mouse.click(size[0] - 60, size[1] - 90)
+    assert page.locator(".cs-runs").is_hidden() == (size == LAPTOP), "over the page it closes by a click outside"
     page.evaluate("Canopy.parts.runs.toggle(false)")
     assert max(each["right"] for each in figures if each["top"] < row["bottom"]) <= row["right"] + 1, "none is cut"
 
