@@ -200,7 +200,7 @@ interface RunValue {
 /** The lines of a run as they arrive, several at a time, until the signal ends it. */
 type RunLines = (signal: AbortSignal) => AsyncIterable<StreamLine[]>;
 
-/** A run's figures at its budget. `speed`: null if its speed-up is withheld, and then `doubt` says why; `printed`: as every view prints it; `outcome`: of the shown run, beside plain decoding. */
+/** A run's figures at its budget. `speed`: null if its speed-up is withheld, and then `doubt` says why; `printed`: as every view prints it; `ratio` and `range`: beside plain decoding. */
 interface RunPoint {
   method: string;
   run: string;
@@ -211,7 +211,8 @@ interface RunPoint {
   speed: number | null;
   printed: string;
   doubt?: string;
-  outcome?: string;
+  ratio?: number;
+  range?: string;
   machine: string;
   /** What it was asked with, its text, the seconds until its first round, and the share of its tokens that were drafted. */
   options?: Setting;

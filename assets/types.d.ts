@@ -678,4 +678,5 @@ export interface OtherSetting {
   drafted: number;
   ratio: number;
   times: string;
+  range: string;
 }

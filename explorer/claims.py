@@ -87,6 +87,7 @@ class OtherSetting:
     drafted: int
     ratio: float
     times: str
+    range: str = ""
 
 
 @dataclass(frozen=True)

@@ -29,7 +29,7 @@ UPDATE_SECONDS = 0.4  # between two results for the page
 QUIET_PROCESSORS = 0.1  # a machine with fewer missing processors is quiet
 MAX_QUIET_WAIT_SECONDS = 3.0  # for a quiet machine: the page still draws the end of the run
 PROCESSOR_SAMPLE_SECONDS = 0.2  # the time over which missing processors are counted
-MAX_TIMINGS = 3  # of a run whose speed-up is withheld because the machine was busy
+MAX_TIMINGS = 2  # of a run whose speed-up is withheld because the machine was busy
 SMALLER_BUDGETS = (16, 4)  # node budgets that are tried if a larger one did not pay
 
 
@@ -70,7 +70,7 @@ class Comparison:
 
     def _measure(self, run: str, trace: Trace, job: Job) -> dict[str, Any]:
         instruments, interrupt = self._rig.instruments, self._interrupt(job)
-        for _ in range(MAX_TIMINGS):
+        for job.done in range(MAX_TIMINGS):
             comparison = self._timed(run, trace, job)
             if comparison.state != "ended" or not comparison.record().speed.again:
                 break
@@ -114,6 +114,7 @@ class Comparison:
 
     def _beside_plain(self, run: str, comparison: RunComparison, request: PromptRequest, job: Job) -> RunComparison:
         """Time the request interleaved with plain decoding until both texts end or it is interrupted."""
+        tokens = len(committed_ids(comparison.trace.rounds))
         with self._interleaved(request, self._interrupt(job)) as timing:
             updated_at = monotonic()
             state: State = "measuring"
@@ -124,6 +125,7 @@ class Comparison:
                     if not timing.plain:
                         raise
                     state = "interrupted"
+                job.message = f"{'once more, ' * job.done}{min(100, 100 * len(timing.plain) // tokens)} %"
                 if state != "measuring" or monotonic() - updated_at > UPDATE_SECONDS:
                     comparison, updated_at = replace(self._update(comparison, timing), state=state), monotonic()
                     if state == "measuring":  # the end is reported once short texts have been repeated
@@ -169,6 +171,7 @@ class Comparison:
 
     def _measure_others(self, trace: Trace, job: Job) -> list[OtherSetting]:
         """Time settings that may be faster than the run was; return them, the fastest first."""
+        job.message = "other settings"
         request = replace(request_of(trace), max_tokens=CANDIDATE_TOKENS)
         tried: list[tuple[PromptRequest, Instruments | None]] = [(other, None) for other in faster_candidates(request)]
         if twin := self._rig.instruments.twin(self._interrupt(job)):
@@ -184,7 +187,8 @@ def _other_setting(request: PromptRequest, rig: Instruments | None, timing: Inte
     speed = speed_beside_plain(timing.pairs, timing.rounds)
     return OtherSetting(
         request.method, request.budget, request.pace, rig.laboratory.conditions.dtype if rig else "",
-        len(timing.rounds), sum(len(round_.tree) > 1 for round_ in timing.rounds), speed.ratio, speed.times)
+        len(timing.rounds), sum(len(round_.tree) > 1 for round_ in timing.rounds), speed.ratio, speed.times,
+        speed.range)
 
 
 def plain_of(request: PromptRequest) -> PromptRequest:

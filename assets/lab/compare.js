@@ -6,11 +6,12 @@ import { controls } from "../stage/controls.js";
 import { knownRun } from "../shared/lines.js";
 import { panels } from "../shared/define.js";
 import { machineOf, settingOf } from "../shared/round.js";
+import { PLAIN, ratioOf, ratioText } from "../panels/fastest.js";
 import { Stage } from "../stage/stage.js";
 import { TextPanel } from "../stage/text.js";
 
-/** `value`: to compare, if it can be; `doubt`: why it cannot; `spread`: its range, relative to it. @typedef {{ name: string, text: string,
- *  value?: number | null, doubt?: string, spread?: number[], range?: string }} ComparedFigure */
+/** `low` and `high`: its range, if it can be compared; `doubt`: why it cannot.
+ *  @typedef {{ name: string, text: string, low?: number, high?: number, doubt?: string, range?: string }} ComparedFigure */
 
 const SIDES = ["first", "second", "third", "fourth"];
 
@@ -35,7 +36,7 @@ class Side {
   constructor(/** @type {Element} */ parent, /** @type {number} */ place) {
     this.box = html("section", { class: "lab-plot lab-side-run", "aria-label": `The ${SIDES[place]} run` }, parent);
     const head = html("header", "", this.box);
-    this.setting = html("strong", "", head);
+    this.setting = action(head, "", "Open this run", () => controls.parts?.runs?.open({ run: this.run }), "lab-open");
     this.title = html("span", "lab-caption", head);
     this.figures = html("dl", "lab-pair-figures", this.box);
     this.stage = new Stage();
@@ -72,19 +73,24 @@ class Side {
     onLoad();
   }
 
+  // What was measured beside plain decoding: 1 for that itself.
+  ratioAmong(/** @type {Side[]} */ sides) {
+    return sides.some((other) => isPlainOf(this.stage, other.stage)) ? PLAIN : ratioOf({ budget: 0, ...this.stage.speedup })[0];
+  }
+
   /** The figures; of a text that repeats itself, τ and speed are those of the part before. Plain decoding has the speed that was
    *  measured when another run was compared with it. @param {Side[]} sides @returns {ComparedFigure[]} */
-  figuresBeside(sides) {
-    const { stage, stage: { figuresBeforeRepetition: { tau }, figures, rounds, header, withheld } } = this;
+  figuresAmong(sides) {
+    const { stage, stage: { figuresBeforeRepetition: { tau }, figures, rounds, speedup, header } } = this;
     const plainSpeed = sides.find((other) => isPlainOf(stage, other.stage))?.stage.speedup?.plain_speed;
-    const { speed, ratio, times, outcome = "", range = "" } = plainSpeed ? { speed: plainSpeed, ratio: 1, times: "1×" } : stage.speedup ?? {};
+    const { speed = plainSpeed, times = header?.drafters.length ? "" : "1×", outcome, range } = speedup ?? {};
+    const { low, high } = this.ratioAmong(sides) ?? {};
     const isUnclear = outcome === "similar";
-    const spread = range ? range.split(" to ").map((bound) => Number(bound) / Number(ratio)) : [1, 1];
-    const doubt = isUnclear ? "no clear difference" : times || header?.drafters.length === 0 ? "" : withheld ? "withheld" : "not measured";
+    const doubt = isUnclear ? "no clear difference" : times ? "" : stage.speed.doubt || "not measured";
     return [
-      { name: "tokens per round", text: tau.toFixed(2), value: tau },
-      { name: "tokens/s", text: speed ?? (stage.speed.text || "–"), value: ratio, spread, doubt: speed ? "" : stage.speed.doubt },
-      { name: "plain decoding", text: isUnclear ? range : times ?? (doubt ? "–" : "1×"), value: ratio, spread, doubt, range },
+      { name: "tokens per round", text: tau.toFixed(2), low: tau, high: tau },
+      { name: "tokens/s", text: speed ?? (stage.speed.text || "–"), low, high, doubt: speed ? "" : stage.speed.doubt },
+      { name: "plain decoding", text: (isUnclear ? range : times) || "–", low, high, doubt, range },
       { name: "rounds", text: String(rounds.length) },
       { name: "tokens", text: String(figures.tokens) },
     ];
@@ -93,10 +99,9 @@ class Side {
   /** Marks the figures that are best of all runs, unless ranges overlap; speeds by their ratio to plain decoding.
    *  @param {ComparedFigure[]} figures @param {ComparedFigure[][]} others */
   drawFigures(figures, others) {
-    this.figures.replaceChildren(...figures.map(({ name, value, spread: [low] = [1], text, doubt, range }, place) => {
+    this.figures.replaceChildren(...figures.map(({ name, low = NaN, text, doubt, range }, place) => {
       const item = html("div", "");
-      const rivals = others.map((other) => (other[place].value ?? NaN) * (other[place].spread?.[1] ?? 1));
-      const best = rivals.length > 0 && rivals.every((rival) => (value ?? NaN) * low > rival);
+      const best = others.length > 0 && others.every((other) => low > (other[place].high ?? NaN));
       html("dd", best ? "is-better" : doubt && "is-doubtful", item, best ? `${text} ▲` : text);
       html("dt", "", item, [name, doubt || range].filter(Boolean).join(", "));
       return item;
@@ -145,12 +150,13 @@ export class Compare {
   update() {
     const shown = this.sides.filter((side) => side.ends);
     const { prompt, machine } = common(shown.map(({ stage }) => stage));
-    const figures = shown.map((side) => side.figuresBeside(shown));
+    const figures = shown.map((side) => side.figuresAmong(shown));
     shown.forEach((side, place) => side.drawFigures(figures[place], prompt && machine ? figures.filter((other) => other !== figures[place]) : []));
     for (const { title, stage: { header } } of shown) {
-      if (header) title.title = write(title, [header.title, machine ? "" : machineOf(header)].filter(Boolean).join(" · ")).textContent ?? "";
+      if (header) title.title = write(title, header.title).textContent ?? "";
     }
-    write(this.common, [machine, prompt].filter(Boolean).join(" · ")).title = prompt;
+    const machines = shown.flatMap(({ stage: { header } }, place) => (header ? `${SIDES[place]}: ${machineOf(header)}` : []));
+    write(this.common, [machine || machines.join(" · "), prompt].filter(Boolean).join(" · ")).title = prompt;
     this.grid.classList.toggle("lab-one-prompt", Boolean(prompt));
     this.slider.max = String(Math.max(0, ...shown.map(({ ends }) => (ends?.at(-1) ?? 1) - 1)));
     write(this.status, shown.length > 1 ? this.comparability(shown) : "Choose two runs that the server still has.");
@@ -217,20 +223,21 @@ export class Compare {
     const stages = shown.map((side) => side.stage);
     const repetitions = stages.map(({ repetition }, place) => (
       repetition ? `The ${SIDES[place]} text repeats itself from token ${repetition.token + 1} on; its τ and speed cover the part before.` : ""));
-    return [this.comparableSpeeds(stages), ...repetitions].filter(Boolean).join(" ");
+    return [this.comparableSpeeds(shown), ...repetitions].filter(Boolean).join(" ");
   }
 
-  comparableSpeeds(/** @type {Stage[]} */ stages) {
-    const { prompt, machine } = common(stages);
-    const measured = stages.every((run) => Boolean(run.speedup) || stages.some((other) => isPlainOf(run, other)));
-    if (prompt && machine && measured) {
-      const ranges = stages.map(({ speedup }) => speedup?.range?.split(" to ").map(Number) ?? [1, 1]); // plain decoding is 1
-      const overlap = Math.max(...ranges.map(([low]) => low)) <= Math.min(...ranges.map(([, high]) => high));
-      return `The same prompt on the same machine${overlap ? ", but the ranges overlap: no clear difference in speed." : ": speeds can be compared."}`;
+  comparableSpeeds(/** @type {Side[]} */ shown) {
+    const { prompt, machine } = common(shown.map((side) => side.stage));
+    const [first, ...others] = shown.map((side) => side.ratioAmong(shown));
+    if (prompt && machine && [first, ...others].every(Boolean)) {
+      return others.map(({ ratio, low, high }, place) => {
+        const range = [low / first.high, high / first.low];
+        const lead = `The ${SIDES[place + 1]} run is ${ratioText(ratio / first.ratio)}× as fast as the first (${range.map(ratioText).join(" to ")})`;
+        return range[0] <= 1 && range[1] >= 1 ? `${lead}: no clear difference.` : `${lead}.`;
+      }).join(" ");
     }
-    if (prompt && machine) return "The same prompt and machine, but not all speeds were measured beside plain decoding: do not compare them.";
-    const lengths = stages.map(({ figuresBeforeRepetition: { tau } }) => tau.toFixed(2)).join(" and ");
-    if (machine) return `Different prompts, same machine: τ ${lengths} come from different texts; compare settings on one prompt.`;
+    if (prompt && machine) return "The same prompt and machine, but not all were timed beside plain decoding: do not compare their speeds.";
+    if (machine) return "Different prompts on the same machine: compare settings on one prompt.";
     return `${prompt ? "The same prompt" : "Different prompts"} on different machines or precisions: do not compare tokens/s.`;
   }
 

@@ -3,9 +3,10 @@
 import { button, group, html, oneAtATime, methodStyle, path, put, render, roundTicks, throttled, text, write } from "../shared/ink.js";
 import { entryBudget } from "./facts.js";
 import { DrawnPanel, placeIn } from "./panel.js";
-import { counted, figuresOf, letterOf, machineOf, rateText, speedText, usedOf } from "../shared/round.js";
+import { counted, figuresOf, machineOf, rateText, speedText, usedOf } from "../shared/round.js";
 import { define } from "../shared/define.js";
-import { fasterSetting } from "../stage/slowdown.js";
+import { autoName, decodedPlainly } from "../stage/slowdown.js";
+import { ratioOf, ratiosOf, verdictOf } from "./fastest.js";
 
 const MAX_AXIS_NODES = 1024; // at the right end of the axis
 const MARGIN = { left: 38, right: 14, top: 14, bottom: 20, between: 17 };
@@ -69,24 +70,6 @@ const drawnSpeed = ({ speed, printed }) => speed ?? Number(printed);
 
 const valueOf = (/** @type {RunPoint} */ point, /** @type {Plot["name"]} */ name) => (name === "tau" ? point.tau : drawnSpeed(point));
 
-/** The budget with the highest measured, or else predicted, speed; null if there is neither. If budgets were measured for the
- *  prompt, the smallest one that is not clearly slower: whether that is another one, says `tied`. @param {BudgetForecast} forecast */
-export function fastestOf(forecast) {
-  const { budgets, speed, plain } = forecast.measured ?? forecast;
-  if (!speed || !budgets.length) return null;
-  const top = speed.mean.indexOf(Math.max(...speed.mean.filter((value) => value > 0)));
-  const best = forecast.measured?.prompts === 1 ? speed.mean.findIndex((value) => value >= speed.low[top]) : top;
-  return best < 0 ? null : { budget: budgets[best], mean: speed.mean[best], low: speed.low[best], high: speed.high[best], plain, pays: speed.mean[best] > plain, tied: best !== top };
-}
-
-/** What was measured at other budgets, unless it is of other prompts and the run's own speed lies outside its interval.
- *  @param {BudgetForecast} forecast @param {number} budget @param {number} speed of the run */
-export function comparableCurve({ measured }, budget, speed) {
-  if (!measured || measured.prompts === 1 || !speed) return measured;
-  const { budgets, speed: { low, high } } = measured;
-  return interpolate(budgets, low, budget) <= speed && speed <= interpolate(budgets, high, budget) ? measured : null;
-}
-
 /** A run's τ and speed after each of its rounds, by the clock of its printed speed, and the 80 % interval of τ (`low`, `high`).
  *  @param {Round[]} rounds @param {Stage} stage */
 function historyOf(rounds, { playsBehind, speedup, comparison }) {
@@ -107,7 +90,7 @@ function historyOf(rounds, { playsBehind, speedup, comparison }) {
 }
 
 /** The largest budget that was measured for the prompt of the run; up to it, nothing is predicted. @param {BudgetForecast} forecast */
-const measuredUpTo = ({ measured }) => (measured?.prompts === 1 ? Math.max(...measured.budgets) : 0);
+const measuredUpTo = ({ measured }) => Math.max(0, ...(measured?.budgets ?? []));
 
 /** A budget's figures in words: `short` for the panel, `more` for its tip.
  *  @param {BudgetForecast} forecast @param {number} chosen */
@@ -125,45 +108,7 @@ export function wordsAt(forecast, chosen) {
   return { short, more: `${from}: ${range}. ${measured ? "" : forecast.withheld}` };
 }
 
-const pointWords = (/** @type {RunPoint} */ point) => [`${counted(point.budget, "node")}: τ ${point.tau.toFixed(2)}`, speedText(point)].filter(Boolean).join(", ");
-
-/** What is said if neither plain decoding nor the fastest budget is clearly faster: as measured beside this run, else as predicted.
- *  @param {NonNullable<ReturnType<typeof fastestOf>>} best @param {BudgetForecast["measured"]} measured @param {RunPoint} own */
-function unclearWords(best, measured, own) {
-  if (own.outcome === "similar" && (!best.pays || own.budget === best.budget)) return "No clear difference from plain decoding";
-  if (own.outcome === "faster" || measured || best.plain < best.low || best.high < best.plain) return "";
-  return "Predicted: no budget clearly faster than plain";
-}
-
-/** @param {RunPoint} own @param {NonNullable<ReturnType<typeof fastestOf>>} best */
-const isFastest = ({ speed, budget, outcome }, best) => ((outcome === "faster" && !best.pays)
-  || (speed !== null && speed > best.plain && (budget === best.budget || speed > best.high)));
-
-/** Whether a prediction is no reason to name a budget: the run is not compared yet, so that a verdict might be taken back; or another
- *  budget is not clearly faster than the run was, by 5 % and more than its interval.
- *  @param {BudgetForecast["measured"]} measured @param {number} budget @param {NonNullable<ReturnType<typeof fastestOf>>} best @param {RunPoint} own */
-const isNoGain = (measured, budget, best, own) => (
-  !measured && (!own.outcome || (![0, own.budget].includes(budget) && drawnSpeed(own) >= Math.min(best.low, best.mean / 1.05))));
-
-/** The fastest budget in words. Of other prompts only the ratio to plain decoding is said; a run that is itself the fastest, or was
- *  made at that budget, has its own figure. `fastest` is what they name, as it is drawn. Null if none is predicted to be clearly faster.
- *  @param {NonNullable<ReturnType<typeof fastestOf>>} best @param {BudgetForecast["measured"]} measured @param {RunPoint} own */
-export function fastestWords(best, measured, own) {
-  const lab = measured !== null && measured.prompts > 1;
-  const isOwn = !lab && isFastest(own, best);
-  const other = best.pays ? { budget: best.budget, speed: best.mean } : { budget: 0, speed: best.plain };
-  const fastest = isOwn ? { budget: own.budget, speed: drawnSpeed(own) } : other;
-  const setting = fastest.budget ? counted(fastest.budget, "node") : "plain decoding";
-  const range = lab && best.plain ? `${(best.low / best.plain).toFixed(1)} to ${(best.high / best.plain).toFixed(1)} times plain decoding` : `${rateText(best.low)} to ${rateText(best.high)} tokens/s`;
-  const how = measured ? `Measured on ${counted(measured.prompts, "prompt")}, ${measured.where}, ${measured.date}` : "Predicted";
-  const title = `${how}: ${counted(best.budget, "node")}, ${range}`;
-  if (lab) return { words: `Fastest on the lab's prompts: ${setting}${best.pays && best.plain ? `, ${(best.mean / best.plain).toFixed(1)} times plain` : ""}`, title, fastest };
-  if (isNoGain(measured, fastest.budget, best, own)) return null;
-  const unclear = unclearWords(best, measured, own);
-  if (unclear) return { words: unclear, title, fastest: null };
-  const lead = measured && best.tied ? "As fast as any" : measured || isOwn ? "Fastest" : "Fastest predicted";
-  return { words: `${lead}: ${setting}, ${isOwn ? own.printed : rateText(fastest.speed)} tokens/s`, title, fastest };
-}
+const pointWords = (/** @type {RunPoint} */ point) => [`${point.budget ? counted(point.budget, "node") : "plain decoding"}: τ ${point.tau.toFixed(2)}`, speedText(point)].filter(Boolean).join(", ");
 
 class BudgetPanel extends DrawnPanel {
   width = 0;
@@ -172,10 +117,10 @@ class BudgetPanel extends DrawnPanel {
   history = historyOf([], this.stage);
   plain = { tau: 1, speed: 0 }; // plain decoding's; 0: unknown
   fastest = { budget: 0, tau: 0, speed: 0 }; // what the line "Fastest" names; without a speed it is not drawn
-  answer = /** @type {(BudgetForecast & { run: string, from: string }) | null} */ (null);
+  answer = /** @type {(BudgetForecast & { run: string, from: string, costNote: string }) | null} */ (null);
   barBudget = this.stage.settings.budget;
   movedIn = ""; // the run beside which the bar's budget was changed: it is shown then instead of the run's own
-  forecast = /** @type {BudgetForecast | null} */ (null); // the answer, without what does not compare with the run
+  forecast = /** @type {BudgetForecast | null} */ (null); // the answer, through what the run measured
   waiting = "Here you see what other budgets would bring, while a run goes on.";
 
   constructor(/** @type {HTMLElement} */ host, /** @type {Stage} */ stage) {
@@ -239,11 +184,12 @@ class BudgetPanel extends DrawnPanel {
   async fetchForecast() {
     const { stage, stage: { value: { run } } } = this;
     if (!stage.server || !this.hostSize || !stage.rounds.length || !stage.header?.drafters.length) return;
-    const from = [run, stage.rounds.length, stage.live, stage.comparing, stage.speedup?.plain_speed, stage.withheld].join(" ");
+    const from = [run, stage.rounds.length, stage.live, Boolean(stage.comparing), stage.speedup?.plain_speed, stage.withheld].join(" ");
     if (this.answer?.from === from) return;
     const answer = await stage.server.budgets({ run, live: stage.live });
     if (run !== stage.value.run) return;
-    this.answer = { run, from, ...answer };
+    const measured = answer.measured?.prompts === 1 ? answer.measured : null; // a recording's own; the lab's is of other prompts
+    this.answer = { run, from, ...answer, measured, speed: answer.speed ?? recordedSpeed(answer), costNote: answer.speed ? "" : "recorded cost" };
     this.draw(stage.round);
   }
 
@@ -256,21 +202,20 @@ class BudgetPanel extends DrawnPanel {
     if (this.answer?.run !== stage.value.run) this.answer = null;
     if (!this.answer || !stage.live) this.refreshForecast(); // what it was made from may have changed while nobody saw it
     const { answer } = this;
-    this.forecast = answer && throughOwnPoint({ ...answer, speed: answer.speed ?? recordedSpeed(answer), measured: comparableCurve(answer, own.budget, drawnSpeed(own)) }, own);
-    const isOfPrompt = (/** @type {RunPoint} */ { prompt }) => prompt === header.prompt; // another prompt's speeds do not compare
-    const ticked = stage.overlaidRuns.map((point, place) => ({ ...point, pin: letterOf(place) })).filter(isOfPrompt);
-    const others = stage.ownRuns.filter((point) => point.machine === own.machine && isOfPrompt(point) && ![own, ...ticked].some(({ run }) => run === point.run));
+    this.forecast = answer && throughOwnPoint(answer, own);
+    const ticked = stage.overlays;
+    const others = stage.ownRuns.filter((point) => point.machine === own.machine && point.prompt === header.prompt && ![own, ...ticked].some(({ run }) => run === point.run));
     const points = [...others, own, ...ticked];
     this.resetButton.hidden = stage.budgetPreview.budget === null;
     const { short, more } = this.wordsFor(own);
     const words = `${short}. ${more}`;
     put(write(this.figuresLine, short), { title: words }); // first: the drawings begin below it
-    this.drawFastest(own, header);
     this.history = historyOf(covered, stage);
     this.plain.speed = Number(stage.speedup?.plain_speed ?? this.forecast?.plain ?? 0);
+    this.drawFastest(own);
     this.setSize(this.width, this.height);
     put(this.canvas, { "aria-valuenow": this.chosen, "aria-valuetext": words });
-    const notes = [own.doubt, this.forecast?.speed && !answer?.speed && "recorded cost"].filter(Boolean);
+    const notes = [own.doubt, this.forecast?.speed && answer?.costNote].filter(Boolean);
     const plots = PLOTS.map(({ name, label }, place) => this.plot({ name, label: [label, ...(place ? notes : [])].join(", ") }, place, points));
     const handle = { class: "cp-budget-handle", cx: this.x(this.chosen), cy: this.height - MARGIN.bottom, r: 5 };
     render(this.drawing, [...plots.map((marks) => group(marks)), ["circle", handle]]);
@@ -287,35 +232,38 @@ class BudgetPanel extends DrawnPanel {
   currentPoint(header, covered) {
     const { playsBehind, rounds, speed: whole, speedup, value: { run } } = this.stage;
     const { tau, tokensPerSecond } = figuresOf(covered);
-    const speed = playsBehind ? { text: rateText(tokensPerSecond), value: tokensPerSecond, doubt: "" } : whole;
-    return { run, machine: machineOf(header), method: header.method, budget: header.drafters.length ? usedOf(header, rounds) : 0, tau, speed: speed.value, printed: speed.text,
-      doubt: speed.doubt, outcome: speedup?.outcome };
+    const speed = playsBehind ? { text: rateText(tokensPerSecond), value: tokensPerSecond } : whole;
+    return { run, machine: machineOf(header), method: header.method, options: header.options, budget: usedOf(header, rounds), tau,
+      speed: speed.value, printed: speed.text, doubt: whole.doubt, ratio: speedup?.ratio, range: speedup?.range };
   }
 
-  // The forecast that the line "Fastest" uses: this run's; the lab's if this run's speed is withheld, or if plain decoding is only
-  // predicted to be faster.
-  get advice() {
-    const { answer } = this;
-    const forecast = this.stage.scene ? null : this.forecast; // the film's last frame says already which budget Run takes
-    const best = forecast?.speed && !forecast.withheld ? fastestOf(forecast) : null;
-    const decided = best && (this.stage.speedup || best.high >= best.plain || !answer?.measured);
-    return !forecast || !answer || decided ? forecast : { ...forecast, speed: null, measured: answer.measured };
+  // Why the run is not compared with plain decoding yet, or ""; drawing slows it until it ends.
+  get pending() {
+    const { comparing, live, playsBehind, recorded, speedup, value: { followed } } = this.stage;
+    if (comparing) return comparing.endsWith("…") ? `Beside plain decoding: ${comparing}` : comparing;
+    return (live || playsBehind) && !speedup && !recorded && !followed ? "Compared with plain decoding after the run" : "";
   }
 
-  // The fastest budget in words, with a button that takes it; after a slower run, what was measured beside it, as its note says.
-  drawFastest(/** @type {RunPoint} */ own, /** @type {Header} */ header) {
-    const { advice, forecast, stage: { speedup, comparison, settings } } = this;
-    const best = advice && fastestOf(advice);
-    const slower = own.outcome === "slower" && speedup && comparison && !this.stage.comparing && fasterSetting({ speedup, comparison });
-    const measured = slower ? null : advice?.measured ?? null;
-    const line = slower ? { words: `Fastest measured: ${slower.name}`, title: slower.title,
-      fastest: { budget: slower.setting.budget, speed: slower.ratio * Number(speedup.plain_speed) } } : best && fastestWords(best, measured, own);
-    this.fastest = { budget: 0, tau: 0, speed: 0, ...line?.fastest };
-    const isOtherPace = Boolean(slower && slower.setting.pace !== header.pace);
-    if (isOtherPace || (measured && measured !== forecast?.measured)) this.fastest.speed = 0;
-    this.fastestLine.hidden = !line;
-    this.useButton.hidden = [0, this.chosen, settings.budget].includes(this.fastest.budget) || isOtherPace;
-    if (line) put(write(this.fastestLine, `${this.fastest.speed ? "▲ " : ""}${line.words}`), { title: line.title });
+  /** What was measured beside plain decoding for the shown prompt: own runs, and what was timed after a slower one. @param {RunPoint} own */
+  measuredRatios(own) {
+    const { comparison, ownRuns } = this.stage;
+    const request = (/** @type {RunPoint} */ { machine, options }) => machine + JSON.stringify({ ...options, budget: 0, max_tokens: 0, pace: "" });
+    const runs = ownRuns.filter((one) => one.run !== own.run && request(one) === request(own));
+    const timed = (comparison?.others ?? []).filter((other) => !other.dtype && !decodedPlainly(other));
+    return [...runs, ...(this.pending ? [] : [own, ...timed])].flatMap((one) => ratioOf({ ...one, name: autoName("options" in one ? one.options ?? {} : one) }));
+  }
+
+  // Says what may be said of the fastest budget, with a button that takes it; the film's last frame says already which one Run takes.
+  drawFastest(/** @type {RunPoint} */ own) {
+    const { chosen, pending, forecast, plain, stage: { scene, settings, slowed, withheld } } = this;
+    const unknown = pending || (slowed ? "No verdict: the machine was busy" : withheld) || (own.budget ? "Not compared with plain decoding" : "This is plain decoding, the baseline");
+    const predicted = !forecast || pending || withheld || forecast.withheld ? [] : ratiosOf(forecast).filter(({ budget }) => budget > measuredUpTo(forecast));
+    const { words, title, best } = verdictOf([...this.measuredRatios(own), ...ratiosOf(forecast?.measured ?? null)], predicted, unknown);
+    const isDrawn = best && !best.name;
+    this.fastest = { budget: best?.budget ?? 0, tau: 0, speed: isDrawn ? best.ratio * plain.speed : 0 };
+    this.fastestLine.hidden = Boolean(scene);
+    this.useButton.hidden = Boolean(scene || best?.name) || [0, chosen, settings.budget].includes(this.fastest.budget);
+    put(write(this.fastestLine, `${isDrawn ? "▲ " : ""}${words}`), { title });
   }
 
   x(/** @type {number} */ budget) {
@@ -339,8 +287,7 @@ class BudgetPanel extends DrawnPanel {
     const maximum = 1.06 * Math.max(...points.map((point) => valueOf(point, name)), plain, ...this.history[name], this.fastest[name], ...predicted.map((at) => curve?.mean[at] ?? 0), ...(measured?.[name].high ?? []));
     const chosen = path("cp-budget-chosen", `M${this.x(this.chosen)},${low - tall}V${low}`); // under the points and the titles
     const marks = [...this.budgetAxis(low, place === 1), chosen];
-    const isLab = measured && measured.prompts > 1;
-    const title = text("cp-budget-title is-end", isLab && place ? `${label}, dotted on the lab's prompts` : label, this.width - MARGIN.right, low - tall - 4);
+    const title = text("cp-budget-title is-end", label, this.width - MARGIN.right, low - tall - 4);
     if (!maximum) return [...marks, title, text("is-mid", "not known yet", (MARGIN.left + this.width) / 2, low - tall / 2)];
     const y = (/** @type {number} */ value) => low - tall * Math.min(value / maximum, 1);
     const across = (/** @type {string} */ look, /** @type {number} */ height) => (
@@ -357,18 +304,13 @@ class BudgetPanel extends DrawnPanel {
     if (measured) {
       const { mean, low: from, high: to } = measured[name];
       const { style } = methodStyle(this.round.method);
-      const look = `cp-budget-swept ${isLab ? "is-lab" : ""}`;
       const at = measured.budgets.map((budget) => this.x(budget).toFixed(1));
-      marks.push(path(look, `M${mean.map((value, place) => `${at[place]},${y(value).toFixed(1)}`).join("L")}`, { style }),
-        path(look, from.map((value, place) => `M${at[place]},${y(value).toFixed(1)}V${y(to[place]).toFixed(1)}`).join(""), { style }));
+      marks.push(path("cp-budget-swept", `M${mean.map((value, place) => `${at[place]},${y(value).toFixed(1)}`).join("L")}`, { style }),
+        path("cp-budget-swept", from.map((value, place) => `M${at[place]},${y(value).toFixed(1)}V${y(to[place]).toFixed(1)}`).join(""), { style }));
     }
-    marks.push(...this.flagMarks(this.fastest[name], y));
+    const { [name]: flagged, budget } = this.fastest;
+    if (flagged) marks.push(path("cp-budget-flag", `M${this.x(budget)},${y(flagged) + 7}l-4,7h8Z`)); // from below
     return [...marks, ...points.flatMap((point) => (valueOf(point, name) ? this.pointMarks(point, name, y) : [])), title];
-  }
-
-  /** Points at the fastest budget from below. @param {number} value @param {(value: number) => number} y @returns {Mark[]} */
-  flagMarks(value, y) {
-    return value ? [["path", { class: "cp-budget-flag", d: `M${this.x(this.fastest.budget)},${y(value) + 7}l-4,7h8Z` }, [["title", {}, this.fastestLine.textContent ?? ""]]]] : [];
   }
 
   /** @param {number} y @param {boolean} numbered @returns {Mark[]} */
@@ -409,14 +351,11 @@ class BudgetPanel extends DrawnPanel {
   }
 
   wordsFor(/** @type {RunPoint} */ own) {
-    const { chosen, forecast, stage, stage: { budgetPreview, recordedRound } } = this;
+    const { chosen, forecast, stage, stage: { budgetPreview } } = this;
     const error = budgetPreview.error || forecast?.error;
     if (error) return { short: error, more: "" };
     if (chosen === own.budget && budgetPreview.budget === null) return { short: pointWords(own), more: stage.playsBehind ? "Measured in this run so far." : `Measured in this run. ${stage.withheld}` };
-    const { short, more } = forecast ? wordsAt(forecast, chosen) : { short: "", more: "" };
-    if (!budgetPreview.round || !recordedRound) return { short, more };
-    const [now, then] = [budgetPreview.round.keep.length, recordedRound.keep.length];
-    return { short, more: `${more} This round ${counted(now, "token")}${now === then ? " either way" : `, not ${then}`}.` };
+    return forecast ? wordsAt(forecast, chosen) : { short: "", more: "" };
   }
 }
 
@@ -429,7 +368,7 @@ define({
     { glyph: "∿", label: "so far", title: "On the left: the shown run's τ and tokens/s after each of its rounds" },
     { glyph: "●○", label: "runs", title: "Measured. Filled: the shown run, its τ with its 80 % interval. Hollow: your earlier runs, a mark and a colour for each method" },
     { glyph: "╌", label: "predicted", title: "What this run's drafts would have kept at each budget, with 80 % intervals; speed follows from what a pass costs here or, as said above it, from what a round cost when the lab was recorded" },
-    { glyph: "┿", label: "measured", title: "Measured at other budgets with 95 % intervals: with the recording for its prompt, or, dotted, by the lab on its own prompts, if this run's speed lies within" },
+    { glyph: "┿", label: "measured", title: "Measured at other budgets with the recording, with 95 % intervals" },
     { glyph: "─", label: "plain", title: "Plain decoding" },
   ],
   when: (stage) => stage.header !== null && stage.header.drafters.length > 0,

@@ -22,7 +22,7 @@ import { present } from "./presenter.js";
 import { RunList } from "./runs.js";
 import { Save } from "./save.js";
 import { Search } from "./search.js";
-import { fasterButtons, compareRuns, slowdownNote } from "./slowdown.js";
+import { fasterButton, compareRuns, slowdownNote } from "./slowdown.js";
 import { Stage } from "./stage.js";
 import { story } from "./story.js";
 import { TextPanel } from "./text.js";
@@ -62,7 +62,7 @@ function build(stage, header, host, { recordings: listed, shares }) {
   const film = new Film(stage, root, storyBox, new Duel(stage, frames.area, () => film.leave()), player);
   const timeline = new Timeline(stage, player, root);
   const recordings = new Recordings(stage, player, notices, listed);
-  fasterButtons(stage, plainly, recordings);
+  fasterButton(stage, plainly);
   const parts = /** @type {Parts} */ ({
     stage, player, frames, timeline, recordings, notices, lost, film, ready: false,
     search: new Search(stage, player, timeline.search),

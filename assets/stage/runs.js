@@ -21,11 +21,11 @@ const stored = () => ({ runs: [], ticked: [], ...JSON.parse(localStorage.getItem
 
 /** A run as its figures, and what each round kept and took. @param {Stage} stage @param {Header} header @returns {RunPoint} */
 export function runPoint(stage, header) {
-  const { value: { run }, run: { end }, rounds, figures, figuresBeforeRepetition: { tau }, speed } = stage;
+  const { value: { run }, run: { end }, rounds, figures, figuresBeforeRepetition: { tau }, speed, speedup } = stage;
   const shown = rounds.slice(0, MAX_ROUNDS);
   return {
     run, title: settingOf(header), method: header.method, prompt: header.prompt, budget: usedOf(header, rounds),
-    tau, speed: speed.value, printed: speed.text, doubt: speed.doubt, machine: machineOf(header), options: header.options,
+    tau, speed: speed.value, printed: speed.text, doubt: speed.doubt, ratio: speedup?.ratio, range: speedup?.range, machine: machineOf(header), options: header.options,
     answer: textOf(stage.run), first: end?.prefill_seconds ?? 0, drafted: 1 - rounds.length / figures.tokens,
     lengths: shown.map(({ keep }) => keep.length), spent: shown.map(({ spent }) => Number(spent.toPrecision(4))),
   };
@@ -117,8 +117,8 @@ export class RunList {
     if (!header || !["done", "stopped"].includes(state) || stage.recorded || rounds.length < 2) return;
     const point = { ...runPoint(stage, header), lengths: undefined, spent: undefined }; // read anew when it is ticked
     const before = stage.ownRuns.find((one) => one.run === run);
-    if (before?.state === state && before.printed === point.printed && before.speed === point.speed) return;
-    stage.overlaidRuns = stage.overlaidRuns.map((one) => (one.run === run ? { ...one, tau: point.tau, speed: point.speed, printed: point.printed, doubt: point.doubt } : one));
+    if (before?.state === state && before.ratio === point.ratio && before.doubt === point.doubt) return;
+    stage.overlaidRuns = stage.overlaidRuns.map((one) => (one.run === run ? { ...point, lengths: one.lengths, spent: one.spent } : one));
     this.store((runs) => {
       const old = runs.find((one) => one.run === run);
       Object.assign(point, { state, starred: old?.starred });

@@ -1,11 +1,10 @@
-// The note under the figures: why the run was slower than plain decoding, how much of its budget auto used, a faster setting
-// or recording. Also starts the comparison with plain decoding after a run.
+// The note under the figures: why the run was slower than plain decoding, how much of its budget auto used, a faster setting.
+// Also starts the comparison with plain decoding after a run.
 
 import { action, html, write } from "../shared/ink.js";
 import { jobEnd } from "../shared/lines.js";
 import { counted, usedOf } from "../shared/round.js";
 
-const ALWAYS_DRAFTING = 0.75; // fraction of rounds with a draft above which a run counts as always drafting
 const TIMING_POLL_MS = 1000; // rare, because an answer disturbs the timing
 const RARELY_DRAFTING = 0.25; // fraction of rounds up to which a run counts as decoding plainly
 
@@ -23,16 +22,15 @@ export function slowdownReason(/** @type {Pick<Stage, "speedup" | "comparison" |
 /** @param {import("../types.d.ts").OtherSetting} setting */
 export const decodedPlainly = ({ pace, rounds, drafted }) => pace === "auto" && rounds > 0 && drafted <= RARELY_DRAFTING * rounds;
 
-/** Returns how much of its budget an auto run used, and how often it drafted.
- *  @param {Header | null} header @param {Round[]} rounds @param {boolean} busy */
-export function autoUsage(header, rounds, busy) {
+/** What a budget is called that auto chose; undefined for a fixed one. @param {{ pace?: string, budget?: number }} setting */
+export const autoName = ({ pace, budget }) => (pace === "auto" ? `auto up to ${budget} nodes` : undefined);
+
+/** Returns how much of its budget an auto run used, and how often it drafted. @param {Header | null} header @param {Round[]} rounds */
+function autoUsage(header, rounds) {
   if (!header || header.pace !== "auto" || !header.drafters.length || !rounds.length) return "";
-  const draftedRounds = rounds.filter((round) => round.n > 1).length;
-  if (!draftedRounds) return `auto ${busy ? "has decoded plainly so far" : "decoded plainly"}: a draft would have cost more than it gained.`;
-  const used = `auto used ${usedOf(header, rounds)} of up to ${(header.budget ?? 0).toLocaleString("en")} nodes`;
-  if (draftedRounds > ALWAYS_DRAFTING * rounds.length) return `${used}.`;
-  const share = `${draftedRounds} of ${rounds.length} rounds${busy ? " so far" : ""}`;
-  return `${used} and drafted in ${share}; in the others a draft would have cost more than it gained.`;
+  const drafted = rounds.filter((round) => round.n > 1).length;
+  if (!drafted) return "auto decoded plainly: a draft would have cost more than it gained.";
+  return `auto used ${usedOf(header, rounds)} of up to ${(header.budget ?? 0).toLocaleString("en")} nodes and drafted in ${drafted} of ${rounds.length} rounds.`;
 }
 
 export function slowdownNote(/** @type {Stage} */ stage, /** @type {HTMLElement} */ parent) {
@@ -46,7 +44,7 @@ export function slowdownNote(/** @type {Stage} */ stage, /** @type {HTMLElement}
   const draw = () => {
     const { rounds, header, live, repetition, recorded, server, playsBehind, mode, speedup } = stage;
     const isSaid = playsBehind || (mode === "story" && speedup?.outcome === "similar"); // or not to be said yet
-    const note = [repetition?.words, isSaid ? "" : slowdownReason(stage), autoUsage(header, rounds, live)].filter(Boolean).join(" ");
+    const note = [repetition?.words, isSaid ? "" : slowdownReason(stage), autoUsage(header, rounds)].filter(Boolean).join(" ");
     again.hidden = playsBehind || !canMeasureAgain(stage);
     end.hidden = !repetition || recorded || !server;
     box.hidden = (stage.playsBehind && !live) || (!note && again.hidden); // of the whole run nothing is said before its end is shown
@@ -61,44 +59,32 @@ export function slowdownNote(/** @type {Stage} */ stage, /** @type {HTMLElement}
 
 /** The setting to use instead of one that was slower; `title` names those that were measured with it.
  *  @param {{ speedup: Pick<PrintedSpeed, "ratio">, comparison: Pick<PlainComparison, "others"> }} run
- *  @returns {{ name: string, label: string, title: string, ratio: number, setting: { method: string, budget: number, pace: string } }} */
+ *  @returns {{ label: string, title: string, setting: { method: string, budget: number, pace: string } }} */
 export function fasterSetting({ speedup, comparison }) {
   const better = (comparison.others || []).filter((other) => other.ratio > speedup.ratio && !decodedPlainly(other));
   const named = (/** @type {typeof better[0]} */ { pace, budget, dtype }) => (
-    dtype ? `${dtype} (start with --dtype ${dtype})` : pace === "auto" ? `auto up to ${budget} nodes` : counted(budget, "node"));
+    dtype ? `${dtype} (start with --dtype ${dtype})` : autoName({ pace, budget }) ?? counted(budget, "node"));
   const title = better.length ? `Measured just now on this prompt, interleaved with plain decoding: ${better.map((other) => `${named(other)} ${other.times}`).join("; ")}.`
     : "No other setting that was tried was faster.";
-  const usable = better.find(({ dtype, ratio }) => !dtype && ratio > 1);
-  if (!usable) return { title, name: "plain decoding", label: "Use plain decoding", ratio: 1, setting: { method: "autoregressive", budget: 0, pace: "fixed" } };
-  const { method, budget, pace, ratio, times } = usable;
-  return { title, name: `${named(usable)}, ${times} plain`, label: `Use ${named(usable)}: ${times}`, ratio, setting: { method, budget, pace } };
+  const usable = better.find(({ dtype, range }) => !dtype && Number.parseFloat(range) > 1); // clearly
+  if (!usable) return { title, label: "Use plain decoding", setting: { method: "autoregressive", budget: 0, pace: "fixed" } };
+  const { method, budget, pace, times } = usable;
+  return { title, label: `Use ${named(usable)}: ${times}`, setting: { method, budget, pace } };
 }
 
-/** Under a run that was slower: the setting to use instead, and a recording that won.
- *  @param {Stage} stage @param {Element} parent @param {Parts["recordings"]} recordings */
-export function fasterButtons(stage, parent, recordings) {
+// Under a run that was slower: the setting to use instead.
+export function fasterButton(/** @type {Stage} */ stage, /** @type {Element} */ parent) {
   let setting = /** @type {Setting} */ ({}); // to use instead
-  let winner = /** @type {Recording | undefined} */ (undefined);
-  const box = html("span", { class: "cs-faster", hidden: true }, parent);
-  const useButton = action(box, "", "", () => stage.header && stage.emit("fillBar", { ...stage.header.options, ...setting }), "cs-use");
-  const winnerButton = action(box, "", "", () => winner && recordings.open(winner.name, { push: true }), "cs-use");
-
-  const draw = () => {
-    const { speedup, comparison, comparing, server, header, value: { run } } = stage;
-    box.hidden = speedup?.outcome !== "slower" || Boolean(comparing); // other settings are still being timed
-    if (!speedup || !comparison || !header || box.hidden) return;
+  const use = action(parent, "", "", () => stage.header && stage.emit("fillBar", { ...stage.header.options, ...setting }), "cs-use");
+  use.hidden = true;
+  stage.on("lines round run compared mode", () => {
+    const { speedup, comparison, comparing, server } = stage;
+    use.hidden = speedup?.outcome !== "slower" || !comparison || Boolean(comparing) || !server; // other settings are still being timed
+    if (!speedup || !comparison) return;
     const instead = fasterSetting({ speedup, comparison });
-    ({ setting } = instead);
-    useButton.hidden = !server;
-    useButton.title = instead.title;
-    write(useButton, instead.label);
-    winner = recordings.listed.find(({ rig, won: times, name }) => times && rig === header.rig && name !== run);
-    winnerButton.hidden = !winner || !server;
-    write(winnerButton, `See one that won, ${winner?.won}`);
-    winnerButton.title = `${winner?.title}: a recording of ${header.rig} that beat plain decoding on ${winner?.hardware}`;
-  };
-  stage.on("lines round run compared mode", draw);
-  draw();
+    ({ setting, title: use.title } = instead);
+    write(use, instead.label);
+  });
 }
 
 // Returns whether measuring again may give a speed-up.
@@ -118,13 +104,13 @@ export function compareRuns(/** @type {Stage} */ stage) {
   };
   const compare = async (/** @type {string} */ run) => {
     report(run, "being measured …");
-    report(run, await runComparison(stage, run));
+    report(run, await runComparison(stage, run, (message) => report(run, message)));
   };
   stage.on("lines state round", () => {
     const { header, rounds, recorded, server, following, current, value: { run, state, followed } } = stage;
     const played = !following || current === rounds.length - 1;
     const ended = played && ["done", "stopped"].includes(state) && rounds.length > 1;
-    if (!ended || recorded || followed || !header?.drafters.length || !server || comparedRuns.has(run)) return;
+    if (!ended || recorded || followed || !header || !usedOf(header, rounds) || !server || comparedRuns.has(run)) return;
     comparedRuns.add(run);
     if (!stage.comparison && !stage.figures.shared) compare(run);
   });
@@ -132,16 +118,16 @@ export function compareRuns(/** @type {Stage} */ stage) {
 }
 
 /** Compares a run, and shows the result once it was timed. Returns "", or why there is none.
- *  @param {Stage} stage @param {string} run */
-async function runComparison(stage, run) {
+ *  @param {Stage} stage @param {string} run @param {(message: string) => void} report */
+async function runComparison(stage, run, report) {
   const { server } = stage;
   if (!server) return "";
-  const show = (/** @type {PlainComparison | null | undefined} */ result) => {
-    if (result && (result.state !== "measuring" || stage.withheld)) stage.setComparison(run, result);
-  };
   try {
     const poll = (/** @type {{ job: string }} */ { job }) => server.compared({ job });
-    const job = await jobEnd(server.compare({ run }), poll, ({ result }) => show(result), undefined, TIMING_POLL_MS);
+    const job = await jobEnd(server.compare({ run }), poll, ({ result, state, message }) => {
+      if (result && (result.state !== "measuring" || stage.withheld)) stage.setComparison(run, result);
+      if (state === "running" && message) report(`being measured, ${message} …`);
+    }, undefined, TIMING_POLL_MS);
     if ("error" in job) return job.error;
     if (job.state === "error") return job.message;
     return job.result ? "" : "Timing stopped because another run began.";

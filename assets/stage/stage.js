@@ -3,7 +3,7 @@
 
 import { EventEmitter } from "../shared/events.js";
 import { oneAtATime } from "../shared/ink.js";
-import { DecodedRun, figuresOf, rateText, readRound } from "../shared/round.js";
+import { DecodedRun, figuresOf, letterOf, rateText, readRound } from "../shared/round.js";
 
 const BUSY = ["queued", "running"];
 const STOPPED = "The run was stopped before its first token.";
@@ -130,6 +130,11 @@ export class Stage extends EventEmitter {
   // The figures from which τ and speed are printed.
   get figuresBeforeRepetition() {
     return figuresOf(this.roundsBeforeRepetition);
+  }
+
+  // The overlaid runs of the shown prompt, each with its letter; those of other prompts do not compare.
+  get overlays() {
+    return this.overlaidRuns.map((point, place) => ({ ...point, pin: letterOf(place) })).filter(({ prompt }) => prompt === this.header?.prompt);
   }
 
   // Where the text begins to loop, {token, round, words}, or null.

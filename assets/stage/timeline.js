@@ -3,7 +3,7 @@
 
 import { box, button, group, html, methodColour, path, put, render, roundTicks, throttled, svg, text, write } from "../shared/ink.js";
 import { Axis, totalsOf } from "./axis.js";
-import { counted, letterOf, missingWords } from "../shared/round.js";
+import { counted, missingWords } from "../shared/round.js";
 
 const STAGES = ["draft", "build", "pack", "verify", "accept", "keep", "other", "loop", "wait"];
 /** @type {Record<string, string>} */
@@ -198,12 +198,12 @@ export class Timeline {
     const { size: { width, height }, stage } = this;
     if (!width || !height) return;
     this.updateAxis(width);
-    const maxTokens = Math.max(4, ...stage.rounds.map((round) => round.keep.length), ...stage.overlaidRuns.flatMap(({ lengths = [] }) => lengths));
+    const { current, overlays } = stage;
+    const maxTokens = Math.max(4, ...stage.rounds.map((round) => round.keep.length), ...overlays.flatMap(({ lengths = [] }) => lengths));
     const high = height - TOP - BOTTOM;
     put(this.window, { width: width - LEFT + 2, height, viewBox: `${LEFT - 2} 0 ${width - LEFT + 2} ${height}` });
     render(this.scale, [...this.scaleMarks(maxTokens, high, width), ...this.ruler(width)]);
     this.drawBars(high / maxTokens, high);
-    const { current, overlaidRuns } = stage;
     const { selected } = this;
     /** @param {number} first @param {number} last @param {number} y @param {number} tall */
     const span = (first, last, y, tall) => box(this.x(first), y, this.x(last) - this.x(first), tall);
@@ -211,7 +211,7 @@ export class Timeline {
     render(this.background, [
       path("cs-repeated", repetition ? span(repetition.round, rounds.length, 0, TOP + high + BOTTOM) : ""),
       path("cs-chosen", selected ? span(selected[0], selected[1] + 1, 0, TOP + high + BOTTOM) : "")]);
-    const ticks = overlaidRuns.flatMap((run, place) => this.outline(run, place, high / maxTokens, TOP + high));
+    const ticks = overlays.flatMap((run, place) => this.outline(run, place, high / maxTokens, TOP + high));
     const wide = Math.max(3, this.x(current + 1) - this.x(current));
     const found = stage.foundTokens.size ? Array.from(rounds.keys()).filter((index) => rounds[index].tokens.some((id) => stage.foundTokens.has(id))) : [];
     const middle = (/** @type {number} */ index) => (this.x(index) + this.x(index + 1)) / 2;
@@ -252,7 +252,7 @@ export class Timeline {
     }
     if (stage.current !== this.drawnRound) axis.show(stage.current);
     this.drawnRound = stage.current;
-    const lengths = stage.overlaidRuns.map(({ spent = [] }) => (axis.byTime ? spent.reduce((sum, seconds) => sum + seconds, 0) : spent.length));
+    const lengths = stage.overlays.map(({ spent = [] }) => (axis.byTime ? spent.reduce((sum, seconds) => sum + seconds, 0) : spent.length));
     axis.layOut(stage.rounds, Math.max(1, width - LEFT - 4), Math.max(0, ...lengths));
   }
 
@@ -282,8 +282,8 @@ export class Timeline {
   }
 
   /** A ticked run as a line over the bars in the colour of its method, and its letter.
-   *  @param {RunPoint} run @param {number} place @param {number} unit @param {number} floor */
-  outline({ method, lengths = [], spent = [] }, place, unit, floor) {
+   *  @param {RunPoint & { pin: string }} run @param {number} place @param {number} unit @param {number} floor */
+  outline({ method, lengths = [], spent = [], pin }, place, unit, floor) {
     const { axis } = this;
     let end = 0; // of the rounds so far, on the axis
     let d = `M${LEFT + axis.x(0)},${floor - unit * (lengths[0] ?? 0)}`;
@@ -295,7 +295,7 @@ export class Timeline {
     const colour = methodColour(method);
     const x = Math.min(LEFT + axis.x(end) + 3, this.size.width - 12);
     return [path("cs-outline", `${d}V${floor}`, { stroke: colour, "stroke-dasharray": place ? `${9 - 2 * place} 3` : "none" }),
-      text("", letterOf(place), x, TOP + 12 + 12 * place, { fill: colour })];
+      text("", pin, x, TOP + 12 + 12 * place, { fill: colour })];
   }
 
   /** Tokens upwards. @param {number} most @param {number} high @param {number} width */

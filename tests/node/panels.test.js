@@ -2,7 +2,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { budgetAtPosition, comparableCurve, fastestOf, fastestWords, interpolate, axisPosition, recordedSpeed, throughOwnPoint, wordsAt } from "../../assets/panels/budget.js";
+import { budgetAtPosition, interpolate, axisPosition, recordedSpeed, throughOwnPoint, wordsAt } from "../../assets/panels/budget.js";
+import { ratioOf, ratiosOf, verdictOf } from "../../assets/panels/fastest.js";
 import { entryBudget } from "../../assets/panels/facts.js";
 import { edgesOf } from "../../assets/panels/cache.js";
 import { probability } from "../../assets/shared/ink.js";
@@ -119,16 +120,6 @@ test("numbers are never rounded to zero or to certainty", () => {
   assert.deepEqual([0, 0.0004, 0.05, 0.5, 0.99, 0.9951, 0.9989, 0.9995, 1, NaN].map(probability), ["0.000", "<0.001", "0.050", "0.50", "0.99", "0.995", "0.999", ">0.999", ">0.999", "–"]);
 });
 
-test("the fastest budget is the measured one, else the predicted one, and flagged if it beats plain decoding", () => {
-  const band = (mean) => ({ mean, low: mean.map((value) => value - 5), high: mean.map((value) => value + 5) });
-  const forecast = { budgets: [1, 4, 16], tau: null, speed: band([60, 75, 40]), plain: 62, rounds: 9, withheld: "" };
-  assert.deepEqual(fastestOf(forecast), { budget: 4, mean: 75, low: 70, high: 80, plain: 62, pays: true, tied: false });
-  assert.equal(fastestOf({ ...forecast, plain: 80 }).pays, false);
-  assert.equal(fastestOf({ ...forecast, speed: null }), null);
-  const measured = { budgets: [2, 8], speed: band([66, 68]), plain: 70, prompts: 1 };
-  assert.deepEqual(fastestOf({ ...forecast, measured }), { budget: 2, mean: 66, low: 61, high: 71, plain: 70, pays: false, tied: true });
-});
-
 test("the prediction passes through the run's measurement, also if its speed-up is withheld", () => {
   const band = (mean) => ({ mean, low: mean, high: mean });
   const forecast = { budgets: [2, 8], tau: band([1.2, 1.8]), speed: band([60, 50]), plain: 70 };
@@ -149,23 +140,33 @@ test("without known pass costs, speeds come from the lab's rounds at the budgets
   assert.equal(through(64), null, "the lab did not measure the run's own budget");
 });
 
-test("a flag is never slower than the run at its budget, and for other prompts only the ratio is shown", () => {
-  const best = { budget: 2, mean: 78.8, low: 70, high: 85, plain: 60, pays: true };
-  const own = { budget: 2, speed: 91.5, printed: "91.5" };
-  assert.equal(fastestWords(best, null, own), null, "its comparison has not ended");
-  assert.match(fastestWords(best, null, { ...own, budget: 8, outcome: "faster" }).words, /^Fastest: 8 nodes, 91\.5 tokens/);
-  for (const [plain, outcome, words] of [[72, "slower", /^Predicted: no budget/], [86, "slower", /predicted: plain decoding, 86/], [72, "faster", /2 nodes, 91/], [72, "similar", /^No clear/], [86, "faster", /2 nodes, 91/]]) {
-    assert.match(fastestWords({ ...best, plain, pays: plain < best.mean }, null, { ...own, speed: outcome === "slower" ? 65 : 91.5, outcome }).words, words);
-  }
-  const lab = fastestWords({ ...best, mean: 1030, plain: 343 }, { prompts: 12, where: "", date: "" }, own);
-  assert.match(lab.words, /lab's prompts: 2 nodes, 3\.0 times plain$/);
+test("what is said of budgets follows from what was measured beside plain decoding, then from predictions", () => {
+  const ratio = (budget, ratio, low, high) => ({ budget, ratio, low, high });
+  const [at4, at16, slow64] = [ratio(4, 2, 1.9, 2.1), ratio(16, 2.8, 2.5, 3.1), ratio(64, 0.7, 0.6, 0.8)];
+  const said = (measured, predicted = []) => {
+    const { words, best } = verdictOf(measured, predicted, "unknown");
+    return [words.replace(/[^\d.]+/g, " ").trim(), best && best.budget];
+  };
+  assert.deepEqual(verdictOf([], [], "unknown"), { words: "unknown", title: "", best: null });
+  assert.deepEqual(said([at4, at16, slow64]), ["16 2.8 2.5 3.1", 16], "a faster run of the same prompt is named beside the shown one");
+  assert.deepEqual(said([ratio(4, 2.6, 2.3, 2.9), ratio(8, 2.7, 2.3, 2.9), at16]), ["4 16 2.6 2.8", 4], "overlapping ranges are level, and the smallest is named");
+  assert.deepEqual(said([ratio(4, 2.6, 2.3, 2.9), slow64, at16]), ["4 16 2.6 2.8", 4]);
+  assert.deepEqual(said([ratio(16, 2.4, 2.3, 2.5), at16, at4]), ["16 2.6 2.3 3.1", 16], "two runs of one budget have one range");
+  assert.deepEqual(said([slow64])[1], 0, "plain decoding");
+  assert.deepEqual(said([slow64, ratio(2, 1.1, 0.95, 1.2)]), ["2", null], "no clear difference");
+  assert.deepEqual(said([at4], [ratio(4, 9, 9, 9), ratio(8, 2.09, 2, 3)])[1], 4, "a gain of less than 5 % is none");
+  assert.deepEqual(said([slow64], [ratio(16, 1.3, 0.9, 1.6)]), ["16 0.90 1.60", 16], "a prediction has its range");
+  assert.deepEqual(said([], [ratio(16, 1.01, 0.9, 1.2)]), ["", null], "no gain is predicted");
+  assert.equal(verdictOf([{ ...at4, name: "auto" }], [], "").best.name, "auto");
 });
 
-test("measurements on other prompts are shown beside a run whose speed is within their interval", () => {
-  const speed = { mean: [60, 80], low: [50, 70], high: [70, 90] };
-  const measured = { budgets: [1, 4], speed, prompts: 12 };
-  assert.deepEqual([310, 75, 90, 91, null].map((own) => comparableCurve({ measured }, 4, own)), [null, measured, measured, null, measured]);
-  assert.equal(comparableCurve({ measured: { ...measured, prompts: 1 } }, 4, 310)?.prompts, 1);
+test("ratios have ranges, or are not compared", () => {
+  assert.deepEqual(ratioOf({ budget: 4, ratio: 2, range: "1.9 to 2.1" }), [{ budget: 4, name: undefined, ratio: 2, low: 1.9, high: 2.1 }]);
+  assert.deepEqual([ratioOf({ budget: 4, ratio: 2, range: "" }), ratioOf({ budget: 4 })], [[], []]);
+  const band = { mean: [60, 80], low: [50, 70], high: [70, 90] };
+  const curve = { budgets: [1, 4], speed: band, plain: 40 };
+  assert.deepEqual(ratiosOf(curve)[1], { budget: 4, ratio: 2, low: 1.75, high: 2.25 });
+  assert.deepEqual([ratiosOf({ ...curve, plain: 0 }), ratiosOf(null)], [[], []]);
 });
 
 test("up to the largest budget that was measured for the prompt, no other figures are shown", () => {
@@ -175,7 +176,7 @@ test("up to the largest budget that was measured for the prompt, no other figure
   assert.match(wordsAt(forecast, 2).short, /2\.0, 66\D/);
   assert.match(wordsAt(forecast, 4).short, /3\.0, 58\D/);
   assert.match(wordsAt(forecast, 16).short, /predicted.*3\.0, 400\D/);
-  assert.match(wordsAt({ ...forecast, measured: { ...measured, prompts: 12 } }, 4).short, /predicted.*2\.0, 750\D/);
+  assert.match(wordsAt({ ...forecast, measured: null }, 4).short, /predicted.*2\.0, 750\D/);
 });
 
 test("a node's budget is its rank in the order in which nodes enter, for methods with such an order", () => {
