@@ -39,6 +39,7 @@ export interface RigState {
   opened_as: string;
   good_at: string;
   defaults: DefaultSetting;
+  gains: Record<string, string>;
   reason: string;
   generation: number;
   choice_disabled: string;

@@ -191,6 +191,8 @@ class NoInstruments:
 
     interleaved = measure_cost = measure_cost_roughly = what_if = doctor = measure = measure_concurrent = _refuse
 
+    gains: Mapping[int, float] = {}
+
     def missing_processors(self) -> float:
         return 0.0
 

@@ -4,7 +4,7 @@ The page knows a rig as these protocols alone, so that a live rig, a recording, 
 the same to it. ``CurrentRig`` is the one that answers now, for all callers.
 """
 
-from collections.abc import Callable, Collection, Generator, Iterator, Sequence
+from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Protocol
 
@@ -83,6 +83,9 @@ class Instruments(Protocol):
 
     @property
     def laboratory(self) -> "Laboratory": ...  # what sweeps and races measure with
+
+    @property
+    def gains(self) -> Mapping[int, float]: ...  # predicted speed-ups of usual prompts by node budget; {} if unknown
 
     def interleaved(self, requests: Sequence[PromptRequest],
                  interrupt: Callable[[], None]) -> AbstractContextManager[Sequence[Iterator[Round]]]:

@@ -29,6 +29,7 @@ from explorer.jobs import Job
 from explorer.rig import CurrentRig, Instruments, Source
 
 MAX_IDLE_WAIT_SECONDS = 1.0  # a brief measurement may follow a run; loading waits this long for its end
+MIN_GAIN = 1.2  # of a predicted speed-up, which a prompt or the machine may miss by as much
 MAX_NAME_LENGTH = 500  # characters
 RIG_IS_FIXED = "The rig of this page was chosen when it was started."
 CANCELLED = "The rig was not loaded; loading was cancelled."
@@ -58,15 +59,17 @@ class Loading(TypedDict):
 class RigState(TypedDict):
     """The rig that answers, those that can be chosen, and the one that is being loaded.
 
-    ``first_load``: the name of the first rig until it is loaded or refused. ``generation``: how often the rig was
-    replaced; a page that holds another number must fetch the rig's options again. ``choice_disabled``: why none can be
-    chosen. ``retry``: the address of a server that could not be attached as the first rig."""
+    ``gains``: in words, how fast each node budget should be here; {} if unknown. ``first_load``: the name of the first
+    rig until it is loaded or refused. ``generation``: how often the rig was replaced; a page that holds another number
+    must fetch the rig's options again. ``choice_disabled``: why none can be chosen. ``retry``: the address of a server
+    that could not be attached as the first rig."""
 
     rig: str
     hardware: str
     opened_as: str
     good_at: str
     defaults: DefaultSetting
+    gains: dict[str, str]
     reason: str
     generation: int
     choice_disabled: str
@@ -75,6 +78,11 @@ class RigState(TypedDict):
     failure: str
     retry: str
     loading: Loading | None
+
+
+def gain_text(gain: float) -> str:
+    """Put a predicted speed-up in words."""
+    return f"about {gain:.1f}× plain decoding here" if gain > MIN_GAIN else "plain decoding is about as fast here"
 
 
 def loading(name: str) -> Job:
@@ -113,6 +121,7 @@ class RigChoice:
         return {
             "rig": source.name, "hardware": source.hardware, "opened_as": instruments.opened_as,
             "good_at": source.good_at, "defaults": default_setting(instruments.opened_as),
+            "gains": {str(budget): gain_text(gain) for budget, gain in instruments.gains.items()},
             "reason": instruments.reason, "generation": self._rig.generation, "choice_disabled": self._choice_disabled,
             "named": [{"name": name, "note": note_of(name)} for name in rig_names()],
             "first_load": first.name if first else "", "failure": self._failure, "retry": self._unreachable_server,

@@ -240,7 +240,7 @@ class BudgetPanel extends DrawnPanel {
   // Why the run is not compared with plain decoding yet, or ""; drawing slows it until it ends.
   get pending() {
     const { comparing, live, playsBehind, recorded, speedup, value: { followed } } = this.stage;
-    if (comparing) return comparing.endsWith("…") ? `Beside plain decoding: ${comparing}` : comparing;
+    if (comparing && (speedup?.outcome ?? "slower") === "slower") return comparing.endsWith("…") ? `Beside plain decoding: ${comparing}` : comparing;
     return (live || playsBehind) && !speedup && !recorded && !followed ? "Compared with plain decoding after the run" : "";
   }
 
@@ -253,16 +253,15 @@ class BudgetPanel extends DrawnPanel {
     return [...runs, ...(this.pending ? [] : [own, ...timed])].flatMap((one) => ratioOf({ ...one, name: autoName("options" in one ? one.options ?? {} : one) }));
   }
 
-  // Says what may be said of the fastest budget, with a button that takes it; the film's last frame says already which one Run takes.
+  // Says what may be said of the fastest budget, with a button that takes it.
   drawFastest(/** @type {RunPoint} */ own) {
-    const { chosen, pending, forecast, plain, stage: { scene, settings, slowed, withheld } } = this;
+    const { chosen, pending, forecast, plain, stage: { settings, slowed, withheld } } = this;
     const unknown = pending || (slowed ? "No verdict: the machine was busy" : withheld) || (own.budget ? "Not compared with plain decoding" : "This is plain decoding, the baseline");
     const predicted = !forecast || pending || withheld || forecast.withheld ? [] : ratiosOf(forecast).filter(({ budget }) => budget > measuredUpTo(forecast));
-    const { words, title, best } = verdictOf([...this.measuredRatios(own), ...ratiosOf(forecast?.measured ?? null)], predicted, unknown);
+    const { words, title, level: [best, ...others] } = verdictOf([...this.measuredRatios(own), ...ratiosOf(forecast?.measured ?? null)], predicted, unknown);
     const isDrawn = best && !best.name;
     this.fastest = { budget: best?.budget ?? 0, tau: 0, speed: isDrawn ? best.ratio * plain.speed : 0 };
-    this.fastestLine.hidden = Boolean(scene);
-    this.useButton.hidden = Boolean(scene || best?.name) || [0, chosen, settings.budget].includes(this.fastest.budget);
+    this.useButton.hidden = !isDrawn || [best, ...others].some(({ budget }) => budget === chosen || budget === settings.budget) || !best.budget;
     put(write(this.fastestLine, `${isDrawn ? "▲ " : ""}${words}`), { title });
   }
 

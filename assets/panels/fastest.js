@@ -46,7 +46,7 @@ function namesOf(level, all) {
 }
 
 /** The verdict on settings that were `measured` beside plain decoding and those whose speed is `predicted`; without either it is
- *  `unknown`. Settings whose ranges overlap the best one's are level. `best`: the one to use, if any; `title`: all that was measured.
+ *  `unknown`. Settings whose ranges overlap the best one's are level. `level`: those to use, if any; `title`: all that was measured.
  *  @param {Ratio[]} measured @param {Ratio[]} predicted @param {string} unknown */
 export function verdictOf(measured, predicted, unknown) {
   const tried = merged(measured);
@@ -54,13 +54,13 @@ export function verdictOf(measured, predicted, unknown) {
   const top = fastest(faster.length ? faster : tried);
   const next = fastest(predicted.filter(({ budget }) => !tried.some((one) => one.budget === budget)));
   const title = tried.length ? `Measured beside plain decoding: ${tried.map((one) => `${nameOf(one)} ${ratioText(one.ratio)}× (${rangeText(one)})`).join("; ")}` : "";
-  const verdict = (/** @type {string} */ words, /** @type {Ratio | null} */ best) => ({ words, title, best });
-  if (next && next.ratio > MIN_GAIN * Math.max(1, top?.ratio ?? 1)) return verdict(`${nameOf(next)} may be faster: predicted ${rangeText(next)}× plain`, next);
-  if (!top) return verdict(predicted.length ? "Predicted: no budget clearly faster than plain" : unknown, null);
+  const verdict = (/** @type {string} */ words, /** @type {Ratio[]} */ level = []) => ({ words, title, level });
+  if (next && next.ratio > MIN_GAIN * Math.max(1, top?.ratio ?? 1)) return verdict(`${nameOf(next)} may be faster: predicted ${rangeText(next)}× plain`, [next]);
+  if (!top) return verdict(predicted.length ? "Predicted: no budget clearly faster than plain" : unknown);
   const level = tried.filter(({ high }) => high >= (faster.length ? top.low : 1));
-  if (!level.length) return verdict("Fastest measured: plain decoding", PLAIN);
-  if (!faster.length) return verdict(`${namesOf(level, tried)}: no clear difference from plain decoding`, null);
-  if (level.length === 1) return verdict(`Fastest measured: ${nameOf(top)}, ${ratioText(top.ratio)}× plain (${rangeText(top)})`, top);
+  if (!level.length) return verdict("Fastest measured: plain decoding", [PLAIN]);
+  if (!faster.length) return verdict(`${namesOf(level, tried)}: no clear difference from plain decoding`);
+  if (level.length === 1) return verdict(`Fastest measured: ${nameOf(top)}, ${ratioText(top.ratio)}× plain (${rangeText(top)})`, level);
   const ratios = level.map(({ ratio }) => ratio);
-  return verdict(`${namesOf(level, tried)} are level: ${ratioText(Math.min(...ratios))} to ${ratioText(Math.max(...ratios))}× plain`, level[0]);
+  return verdict(`${namesOf(level, tried)} are level: ${ratioText(Math.min(...ratios))} to ${ratioText(Math.max(...ratios))}× plain`, level);
 }

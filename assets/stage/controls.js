@@ -226,14 +226,13 @@ export function mountNextRunNote(stage, rigs) {
     const { settings: { method = "", budget = 0 }, header, recorded, busy, scene, mode } = stage;
     const shown = header ? settingOf(header) : "";
     const next = METHODS[method]?.drafts ? `${method}, ${counted(budget, "node")}` : method;
-    const { defaults, first_load } = rigs.state ?? {};
-    const isFastest = defaults?.method === method && defaults.budget === budget;
+    const expected = method === "ddtree" ? rigs.state?.gains[2 ** Math.round(Math.log2(budget))] : "";
     const place = document.getElementById(mode === "story" ? "canopy-ask" : "canopy-steps");
     if (box.parentElement !== place) place?.append(box); // screen readers announce it again whenever it is moved
-    box.hidden = [busy, first_load, !METHODS[method], !["", "card"].includes(scene), ["", next].includes(shown)].some(Boolean);
-    box.title = isFastest ? "The fastest on the lab's prompts" : "";
-    const words = isFastest && recorded && scene ? `Shown with ${shown}, so that there is a tree to see; Run takes ${next}, the fastest on many prompts` : `Run uses ${next}`;
-    write(box, mode === "story" ? words : `shown: ${shown}`);
+    box.hidden = [busy, rigs.state?.first_load, !METHODS[method], !["", "card"].includes(scene), ["", next].includes(shown)].some(Boolean);
+    box.title = expected ? "Predicted for usual prompts from what passes cost here" : "";
+    const words = recorded && scene ? `Shown with ${shown}; Run takes ${next}` : `Run uses ${next}`;
+    write(box, mode === "story" ? [words, expected].filter(Boolean).join(": ") : expected || `shown: ${shown}`);
   };
   stage.on("options state run rigs scene mode", draw);
 }

@@ -12,10 +12,11 @@ from functools import partial
 import torch
 import transformers
 
-from engine.budget.cost import CostCurve
+from engine.budget.cost import CostCurve, interpolate
 from engine.checkpoints.memory import LoadContext
 from engine.lab.findings import DoctorFinding
 from engine.lab.reading import Reading, read, read_concurrent
+from engine.lab.redraft import BUDGETS
 from engine.lab.replay import WhatIf
 from engine.lab.settings import Conditions, prompt_set
 from engine.lab.sweeping import Progress
@@ -86,6 +87,16 @@ class LiveInstruments:
         self.laboratory = LiveLaboratory(rig)
         self._twin: LiveInstruments | None = None
         self._others = OtherWork()
+
+    @property
+    def gains(self) -> Mapping[int, float]:
+        curve = self.source.costs.best_known(USUAL_CONTEXT)
+        if curve is None or curve.unusable_reason:
+            return {}
+        cost, known = curve.monotonic(), sorted(self.source.card.acceptance_lengths.items())
+        nodes, lengths = zip(*known, strict=True)
+        return {budget: interpolate(nodes, lengths, min(budget, nodes[-1])) * cost.plain_ms
+                / cost.round_ms(budget + 1, budget, 1) for budget in BUDGETS}
 
     def interleaved(self, requests: Sequence[PromptRequest],
                  interrupt: Callable[[], None]) -> AbstractContextManager[Sequence[Iterator[Round]]]:

@@ -105,6 +105,8 @@ class ScriptedInstruments:
     def known_cost(self, trace: Trace) -> CostCurve | None:
         return self.cost
 
+    gains: Mapping[int, float] = {}
+
     def measure_cost_roughly(self, interrupt: Callable[[], None]) -> None: ...
 
     def measure_cost(self, trace: Trace, interrupt: Callable[[], None], *, again: bool = False) -> None:

@@ -144,10 +144,10 @@ test("what is said of budgets follows from what was measured beside plain decodi
   const ratio = (budget, ratio, low, high) => ({ budget, ratio, low, high });
   const [at4, at16, slow64] = [ratio(4, 2, 1.9, 2.1), ratio(16, 2.8, 2.5, 3.1), ratio(64, 0.7, 0.6, 0.8)];
   const said = (measured, predicted = []) => {
-    const { words, best } = verdictOf(measured, predicted, "unknown");
-    return [words.replace(/[^\d.]+/g, " ").trim(), best && best.budget];
+    const { words, level } = verdictOf(measured, predicted, "unknown");
+    return [words.replace(/[^\d.]+/g, " ").trim(), level[0]?.budget ?? null];
   };
-  assert.deepEqual(verdictOf([], [], "unknown"), { words: "unknown", title: "", best: null });
+  assert.deepEqual(verdictOf([], [], "unknown"), { words: "unknown", title: "", level: [] });
   assert.deepEqual(said([at4, at16, slow64]), ["16 2.8 2.5 3.1", 16], "a faster run of the same prompt is named beside the shown one");
   assert.deepEqual(said([ratio(4, 2.6, 2.3, 2.9), ratio(8, 2.7, 2.3, 2.9), at16]), ["4 16 2.6 2.8", 4], "overlapping ranges are level, and the smallest is named");
   assert.deepEqual(said([ratio(4, 2.6, 2.3, 2.9), slow64, at16]), ["4 16 2.6 2.8", 4]);
@@ -157,7 +157,7 @@ test("what is said of budgets follows from what was measured beside plain decodi
   assert.deepEqual(said([at4], [ratio(4, 9, 9, 9), ratio(8, 2.09, 2, 3)])[1], 4, "a gain of less than 5 % is none");
   assert.deepEqual(said([slow64], [ratio(16, 1.3, 0.9, 1.6)]), ["16 0.90 1.60", 16], "a prediction has its range");
   assert.deepEqual(said([], [ratio(16, 1.01, 0.9, 1.2)]), ["", null], "no gain is predicted");
-  assert.equal(verdictOf([{ ...at4, name: "auto" }], [], "").best.name, "auto");
+  assert.equal(verdictOf([{ ...at4, name: "auto" }], [], "").level[0].name, "auto");
 });
 
 test("ratios have ranges, or are not compared", () => {

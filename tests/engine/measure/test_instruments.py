@@ -107,11 +107,13 @@ def test_a_measurement_is_cancelled_in_the_middle_of_a_pass(measuring: str, last
 def test_a_rough_cost_curve_is_used_until_a_finer_one_is_usable(monkeypatch: pytest.MonkeyPatch) -> None:
     live = LiveInstruments(demo_live())
     trace = trace_from_lines(live.source.run(make_request(max_tokens=4)))
+    assert not live.gains
     live.measure_cost_roughly(lambda: None)
     rough = live.known_cost(trace)
     live.measure_cost(trace, lambda: None)
     monkeypatch.setattr(CostCurve, "unusable_reason", "")
     assert rough and live.known_cost(trace) is not rough
+    assert live.gains[1] > live.gains[1024] > 0
     monkeypatch.setattr(CostCurve, "unusable_reason", "Other programs used the machine.")
     assert live.known_cost(trace) is rough
 
