@@ -4,11 +4,11 @@
 import { box, clip, group, joinPaths, MONO, outline, path, render, opacityOf, text, textWidth } from "../shared/ink.js";
 import { TreeMarks } from "./tree_marks.js";
 
-const MARGIN = { left: 34, top: 6, right: 10, bottom: 6 };
+const MARGIN = { left: 34, top: 2, right: 10, bottom: 6 };
 const ROW = { min: 2, max: 44 }; // pixels
 const MIN_SHARE = { kept: 0.12, bonus: 0.08 }; // of the root's width
 const MIN_SPAN = 1e-4; // of the root's width
-const LABEL = { row: 9.5, room: 24, opened: 40, letters: 4 }; // pixels of a labelled cell, alone and in an opened bundle; letters
+const LABEL = { row: 9.5, room: 24, opened: 40 }; // pixels of a labelled cell, alone and in an opened bundle
 const WORD_ROW = 14; // pixels of a row when zoomed in: high enough for words
 const FONT = { small: `9px ${MONO}`, normal: `10.5px ${MONO}` }; // small in rows of under 13 pixels
 
@@ -67,8 +67,8 @@ export class Icicle extends TreeMarks {
     });
     render(this.lines, [group(this.axis()), group(joinPaths(bundles.map((bundle) => outline("cp-bundle", bundle)))),
       group(joinPaths(rejected)), group(joinPaths(accepted))]); // the accepted ones over their neighbours
-    const counts = bundles.filter(({ width, count }) => this.row >= LABEL.row && textWidth(`+${count}`, FONT.small) <= width - 4)
-      .map(({ x, y, height: high, count }) => cellText(`+${count}`, "is-small is-quiet", x + 2, y + high / 2));
+    const counts = bundles.filter(({ width }) => this.row >= LABEL.row && width > 9).map(({ x, y, width, height: high, count }) => (
+      cellText(textWidth(`+${count}`, FONT.small) <= width - 4 ? `+${count}` : "+", "is-small is-quiet", x + 2, y + high / 2)));
     render(this.points, [group(this.bonus(round.keep[round.keep.length - 1])), group(this.cellLabels(single)), group(counts)]);
   }
 
@@ -137,6 +137,7 @@ export class Icicle extends TreeMarks {
   open(node, zoomsIn = this.span !== this.cells.width[node], span = this.cells.width[zoomsIn ? node : this.panel.parents[node]]) {
     const cell = zoomsIn ? node : this.panel.parents[node];
     if (!this.setWindow(this.cells.left[cell], span)) return;
+    this.panel.tip.hide(); // it told about the view before
     this.top = MARGIN.top - Math.max(0, this.panel.layout.columns[cell] - 1) * WORD_ROW; // its parent's row comes first
     this.panel.repaint();
   }
@@ -208,13 +209,12 @@ export class Icicle extends TreeMarks {
   cellLabels(/** @type {number[]} */ shown) {
     const { round } = this.panel;
     if (this.row < LABEL.row) return [];
-    return shown.flatMap((node) => {
+    return shown.map((node) => {
       const { x, y, width, height } = this.boxOf(node);
       const name = `${this.isWider(node) ? "◂ " : ""}${round.show(round.tokens[node])}`;
       const size = this.row < 13 || textWidth(name, FONT.normal) > width - 6 ? "small" : "normal";
-      const words = width < LABEL.room ? "" : clip(name, width - 6, FONT[size]);
-      if (!words || (words.endsWith("…") && words.length <= LABEL.letters)) return [];
-      return [cellText(words, `is-${size}${this.isLit(node) ? " is-accepted" : ""}`, x + 3, y + height / 2)];
+      const words = clip(name, width - 6, FONT[size]).replace(/^.{1,3}…$/u, "…"); // too little to be a word
+      return cellText(words, `is-${size}${this.isLit(node) ? " is-accepted" : ""}`, x + 3, y + height / 2);
     });
   }
 

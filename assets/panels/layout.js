@@ -86,10 +86,10 @@ const SIDES = { left: 32, right: 52 };
 const TOP = { flat: 42, staggered: 55, slanted: 84 }; // the kept path's labels stand on one line, on two, or aslant
 const BOTTOM = 8; // half of a label, which may hang below the last row
 const BAND = 17; // pixels from row 0 to row 1 at least
-const COLUMN = { min: 8, comfortable: 54, max: 168, maxZoomed: 320 };
+const COLUMN = { min: 8, comfortable: 42, max: 168, maxZoomed: 320 };
 const ROW = { min: 0.1, comfortable: 30, max: 84 };
 const MAX_SCALE = 1.7;
-const MIN_GAP = { kept: 20, comfortable: 31, other: 9 }; // pixels between two columns if other columns need the room
+const MIN_GAP = { kept: 20, comfortable: 31, other: 7 }; // pixels between two columns if other columns need the room
 
 export class Camera {
   constructor(/** @type {Stage} */ stage) {

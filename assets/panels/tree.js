@@ -1,13 +1,13 @@
 // The draft tree: left to right by depth, the kept path straight along the top.
 
-import { button, put, textWidth, throttled, spoken } from "../shared/ink.js";
+import { button, probability, put, textWidth, throttled, spoken } from "../shared/ink.js";
 import { KeptShares, factsOf, NodeSheet } from "./facts.js";
 import { Icicle } from "./icicle.js";
 import { Camera, layoutOf, neighbour } from "./layout.js";
 import { DrawnPanel, placeIn, zoomOf } from "./panel.js";
 import { labelForm, NAME_FONT, PATH_FONT, TreeMarks } from "./tree_marks.js";
 import { define } from "../shared/define.js";
-import { nextGuesses } from "../shared/round.js";
+import { counted, nextGuesses } from "../shared/round.js";
 
 const GROWTH_MS = { grow: 190, walk: 110 }; // a round that follows sooner is not animated
 /** @type {Record<string, { grow: number, walk: number }>} */
@@ -121,9 +121,8 @@ export class TreePanel extends DrawnPanel {
     this.parents = Int32Array.of(...round.parents, ...this.unverified.parents);
     this.layout = layoutOf(this.parents, round.kept, round.keep[round.keep.length - 1], this.folded);
     const { camera, layout: { columnCount, rowCount } } = this;
-    if (!camera.held) this.scale = 1;
     this.measure();
-    if (!camera.held && !this.isIcicle) this.scale = camera.scaleFor(this.width, this.height, columnCount, rowCount);
+    if (!camera.held) this.scale = this.isIcicle ? 1 : camera.scaleFor(this.width * this.scale, this.height * this.scale, columnCount, rowCount);
     if (Number(this.canvas.style.zoom || 1) !== this.scale) this.canvas.style.zoom = String(this.scale);
     this.measure();
     const row = (this.height - 60) / rowCount; // about
@@ -280,8 +279,7 @@ export class TreePanel extends DrawnPanel {
 
   toggle(/** @type {() => unknown} */ change) {
     change();
-    this.layOut();
-    this.repaint();
+    this.resize();
   }
 
   /** How many nodes hang below a node. @param {number} node @returns {number} */
@@ -336,7 +334,10 @@ export class TreePanel extends DrawnPanel {
 
   tipLines(/** @type {Pointed & { node: number }} */ { node }) {
     const { round, marks } = this;
-    if (marks instanceof Icicle && marks.bundled.has(node)) return ["Several narrow branches", "click to open"];
+    const siblings = round.children[round.parents[node]];
+    const narrow = marks instanceof Icicle && marks.bundled.has(node) ? siblings.filter((one) => marks.bundled.has(one)) : [];
+    const likeliest = narrow.slice(0, 6).map((one) => `${round.show(round.tokens[one])} ${probability(Math.exp(round.logprobs[one]))}`);
+    if (narrow.length) return [`${counted(narrow.length, "narrow cell")}: click to open`, likeliest.join("  ")];
     const facts = factsOf(round, node, this.keptShares).filter(([name]) => !SEEN.includes(name));
     return [round.show(round.tokens[node]), ...facts.map((fact) => fact.join(" "))];
   }

@@ -232,16 +232,15 @@ export class TreeMarks {
       if (this.shown(node)) marks.push(label(`+${panel.descendants(node)}`, x + this.radius + 5, y + 3.5, "is-fold"));
     }
     if (panel.limit !== null && !panel.stage.scene) return marks; // it grows too quickly to be read
-    const guesses = shown.filter((node) => this.isInView(node) && !this.isLit(node) && !folded.has(node) && inFull(this.at(node)[1]))
-      .map((node) => ({ node, ink: node < round.n ? panel.ink(node) : 0 }));
-    guesses.sort((one, other) => other.ink - one.ink);
-    return [...marks, ...guesses.slice(0, MAX_LABELS).flatMap(({ node, ink }) => this.guessLabel(node, ink))];
+    const inkOf = (/** @type {number} */ node) => (node < round.n ? panel.ink(node) : 0);
+    const guesses = shown.filter((node) => this.isInView(node) && !this.isLit(node) && !folded.has(node) && inFull(this.at(node)[1]));
+    guesses.sort((one, other) => inkOf(other) - inkOf(one));
+    return [...marks, ...guesses.slice(0, MAX_LABELS).flatMap((node) => this.guessLabel(node, inkOf(node)))];
   }
 
   isInView(/** @type {number} */ node) {
-    const { width, height } = this.panel;
     const [x, y] = this.at(node);
-    return x > 0 && x < width && y > 0 && y < height;
+    return x > 0 && x < this.panel.width && y > 0 && y < this.panel.height;
   }
 
   /** @param {number} id @param {number} column @param {Origin} origin @param {LabelForm} form */
@@ -277,8 +276,7 @@ export class TreeMarks {
     const token = round.show(this.panel.tokenOf(node));
     const next = room || child === undefined ? left + room : this.at(child)[0] - this.radius - 4;
     const isBeside = lanes > 1 && child !== undefined && x + textWidth(token, font) > next;
-    const side = layout.columns[node] % 2 ? 1 : -1;
-    const y = isBeside ? level + side * (this.radius + line / 2) : level;
+    const y = isBeside ? level + (layout.columns[node] % 2 ? 1 : -1) * (this.radius + line / 2) : level;
     const end = isBeside ? this.at(layout.children[child][0] ?? child)[0] : next;
     const words = clip(token, Math.min(end, width) - x, font);
     if (!words || (words.endsWith("…") && words.length < 4)) return [];
