@@ -27,7 +27,7 @@ REPEAT_SECONDS = 4.0  # a text of few turns is timed again for at most this long
 CANDIDATE_SECONDS, CANDIDATE_TOKENS = 2.0, 64  # limits for timing each candidate setting
 UPDATE_SECONDS = 0.4  # between two results for the page
 QUIET_PROCESSORS = 0.1  # a machine with fewer missing processors is quiet
-MAX_QUIET_WAIT_SECONDS = 3.0  # for a quiet machine: the page still draws the end of the run
+MAX_QUIET_WAIT_SECONDS = 2.0  # for a quiet machine: the page still draws the end of the run
 PROCESSOR_SAMPLE_SECONDS = 0.2  # the time over which missing processors are counted
 MAX_TIMINGS = 2  # of a run whose speed-up is withheld because the machine was busy
 SMALLER_BUDGETS = (16, 4)  # node budgets that are tried if a larger one did not pay
@@ -77,6 +77,8 @@ class Comparison:
         job.result = view = self._note(run, comparison)
         with suppress(CancellationError):
             interrupt()
+            if view["speed"]["again"]:  # costs would be those of a busy machine, too
+                return view
             if view["speed"]["outcome"] == SLOWER:
                 job.result = view = self._note(run, comparison, self._measure_others(trace, job))
             # the page's panel Budget predicts from it
@@ -100,6 +102,7 @@ class Comparison:
     def _wait_for_quiet(self, job: Job) -> None:
         instruments, interrupt = self._rig.instruments, self._interrupt(job)
         until = monotonic() + MAX_QUIET_WAIT_SECONDS
+        job.message = "waiting for other programs"
         instruments.missing_processors()
         sleep(PROCESSOR_SAMPLE_SECONDS)
         while instruments.missing_processors() > QUIET_PROCESSORS and monotonic() < until:

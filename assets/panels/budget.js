@@ -16,6 +16,7 @@ const LAST_TICK_WIDTH = 86; // pixels: the last number has a unit
 const Z_80_PERCENT = 1.28; // standard deviations that hold 80 % of a normal distribution
 const ROUNDS_SHARE = 0.24; // of a plot's width: the figures after each round; the rest is theirs against the budget
 const ROUNDS_GAP = 20; // pixels between the two
+const SETTLED_ROUNDS = 4; // before them the figures so far jump, and do not scale the plot
 const REFRESH_MS = 900; // between two forecasts of a run in progress
 // The two drawings, one above the other: a figure and its words.
 const PLOTS = /** @type {const} */ ([{ name: "tau", label: "τ, tokens per round" }, { name: "speed", label: "tokens/s" }]);
@@ -237,9 +238,10 @@ class BudgetPanel extends DrawnPanel {
       speed: speed.value, printed: speed.text, doubt: whole.doubt, ratio: speedup?.ratio, range: speedup?.range };
   }
 
-  // Why the run is not compared with plain decoding yet, or ""; drawing slows it until it ends.
+  // Why nothing can be said of the run's budget yet, or "": drawing slows it until it ends, and a recording may have a curve.
   get pending() {
-    const { comparing, live, playsBehind, recorded, speedup, value: { followed } } = this.stage;
+    const { comparing, live, playsBehind, recorded, server, speedup, value: { followed } } = this.stage;
+    if (recorded && server && !this.answer) return "…";
     if (comparing && (speedup?.outcome ?? "slower") === "slower") return comparing.endsWith("…") ? `Beside plain decoding: ${comparing}` : comparing;
     return (live || playsBehind) && !speedup && !recorded && !followed ? "Compared with plain decoding after the run" : "";
   }
@@ -283,7 +285,7 @@ class BudgetPanel extends DrawnPanel {
     const low = this.top + MARGIN.top + tall + place * (tall + MARGIN.between);
     const { [name]: curve, budgets = [], measured } = forecast ?? {};
     const predicted = forecast && curve ? [...budgets.keys()].filter((at) => budgets[at] > measuredUpTo(forecast) && curve.mean[at] > 0) : [];
-    const maximum = 1.06 * Math.max(...points.map((point) => valueOf(point, name)), plain, ...this.history[name], this.fastest[name], ...predicted.map((at) => curve?.mean[at] ?? 0), ...(measured?.[name].high ?? []));
+    const maximum = 1.06 * Math.max(...points.map((point) => valueOf(point, name)), plain, ...this.history[name].slice(SETTLED_ROUNDS), this.fastest[name], ...predicted.map((at) => curve?.mean[at] ?? 0), ...(measured?.[name].high ?? []));
     const chosen = path("cp-budget-chosen", `M${this.x(this.chosen)},${low - tall}V${low}`); // under the points and the titles
     const marks = [...this.budgetAxis(low, place === 1), chosen];
     const title = text("cp-budget-title is-end", label, this.width - MARGIN.right, low - tall - 4);

@@ -2,7 +2,7 @@
 
 import { counted } from "../shared/round.js";
 
-const MIN_GAIN = 1.05; // of a predicted ratio over the best measured one, to be worth a sentence
+const MIN_GAIN = 1.1; // of a predicted ratio over the best measured one, to be worth a sentence
 
 /** A setting's speed divided by plain decoding's, with its range. @typedef {{ budget: number, ratio: number, low: number, high: number, name?: string }} Ratio */
 
