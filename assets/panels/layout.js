@@ -83,9 +83,9 @@ export function neighbour(round, { columns, rows, places, children }, node, key)
 // Where a tree's columns and rows lie on the screen: a scale per axis and an offset, so that text keeps its size
 // at every zoom. Row 0 (the kept path) has a band of its own, in which its labels stand.
 const SIDES = { left: 32, right: 52 };
-const TOP = { flat: 42, staggered: 55, slanted: 84 }; // the kept path's labels stand on one line, on two, or aslant
+const TOP = { flat: 40, staggered: 53, slanted: 84 }; // the kept path's labels stand on one line, on two, or aslant
 const BOTTOM = 8; // half of a label, which may hang below the last row
-const BAND = 17; // pixels from row 0 to row 1 at least
+const BAND = 16; // pixels from row 0 to row 1 at least
 const COLUMN = { min: 8, comfortable: 42, max: 168, maxZoomed: 320 };
 const ROW = { min: 0.1, comfortable: 30, max: 84 };
 const MAX_SCALE = 1.7;

@@ -269,7 +269,7 @@ export class TreeMarks {
   guessLabel(/** @type {number} */ node, /** @type {number} */ ink) {
     const { round, camera, layout, width, lanes } = this.panel;
     const [left, level] = this.at(node);
-    const [font, line, className] = camera.row < 10.5 ? [SMALL_FONT, 8.4, "is-small"] : [NAME_FONT, 11, ""];
+    const [font, line, className] = camera.row < 10 ? [SMALL_FONT, 8.4, "is-small"] : [NAME_FONT, 10, ""];
     const [child] = layout.children[node];
     const room = layout.places.get(node)?.room ?? 0;
     const x = left + this.radius + 3;
