@@ -82,7 +82,9 @@ class RigState(TypedDict):
 
 def gain_text(gain: float) -> str:
     """Put a predicted speed-up in words."""
-    return f"about {gain:.1f}× plain decoding here" if gain > MIN_GAIN else "plain decoding is about as fast here"
+    if gain > MIN_GAIN:
+        return f"about {gain:.1f}× plain decoding here"
+    return f"plain decoding is {'about as fast' if gain > 1 / MIN_GAIN else 'faster'} here"
 
 
 def loading(name: str) -> Job:

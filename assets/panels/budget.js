@@ -90,13 +90,11 @@ function historyOf(rounds, { playsBehind, speedup, comparison }) {
   return { ...running, low: Math.max(1, tau - halfWidth), high: tau + halfWidth };
 }
 
-/** The largest budget that was measured for the prompt of the run; up to it, nothing is predicted. @param {BudgetForecast} forecast */
-const measuredUpTo = ({ measured }) => Math.max(0, ...(measured?.budgets ?? []));
-
 /** A budget's figures in words: `short` for the panel, `more` for its tip.
  *  @param {BudgetForecast} forecast @param {number} chosen */
 export function wordsAt(forecast, chosen) {
-  const measured = chosen <= measuredUpTo(forecast) ? forecast.measured : null;
+  const { measured } = forecast;
+  if (measured && chosen > Math.max(...measured.budgets)) return { short: `${counted(chosen, "node")}: not measured for this prompt`, more: "" };
   const { budgets, tau, speed: known } = measured ?? forecast;
   const speed = forecast.withheld && !measured ? null : known;
   if (chosen < 1) return { short: `plain decoding: τ 1${forecast.plain ? `, ${rateText(forecast.plain)} tokens/s` : ""}`, more: "" };
@@ -259,7 +257,7 @@ class BudgetPanel extends DrawnPanel {
   drawFastest(/** @type {RunPoint} */ own) {
     const { chosen, pending, forecast, plain, stage: { settings, slowed, withheld } } = this;
     const unknown = pending || (slowed ? "No verdict: the machine was busy" : withheld) || (own.budget ? "Not compared with plain decoding" : "This is plain decoding, the baseline");
-    const predicted = !forecast || pending || withheld || forecast.withheld ? [] : ratiosOf(forecast).filter(({ budget }) => budget > measuredUpTo(forecast));
+    const predicted = [pending, withheld, forecast?.withheld, forecast?.measured].some(Boolean) ? [] : ratiosOf(forecast);
     const { words, title, level: [best, ...others] } = verdictOf([...this.measuredRatios(own), ...ratiosOf(forecast?.measured ?? null)], predicted, unknown);
     const isDrawn = best && !best.name;
     this.fastest = { budget: best?.budget ?? 0, tau: 0, speed: isDrawn ? best.ratio * plain.speed : 0 };
@@ -284,7 +282,7 @@ class BudgetPanel extends DrawnPanel {
     const tall = (this.height - this.top - MARGIN.bottom - MARGIN.between - MARGIN.top) / 2;
     const low = this.top + MARGIN.top + tall + place * (tall + MARGIN.between);
     const { [name]: curve, budgets = [], measured } = forecast ?? {};
-    const predicted = forecast && curve ? [...budgets.keys()].filter((at) => budgets[at] > measuredUpTo(forecast) && curve.mean[at] > 0) : [];
+    const predicted = curve && !measured ? [...budgets.keys()].filter((at) => curve.mean[at] > 0) : [];
     const maximum = 1.06 * Math.max(...points.map((point) => valueOf(point, name)), plain, ...this.history[name].slice(SETTLED_ROUNDS), this.fastest[name], ...predicted.map((at) => curve?.mean[at] ?? 0), ...(measured?.[name].high ?? []));
     const chosen = path("cp-budget-chosen", `M${this.x(this.chosen)},${low - tall}V${low}`); // under the points and the titles
     const marks = [...this.budgetAxis(low, place === 1), chosen];
@@ -297,7 +295,7 @@ class BudgetPanel extends DrawnPanel {
       marks.push(across(tick ? "cp-budget-grid" : "cp-budget-axis", y(tick)), text("is-end", String(tick), MARGIN.left - 5, y(tick) + 3.5));
     }
     if (plain) marks.push(across("cp-budget-plain", y(plain)));
-    if (curve) {
+    if (curve && predicted.length) {
       const along = (/** @type {number[]} */ values) => predicted.map((at) => `${this.x(budgets[at])},${y(values[at])}`);
       marks.push(path("cp-budget-band", `M${along(curve.low).join("L")}L${along(curve.high).reverse().join("L")}Z`),
         path(`cp-budget-curve ${place && forecast?.withheld ? "is-doubtful" : ""}`, `M${along(curve.mean).join("L")}`));
