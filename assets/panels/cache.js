@@ -34,7 +34,7 @@ const LEFT = 10;
 const PREFIX = 58;
 const FIRST = LEFT + PREFIX + 3; // where the pass's own slots begin
 const TOP = { y: 31, height: 17 };
-const LOW = { min: 76, max: 320, numbers: 28, foot: 33, line: 11, bonus: 17 }; // the strip of what is kept; under it numbers and words
+const LOW = { min: 76, max: 320, foot: 33, line: 11, bonus: 17 }; // the strip of what is kept; under it numbers and words
 const CELL = { max: 84, narrow: 24, height: 23, tall: 40 }; // in a narrow cell the token is written upwards
 const TOKEN_FONT = `10.5px ${MONO}`;
 const SIZE_FONT = "11px system-ui, sans-serif";
@@ -67,11 +67,11 @@ class CachePanel extends DrawnPanel {
   drawRound(/** @type {Round} */ round, /** @type {boolean} */ isNew) {
     const room = (this.width = this.room.width) - FIRST - LEFT;
     this.cell = Math.min(CELL.max, room / Math.max(1, round.keep.length));
-    const free = this.room.height - LOW.min - LOW.numbers; // a low panel shows the rows' numbers first, then words
-    const tall = this.cell < CELL.narrow ? Math.max(CELL.height, Math.min(CELL.tall, free)) : CELL.height;
     const numbers = this.keptNumbers();
     this.secondLine = withoutOverlaps(numbers).length < numbers.length ? LOW.line : 0;
     const foot = LOW.foot + this.secondLine;
+    const free = this.room.height - LOW.min - foot;
+    const tall = this.cell < CELL.narrow ? Math.max(CELL.height, Math.min(CELL.tall, free)) : CELL.height;
     const height = Math.max(this.room.height, LOW.min + tall + foot);
     this.low = { y: Math.min(LOW.max, Math.max(LOW.min, height - tall - foot - LOW.bonus)), height: tall };
     Object.assign(this, edgesOf(round, room));

@@ -44,6 +44,7 @@ function columnEdges(width, count) {
 
 const GUTTER = { left: 20, right: 78, gap: 14, head: 26, ranks: 15, foot: 4 };
 const MIN_SUMS_WIDTH = 200;
+const TEXT_HEIGHT = 12; // pixels over its base line
 const RETURN_MS = 700;
 const ROW = { min: 11, max: 34 };
 const SANS = "system-ui, sans-serif";
@@ -85,7 +86,7 @@ export class MarginalsPanel extends DrawnPanel {
   }
 
   drawRound(/** @type {Round} */ { drafts, engine }) {
-    this.visibleBottom = this.scrolled + this.room.height;
+    this.visibleBottom = this.scrolled + this.room.height + TEXT_HEIGHT;
     this.focusHit(null);
     if (drafts.length) this.paint(drafts);
     else if (engine) {

@@ -15,7 +15,7 @@ const RULER_HEIGHT = 15; // pixels above the bars
 const TOP = RULER_HEIGHT + 4;
 const BOTTOM = 4;
 const TICK_SPACING = 90; // pixels between two numbers of the ruler
-const LEFT = 30;
+const LEFT = 36;
 const ZOOM_STEP = 1.25; // a notch of the wheel, or a key
 /** @type {Record<string, number>} */
 const FACTORS = { "+": 1 / ZOOM_STEP, "=": 1 / ZOOM_STEP, "-": ZOOM_STEP, 0: Infinity };
@@ -303,7 +303,7 @@ export class Timeline {
     const y = (/** @type {number} */ tokens) => Math.round(TOP + high * (1 - tokens / most)) + 0.5;
     const tokens = [0, most].map((count) =>
       text("", String(count), LEFT - 8, Math.min(y(count), TOP + high - 3) + (count ? 8 : 4), { "text-anchor": "end" }));
-    const unit = text("", "tokens", 0, 0, { "text-anchor": "middle", transform: `translate(9 ${TOP + high / 2}) rotate(-90)` });
+    const unit = text("", "tokens", 0, 0, { "text-anchor": "middle", transform: `translate(8 ${TOP + high / 2}) rotate(-90)` });
     return [path("cs-scale", [0, most].map((count) => `M${LEFT - 4},${y(count)}H${width}`).join("")), unit, ...tokens];
   }
 

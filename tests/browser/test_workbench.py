@@ -158,7 +158,7 @@ def test_the_timeline_has_a_time_axis_zooms_and_sums_a_selection(page: Any) -> N
     bars = page.locator(".cs-bars")
     page.wait_for_function("document.querySelector('.cs-ruler')")
     box = bars.bounding_box()
-    edges = page.evaluate("Array.from({ length: 7 }, (_, index) => 30 + Canopy.parts.timeline.axis.x(index))")
+    edges = page.evaluate("Array.from({ length: 7 }, (_, index) => 36 + Canopy.parts.timeline.axis.x(index))")
     page.mouse.move(box["x"] + edges[3] + 5, box["y"] + 6)  # drag along the ruler
     page.mouse.down()
     page.mouse.move(box["x"] + edges[5] + 5, box["y"] + 6, steps=4)
