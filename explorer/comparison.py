@@ -27,9 +27,10 @@ REPEAT_SECONDS = 4.0  # a text of few turns is timed again for at most this long
 CANDIDATE_SECONDS, CANDIDATE_TOKENS = 2.0, 64  # limits for timing each candidate setting
 UPDATE_SECONDS = 0.4  # between two results for the page
 QUIET_PROCESSORS = 0.1  # a machine with fewer missing processors is quiet
-MAX_QUIET_WAIT_SECONDS = 2.0  # for a quiet machine: the page still draws the end of the run
+MAX_QUIET_WAIT_SECONDS = 3.0  # for a quiet machine: the page still draws the end of the run
 PROCESSOR_SAMPLE_SECONDS = 0.2  # the time over which missing processors are counted
-MAX_TIMINGS = 2  # of a run whose speed-up is withheld because the machine was busy
+MAX_TIMINGS = 3  # of a run whose speed-up is withheld because the machine was busy
+MAX_RETRY_SECONDS = 12.0  # after the first timing began, no other begins
 SMALLER_BUDGETS = (16, 4)  # node budgets that are tried if a larger one did not pay
 
 
@@ -70,9 +71,10 @@ class Comparison:
 
     def _measure(self, run: str, trace: Trace, job: Job) -> dict[str, Any]:
         instruments, interrupt = self._rig.instruments, self._interrupt(job)
+        until = monotonic() + MAX_RETRY_SECONDS
         for job.done in range(MAX_TIMINGS):
             comparison = self._timed(run, trace, job)
-            if comparison.state != "ended" or not comparison.record().speed.again:
+            if comparison.state != "ended" or not comparison.record().speed.again or monotonic() > until:
                 break
         job.result = view = self._note(run, comparison)
         with suppress(CancellationError):
@@ -128,7 +130,7 @@ class Comparison:
                     if not timing.plain:
                         raise
                     state = "interrupted"
-                job.message = f"{'once more, ' * job.done}{min(100, 100 * len(timing.plain) // tokens)} %"
+                job.message = f"{'once more, ' * bool(job.done)}{min(100, 100 * len(timing.plain) // tokens)} %"
                 if state != "measuring" or monotonic() - updated_at > UPDATE_SECONDS:
                     comparison, updated_at = replace(self._update(comparison, timing), state=state), monotonic()
                     if state == "measuring":  # the end is reported once short texts have been repeated
