@@ -24,10 +24,11 @@ const AXIS_HEIGHT = 18;
 /** How the kept path's labels stand in the columns. @param {Round} round @param {Camera} camera @returns {LabelForm} */
 export function labelForm(round, camera) {
   const ids = [...round.keep.map((node) => round.tokens[node]), round.bonus];
-  const gaps = ids.slice(1).map((_, column) => camera.x(column + 1) - camera.x(column));
-  if (Math.min(...gaps) < MIN_STAGGERED_WIDTH) return "slanted";
-  const room = (/** @type {number} */ column) => Math.min(gaps[column - 1] ?? Infinity, gaps[column] ?? Infinity) - 7;
-  return ids.some((id, column) => textWidth(round.show(id), PATH_FONT) > room(column)) ? "staggered" : "flat";
+  const gap = (/** @type {number} */ one, /** @type {number} */ other) => (one in ids && other in ids ? camera.x(other) - camera.x(one) : Infinity);
+  const roomOf = (/** @type {number} */ column, /** @type {number} */ step) => Math.min(gap(column - step, column), gap(column, column + step)) - 7;
+  const fits = (/** @type {number} */ step) => ids.every((id, column) => textWidth(round.show(id), PATH_FONT) < roomOf(column, step));
+  if (fits(1)) return "flat";
+  return fits(2) || ids.every((_, column) => gap(column, column + 1) >= MIN_STAGGERED_WIDTH) ? "staggered" : "slanted";
 }
 
 export class TreeMarks {
@@ -171,9 +172,9 @@ export class TreeMarks {
   axis() {
     const { camera, layout, width } = this.panel;
     const ground = camera.held ? [path("cp-name-ground", box(0, 0, width, AXIS_HEIGHT))] : []; // else nothing is so high up
-    const name = (/** @type {number} */ column) => (column || camera.left < 24 || camera.x(1) < camera.left + 30 ? String(column) : "depth 0"); // if it fits
+    const first = camera.left < 24 || camera.x(1) < camera.left + 30 ? "0" : "depth 0"; // if it fits
     let end = -Infinity;
-    const names = Array.from({ length: layout.columnCount }, (_, column) => text("cp-axis-text is-mid", name(column), camera.x(column), 13));
+    const names = Array.from({ length: layout.columnCount }, (_, column) => text("cp-axis-text is-mid", column ? String(column) : first, camera.x(column), 13));
     const numbers = names.filter(([, { x }], column) => { // that do not touch the one before
       const isFree = Number(x) - end > 10 + (column > 9 ? 6 : 0);
       if (isFree) end = Number(x);
