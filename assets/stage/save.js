@@ -15,13 +15,12 @@ const FORMS = [
   { kind: "tree", label: "Tree of this round", note: "GraphML" },
 ];
 
-function base64(/** @type {Uint8Array} */ bytes) {
-  let text = "";
-  for (let start = 0; start < bytes.length; start += 32768) {
-    text += String.fromCharCode(...bytes.subarray(start, start + 32768));
-  }
-  return btoa(text);
-}
+/** @param {Blob} blob @returns {Promise<string>} */
+const base64 = (blob) => new Promise((done) => {
+  const reader = new FileReader();
+  reader.addEventListener("load", () => done(String(reader.result).split(",")[1] ?? ""));
+  reader.readAsDataURL(blob);
+});
 
 /** A file of at most so many MiB goes to the server in pieces, since no request may be large. `upload`: what the server calls it.
  *  @typedef {{ upload: string, error?: string }} Upload
@@ -30,8 +29,7 @@ export async function send(take, file, max) {
   let answer = /** @type {Upload} */ ({ upload: "" });
   if (file.size > max * MIB) return { upload: "", error: `${file.name} has ${Math.ceil(file.size / MIB)} MiB; at most ${max} MiB are taken.` };
   for (let start = 0; !answer.error && (start < file.size || start === 0); start += MIB) {
-    const bytes = new Uint8Array(await file.slice(start, start + MIB).arrayBuffer());
-    answer = await take({ upload: answer.upload, data: base64(bytes) });
+    answer = await take({ upload: answer.upload, data: await base64(file.slice(start, start + MIB)) });
   }
   return answer;
 }

@@ -68,10 +68,10 @@ export class Search {
 
   // Returns whether there was something to close.
   close() {
-    const open = Boolean(this.field.value) || document.activeElement === this.field;
+    if (!this.field.value && document.activeElement !== this.field) return false;
     this.field.value = "";
     this.field.blur();
-    if (open) this.find();
-    return open;
+    this.find();
+    return true;
   }
 }
