@@ -230,9 +230,10 @@ export class Compare {
     const { prompt, machine } = common(shown.map((side) => side.stage));
     const [first, ...others] = shown.map((side) => side.ratioAmong(shown));
     if (prompt && machine && [first, ...others].every(Boolean)) {
+      const names = shown.map((side) => SIDES[this.sides.indexOf(side)]);
       return others.map(({ ratio, low, high }, place) => {
         const range = [low / first.high, high / first.low];
-        const lead = `The ${SIDES[place + 1]} run is ${ratioText(ratio / first.ratio)}× as fast as the first (${range.map(ratioText).join(" to ")})`;
+        const lead = `The ${names[place + 1]} run is ${ratioText(ratio / first.ratio)}× as fast as the ${names[0]} (${range.map(ratioText).join(" to ")})`;
         return range[0] <= 1 && range[1] >= 1 ? `${lead}: no clear difference.` : `${lead}.`;
       }).join(" ");
     }

@@ -258,11 +258,11 @@ class BudgetPanel extends DrawnPanel {
     const { chosen, pending, forecast, plain, stage: { settings, slowed, withheld } } = this;
     const unknown = pending || (slowed ? "No verdict: the machine was busy" : withheld) || (own.budget ? "Not compared with plain decoding" : "This is plain decoding, the baseline");
     const predicted = [pending, withheld, forecast?.withheld, forecast?.measured].some(Boolean) ? [] : ratiosOf(forecast);
-    const { words, title, level: [best, ...others] } = verdictOf([...this.measuredRatios(own), ...ratiosOf(forecast?.measured ?? null)], predicted, unknown);
-    const isDrawn = best && !best.name;
-    this.fastest = { budget: best?.budget ?? 0, tau: 0, speed: isDrawn ? best.ratio * plain.speed : 0 };
-    this.useButton.hidden = !isDrawn || [best, ...others].some(({ budget }) => budget === chosen || budget === settings.budget) || !best.budget;
-    put(write(this.fastestLine, `${isDrawn ? "▲ " : ""}${words}`), { title });
+    const { words, title, level } = verdictOf([...this.measuredRatios(own), ...ratiosOf(forecast?.measured ?? null)], predicted, unknown);
+    const best = level.find(({ name }) => !name);
+    this.fastest = { budget: best?.budget ?? 0, tau: 0, speed: best ? best.ratio * plain.speed : 0 };
+    this.useButton.hidden = !best?.budget || settings.pace === "auto" || level.some(({ budget }) => [chosen, settings.budget].includes(budget));
+    put(write(this.fastestLine, `${best ? "▲ " : ""}${words}`), { title });
   }
 
   x(/** @type {number} */ budget) {

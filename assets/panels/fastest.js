@@ -57,7 +57,7 @@ export function verdictOf(measured, predicted, unknown) {
   const verdict = (/** @type {string} */ words, /** @type {Ratio[]} */ level = []) => ({ words, title, level });
   if (next && next.ratio > MIN_GAIN * Math.max(1, top?.ratio ?? 1)) return verdict(`${nameOf(next)} may be faster: predicted ${rangeText(next)}× plain`, [next]);
   if (!top) return verdict(predicted.length ? "Predicted: no budget clearly faster than plain" : unknown);
-  const level = tried.filter(({ high }) => high >= (faster.length ? top.low : 1));
+  const level = faster.length ? faster.filter(({ high }) => high >= top.low) : tried.filter(({ high }) => high >= 1);
   if (!level.length) return verdict("Fastest measured: plain decoding", [PLAIN]);
   if (!faster.length) return verdict(`${namesOf(level, tried)}: no clear difference from plain decoding`);
   if (level.length === 1) return verdict(`Fastest measured: ${nameOf(top)}, ${ratioText(top.ratio)}× plain (${rangeText(top)})`, level);

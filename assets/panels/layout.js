@@ -82,7 +82,7 @@ export function neighbour(round, { columns, rows, places, children }, node, key)
 
 // Where a tree's columns and rows lie on the screen: a scale per axis and an offset, so that text keeps its size
 // at every zoom. Row 0 (the kept path) has a band of its own, in which its labels stand.
-const SIDES = { left: 32, right: 52 };
+export const SIDES = { left: 32, right: 52 };
 const TOP = { flat: 40, staggered: 53, slanted: 84 }; // the kept path's labels stand on one line, on two, or aslant
 const BOTTOM = 8; // half of a label, which may hang below the last row
 const BAND = 16; // pixels from row 0 to row 1 at least
@@ -155,7 +155,7 @@ export class Camera {
 
   /** The height of a row if all rows are in the panel. @param {number} height @param {number} rows */
   rowFor(height, rows) {
-    const room = height - this.top - BOTTOM;
+    const room = height - TOP[this.form] - BOTTOM;
     const rowHeight = Math.min(room / Math.max(1, rows - 1), (room - BAND) / Math.max(1, rows - 2)); // the band may be higher than the rows
     return Math.min(ROW.max, Math.max(ROW.min, rowHeight));
   }

@@ -3,7 +3,7 @@
 import { button, probability, put, textWidth, throttled, spoken } from "../shared/ink.js";
 import { KeptShares, factsOf, NodeSheet } from "./facts.js";
 import { Icicle } from "./icicle.js";
-import { Camera, layoutOf, neighbour } from "./layout.js";
+import { Camera, layoutOf, neighbour, SIDES } from "./layout.js";
 import { DrawnPanel, placeIn, zoomOf } from "./panel.js";
 import { labelForm, NAME_FONT, PATH_FONT, TreeMarks } from "./tree_marks.js";
 import { define } from "../shared/define.js";
@@ -163,7 +163,7 @@ export class TreePanel extends DrawnPanel {
   wrap(runs, column, width, count = Infinity) {
     const { camera, round } = this;
     const start = camera.x(column);
-    const room = this.width - start - 8;
+    const room = this.width - (start - camera.left + SIDES.left) - 8; // however the view was panned
     const wideOf = (/** @type {number} */ node) => MARK.before + Math.min(MAX_NAME, textWidth(round.show(this.tokenOf(node)), NAME_FONT)) + 2;
     const lines = /** @type {RunLine[]} */ ([]);
     let end = Infinity;

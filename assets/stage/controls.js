@@ -223,10 +223,10 @@ export const controls = {
 export function mountNextRunNote(stage, rigs) {
   const box = html("p", { class: "cs-next", role: "status" });
   const draw = () => {
-    const { settings: { method = "", budget = 0 }, header, recorded, busy, scene, mode } = stage;
+    const { settings: { method = "", budget = 0, pace }, header, recorded, busy, scene, mode } = stage;
     const shown = header ? settingOf(header) : "";
     const next = METHODS[method]?.drafts ? `${method}, ${counted(budget, "node")}` : method;
-    const expected = method === "ddtree" ? rigs.state?.gains[2 ** Math.round(Math.log2(budget))] : "";
+    const expected = method === "ddtree" && pace !== "auto" ? rigs.state?.gains[2 ** Math.round(Math.log2(budget))] : "";
     const place = document.getElementById(mode === "story" ? "canopy-ask" : "canopy-steps");
     if (box.parentElement !== place) place?.append(box); // screen readers announce it again whenever it is moved
     box.hidden = [busy, rigs.state?.first_load, !METHODS[method], !["", "card"].includes(scene), ["", next].includes(shown)].some(Boolean);

@@ -68,7 +68,7 @@ export class RunList {
     this.notices = notices;
     const { runs, ticked } = stored();
     stage.ownRuns = runs;
-    this.box = html("aside", { class: "cs-runs", "aria-label": "Runs" }, document.body);
+    this.box = html("aside", { class: "cs-runs", "aria-label": "Runs", hidden: true }, document.body);
     const head = html("header", "", this.box);
     action(head, "Open a file …", "Open a trace file; or drop one anywhere", () => recordings.input.click());
     this.compareButton = action(head, "Compare", "Compare figures and texts of the ticked runs", () => {
@@ -79,7 +79,7 @@ export class RunList {
     button(head, "×", "Close the list", () => this.toggle(false));
     this.list = html("div", "cs-runs-list", this.box);
     const covers = matchMedia("(max-width: 1439px)"); // then it lies over the page
-    this.toggle(localStorage.getItem(OPEN) === "yes" && !covers.matches);
+    if (localStorage.getItem(OPEN) === "yes" && !covers.matches) this.toggle(true);
     document.addEventListener("pointerdown", ({ target }) => {
       const isOutside = target instanceof Element && !target.closest(".cs-runs, dialog") && target !== this.opener;
       if (isOutside && covers.matches && !this.box.hidden) this.toggle(false);

@@ -16,8 +16,9 @@ const FORMS = [
 ];
 
 /** @param {Blob} blob @returns {Promise<string>} */
-const base64 = (blob) => new Promise((done) => {
+const base64 = (blob) => new Promise((done, fail) => {
   const reader = new FileReader();
+  reader.addEventListener("error", () => fail(reader.error));
   reader.addEventListener("load", () => done(String(reader.result).split(",")[1] ?? ""));
   reader.readAsDataURL(blob);
 });

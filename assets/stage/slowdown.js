@@ -110,7 +110,7 @@ export function compareRuns(/** @type {Stage} */ stage) {
     const { header, rounds, recorded, server, following, current, value: { run, state, followed } } = stage;
     const played = !following || current === rounds.length - 1;
     const ended = played && ["done", "stopped"].includes(state) && rounds.length > 1;
-    if (!ended || recorded || followed || !header || !usedOf(header, rounds) || !server || comparedRuns.has(run)) return;
+    if (!ended || recorded || followed || !header?.budget || !header.drafters.length || !server || comparedRuns.has(run)) return;
     comparedRuns.add(run);
     if (!stage.comparison && !stage.figures.shared) compare(run);
   });

@@ -154,6 +154,7 @@ test("what is said of budgets follows from what was measured beside plain decodi
   assert.deepEqual(said([ratio(16, 2.4, 2.3, 2.5), at16, at4]), ["16 2.6 2.3 3.1", 16], "two runs of one budget have one range");
   assert.deepEqual(said([slow64])[1], 0, "plain decoding");
   assert.deepEqual(said([slow64, ratio(2, 1.1, 0.95, 1.2)]), ["2", null], "no clear difference");
+  assert.equal(said([ratio(4, 1.05, 0.95, 1.3), ratio(16, 1.4, 1.2, 1.6)])[1], 16, "what may be slower than plain decoding is not level");
   assert.deepEqual(said([at4], [ratio(4, 9, 9, 9), ratio(8, 2.19, 2, 3)])[1], 4, "a gain of less than 10 % is none");
   assert.deepEqual(said([slow64], [ratio(16, 1.3, 0.9, 1.6)]), ["16 0.90 1.60", 16], "a prediction has its range");
   assert.deepEqual(said([], [ratio(16, 1.01, 0.9, 1.2)]), ["", null], "no gain is predicted");
