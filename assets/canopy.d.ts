@@ -107,7 +107,7 @@ type NodeSelection = { node: number | null; pinned: boolean; round: number | nul
 
 // ---- Panels
 
-/** An entry of a legend; `origin`: only if the run's trees have some. */
+/** An entry of a legend, shown if `when` holds and if the run's trees have nodes of `origin`. */
 interface LegendEntry {
   glyph: string;
   label: string;
@@ -148,7 +148,7 @@ type Pointed = { node: number | null };
 
 /** A node in a line of several: its distance from its column, the room of its name. No edge leads to one that `follows` another run. */
 type RunItem = { node: number, offset: number, room: number, follows: boolean };
-type RunLine = { items: RunItem[], reach: number }; // over so many further columns
+type RunLine = { items: RunItem[], reach: number }; // how many further columns it covers
 
 /** Where the nodes of a tree lie: columns are depths; a row is -1 if a folded ancestor hides the node. */
 type Layout = {

@@ -30,7 +30,7 @@ QUIET_PROCESSORS = 0.1  # a machine with fewer missing processors is quiet
 MAX_QUIET_WAIT_SECONDS = 3.0  # for a quiet machine: the page still draws the end of the run
 PROCESSOR_SAMPLE_SECONDS = 0.2  # the time over which missing processors are counted
 MAX_TIMINGS = 3  # of a run whose speed-up is withheld because the machine was busy
-MAX_RETRY_SECONDS = 12.0  # after the first timing began, no other begins
+MAX_RETRY_SECONDS = 12.0  # after the first timing began, none is repeated
 SMALLER_BUDGETS = (16, 4)  # node budgets that are tried if a larger one did not pay
 
 
@@ -72,8 +72,8 @@ class Comparison:
     def _measure(self, run: str, trace: Trace, job: Job) -> dict[str, Any]:
         instruments, interrupt = self._rig.instruments, self._interrupt(job)
         until = monotonic() + MAX_RETRY_SECONDS
-        for job.done in range(MAX_TIMINGS):
-            comparison = self._timed(run, trace, job)
+        for attempt in range(MAX_TIMINGS):
+            comparison = self._timed(run, trace, job, "once more, " if attempt else "")
             if comparison.state != "ended" or not comparison.record().speed.again or monotonic() > until:
                 break
         job.result = view = self._note(run, comparison)
@@ -87,12 +87,12 @@ class Comparison:
             instruments.measure_cost(trace, interrupt, again=self._cost_is_stale(trace, view["speed"]))
         return view
 
-    def _timed(self, run: str, trace: Trace, job: Job) -> RunComparison:
+    def _timed(self, run: str, trace: Trace, job: Job, lead: str) -> RunComparison:
         """Time a run beside plain decoding as soon as other programs are quiet, or after ``MAX_QUIET_WAIT_SECONDS``."""
         instruments, request = self._rig.instruments, request_of(trace)
         self._wait_for_quiet(job)
         instruments.missing_processors()
-        comparison = self._beside_plain(run, RunComparison(trace, (), (), (), {}, "measuring"), request, job)
+        comparison = self._beside_plain(run, RunComparison(trace, (), (), (), {}, "measuring"), request, job, lead)
         try:
             until = monotonic() + REPEAT_SECONDS
             while 0 < len(comparison.turns) < MIN_TURNS + SETTLING_TURNS and monotonic() < until:
@@ -117,9 +117,11 @@ class Comparison:
         modelled = modelled_speed(trace, cost) if cost else None
         return bool(cost and (cost.unusable_reason or (modelled and modelled.curve_problem(speed["ratio"]))))
 
-    def _beside_plain(self, run: str, comparison: RunComparison, request: PromptRequest, job: Job) -> RunComparison:
-        """Time the request interleaved with plain decoding until both texts end or it is interrupted."""
-        tokens = len(committed_ids(comparison.trace.rounds))
+    def _beside_plain(self, run: str, comparison: RunComparison, request: PromptRequest, job: Job,
+                      lead: str) -> RunComparison:
+        """Time the request interleaved with plain decoding until both texts end or it is interrupted. ``lead``: before
+        the message of its progress."""
+        tokens = max(1, len(committed_ids(comparison.trace.rounds)))
         with self._interleaved(request, self._interrupt(job)) as timing:
             updated_at = monotonic()
             state: State = "measuring"
@@ -130,7 +132,7 @@ class Comparison:
                     if not timing.plain:
                         raise
                     state = "interrupted"
-                job.message = f"{'once more, ' * bool(job.done)}{min(100, 100 * len(timing.plain) // tokens)} %"
+                job.message = f"{lead}{min(100, 100 * len(timing.plain) // tokens)} %"
                 if state != "measuring" or monotonic() - updated_at > UPDATE_SECONDS:
                     comparison, updated_at = replace(self._update(comparison, timing), state=state), monotonic()
                     if state == "measuring":  # the end is reported once short texts have been repeated

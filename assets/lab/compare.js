@@ -34,7 +34,8 @@ class Side {
   run = "";
 
   constructor(/** @type {Element} */ parent, /** @type {number} */ place) {
-    this.box = html("section", { class: "lab-plot lab-side-run", "aria-label": `The ${SIDES[place]} run` }, parent);
+    this.name = SIDES[place];
+    this.box = html("section", { class: "lab-plot lab-side-run", "aria-label": `The ${this.name} run` }, parent);
     const head = html("header", "", this.box);
     this.setting = action(head, "", "Open this run", () => controls.parts?.runs?.open({ run: this.run }), "lab-open");
     this.title = html("span", "lab-caption", head);
@@ -155,7 +156,7 @@ export class Compare {
     for (const { title, stage: { header } } of shown) {
       if (header) title.title = write(title, header.title).textContent ?? "";
     }
-    const machines = shown.flatMap(({ stage: { header } }, place) => (header ? `${SIDES[place]}: ${machineOf(header)}` : []));
+    const machines = shown.flatMap(({ name, stage: { header } }) => (header ? `${name}: ${machineOf(header)}` : []));
     write(this.common, [machine || machines.join(" · "), prompt].filter(Boolean).join(" · ")).title = prompt;
     this.grid.classList.toggle("lab-one-prompt", Boolean(prompt));
     this.slider.max = String(Math.max(0, ...shown.map(({ ends }) => (ends?.at(-1) ?? 1) - 1)));
@@ -220,9 +221,8 @@ export class Compare {
 
   // Returns which figures can be compared, in sentences.
   comparability(/** @type {Side[]} */ shown) {
-    const stages = shown.map((side) => side.stage);
-    const repetitions = stages.map(({ repetition }, place) => (
-      repetition ? `The ${SIDES[place]} text repeats itself from token ${repetition.token + 1} on; its τ and speed cover the part before.` : ""));
+    const repetitions = shown.map(({ name, stage: { repetition } }) => (
+      repetition ? `The ${name} text repeats itself from token ${repetition.token + 1} on; its τ and speed cover the part before.` : ""));
     return [this.comparableSpeeds(shown), ...repetitions].filter(Boolean).join(" ");
   }
 
@@ -230,11 +230,12 @@ export class Compare {
     const { prompt, machine } = common(shown.map((side) => side.stage));
     const [first, ...others] = shown.map((side) => side.ratioAmong(shown));
     if (prompt && machine && [first, ...others].every(Boolean)) {
-      const names = shown.map((side) => SIDES[this.sides.indexOf(side)]);
       return others.map(({ ratio, low, high }, place) => {
         const range = [low / first.high, high / first.low];
-        const lead = `The ${names[place + 1]} run is ${ratioText(ratio / first.ratio)}× as fast as the ${names[0]} (${range.map(ratioText).join(" to ")})`;
-        return range[0] <= 1 && range[1] >= 1 ? `${lead}: no clear difference.` : `${lead}.`;
+        const lead = `The ${shown[place + 1].name} run is ${ratioText(ratio / first.ratio)}× as fast as the ${shown[0].name} (${range.map(ratioText).join(" to ")})`;
+        const plain = [shown[0], shown[place + 1]].flatMap(({ stage: { speedup } }) => speedup?.plain_speed ?? []);
+        if (range[0] > 1 || range[1] < 1) return `${lead}.`;
+        return `${lead}: no clear difference${plain.length > 1 ? `; plain decoding wrote ${plain.join(" and ")} tokens/s beside them` : ""}.`;
       }).join(" ");
     }
     if (prompt && machine) return "The same prompt and machine, but not all were timed beside plain decoding: do not compare their speeds.";

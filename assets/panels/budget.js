@@ -107,7 +107,7 @@ export function wordsAt(forecast, chosen) {
   return { short, more: `${from}: ${range}. ${measured ? "" : forecast.withheld}` };
 }
 
-const pointWords = (/** @type {RunPoint} */ point) => [`${point.budget ? counted(point.budget, "node") : "plain decoding"}: τ ${point.tau.toFixed(2)}`, speedText(point)].filter(Boolean).join(", ");
+const pointWords = (/** @type {RunPoint} */ point) => [`${point.budget ? counted(point.budget, "node") : point.tau > 1 ? "budget not reported" : "plain decoding"}: τ ${point.tau.toFixed(2)}`, speedText(point)].filter(Boolean).join(", ");
 
 class BudgetPanel extends DrawnPanel {
   width = 0;
@@ -202,15 +202,15 @@ class BudgetPanel extends DrawnPanel {
     if (!this.answer || !stage.live) this.refreshForecast(); // what it was made from may have changed while nobody saw it
     const { answer } = this;
     this.forecast = answer && throughOwnPoint(answer, own);
-    const ticked = stage.overlays;
-    const others = stage.ownRuns.filter((point) => point.machine === own.machine && point.prompt === header.prompt && ![own, ...ticked].some(({ run }) => run === point.run));
-    const points = [...others, own, ...ticked];
+    const others = stage.ownRuns.filter((point) => point.machine === own.machine && point.prompt === header.prompt && ![own, ...stage.overlays].some(({ run }) => run === point.run));
+    this.plain.speed = Number(stage.speedup?.plain_speed ?? this.forecast?.plain ?? 0);
+    const scaled = [...others, ...stage.overlays].map((point) => (point.ratio && stage.speedup ? { ...point, speed: point.ratio * this.plain.speed } : point));
+    const points = [...scaled, own];
     this.resetButton.hidden = stage.budgetPreview.budget === null;
     const { short, more } = this.wordsFor(own);
     const words = `${short}. ${more}`;
     put(write(this.figuresLine, short), { title: words }); // first: the drawings begin below it
     this.history = historyOf(covered, stage);
-    this.plain.speed = Number(stage.speedup?.plain_speed ?? this.forecast?.plain ?? 0);
     this.drawFastest(own);
     this.setSize(this.width, this.height);
     put(this.canvas, { "aria-valuenow": this.chosen, "aria-valuetext": words });
@@ -256,9 +256,10 @@ class BudgetPanel extends DrawnPanel {
   // Says what may be said of the fastest budget, with a button that takes it.
   drawFastest(/** @type {RunPoint} */ own) {
     const { chosen, pending, forecast, plain, stage: { settings, slowed, withheld } } = this;
-    const unknown = pending || (slowed ? "No verdict: the machine was busy" : withheld) || (own.budget ? "Not compared with plain decoding" : "This is plain decoding, the baseline");
+    const unknown = pending || (slowed ? "No verdict: the machine was busy" : withheld) || (own.options?.budget === 0 ? "This is plain decoding, the baseline" : "Not compared with plain decoding");
     const predicted = [pending, withheld, forecast?.withheld, forecast?.measured].some(Boolean) ? [] : ratiosOf(forecast);
-    const { words, title, level } = verdictOf([...this.measuredRatios(own), ...ratiosOf(forecast?.measured ?? null)], predicted, unknown);
+    const curve = ratiosOf(forecast?.measured ?? null).filter(({ budget }) => !own.ratio || budget !== own.budget); // once for its own
+    const { words, title, level } = verdictOf([...this.measuredRatios(own), ...curve], predicted, unknown);
     const best = level.find(({ name }) => !name);
     this.fastest = { budget: best?.budget ?? 0, tau: 0, speed: best ? best.ratio * plain.speed : 0 };
     this.useButton.hidden = !best?.budget || settings.pace === "auto" || level.some(({ budget }) => [chosen, settings.budget].includes(budget));
@@ -365,7 +366,7 @@ define({
   caption: "Click or drag to try one.",
   legend: [
     { glyph: "∿", label: "so far", title: "On the left: the shown run's τ and tokens/s after each of its rounds" },
-    { glyph: "●○", label: "runs", title: "Measured. Filled: the shown run, its τ with its 80 % interval. Hollow: your earlier runs, a mark and a colour for each method" },
+    { glyph: "●○", label: "runs", title: "Measured. Filled: the shown run, its τ with its 80 % interval. Hollow: your earlier runs, speeds by their ratio to plain decoding, a mark and a colour for each method" },
     { glyph: "╌", label: "predicted", title: "What this run's drafts would have kept at each budget, with 80 % intervals; speed follows from what a pass costs here or, as said above it, from what a round cost when the lab was recorded" },
     { glyph: "┿", label: "measured", title: "Measured at other budgets with the recording, with 95 % intervals" },
     { glyph: "─", label: "plain", title: "Plain decoding" },

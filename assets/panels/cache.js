@@ -70,8 +70,7 @@ class CachePanel extends DrawnPanel {
     const numbers = this.keptNumbers();
     this.secondLine = withoutOverlaps(numbers).length < numbers.length ? LOW.line : 0;
     const foot = LOW.foot + this.secondLine;
-    const free = this.room.height - LOW.min - foot;
-    const tall = this.cell < CELL.narrow ? Math.max(CELL.height, Math.min(CELL.tall, free)) : CELL.height;
+    const tall = this.cell < CELL.narrow ? Math.max(CELL.height, Math.min(CELL.tall, this.room.height - LOW.min - foot)) : CELL.height;
     const height = Math.max(this.room.height, LOW.min + tall + foot);
     this.low = { y: Math.min(LOW.max, Math.max(LOW.min, height - tall - foot - LOW.bonus)), height: tall };
     Object.assign(this, edgesOf(round, room));

@@ -27,12 +27,15 @@ export function ratiosOf(curve) {
   return budgets.map((budget, at) => ({ budget, ratio: speed.mean[at] / plain, low: speed.low[at] / plain, high: speed.high[at] / plain })).filter(({ ratio }) => ratio > 0);
 }
 
-/** One ratio for each setting, of all that was measured at it, by budget. @param {Ratio[]} measured */
+/** One ratio for each setting, by budget: the mean of those measured, whose range narrows with each, but holds them. @param {Ratio[]} measured */
 function merged(measured) {
   return [...new Set(measured.map(nameOf))].map((name) => {
     const same = measured.filter((one) => nameOf(one) === name);
-    const ratio = same.reduce((sum, one) => sum + one.ratio, 0) / same.length;
-    return { ...same[0], ratio, low: Math.min(...same.map(({ low }) => low)), high: Math.max(...same.map(({ high }) => high)) };
+    if (same.length === 1) return same[0];
+    const logs = same.map(({ ratio }) => Math.log(ratio));
+    const [mean, spread] = [logs.reduce((sum, one) => sum + one) / logs.length, Math.max(...logs) - Math.min(...logs)];
+    const half = Math.max(spread / 2, Math.hypot(...same.map(({ low, high }) => Math.log(high / low) / 2)) / logs.length);
+    return { ...same[0], ratio: Math.exp(mean), low: Math.exp(mean - half), high: Math.exp(mean + half) };
   }).sort((one, other) => one.budget - other.budget);
 }
 
@@ -61,6 +64,8 @@ export function verdictOf(measured, predicted, unknown) {
   if (!level.length) return verdict("Fastest measured: plain decoding", [PLAIN]);
   if (!faster.length) return verdict(`${namesOf(level, tried)}: no clear difference from plain decoding`);
   if (level.length === 1) return verdict(`Fastest measured: ${nameOf(top)}, ${ratioText(top.ratio)}× plain (${rangeText(top)})`, level);
-  const ratios = level.map(({ ratio }) => ratio);
-  return verdict(`${namesOf(level, tried)} are level: ${ratioText(Math.min(...ratios))} to ${ratioText(Math.max(...ratios))}× plain`, level);
+  const fixed = level.filter(({ name }) => !name);
+  const named = fixed.length > 1 ? fixed : level; // what auto did is in the title
+  const ratios = named.map(({ ratio }) => ratio);
+  return verdict(`${namesOf(named, tried)} are level: ${ratioText(Math.min(...ratios))} to ${ratioText(Math.max(...ratios))}× plain`, level);
 }

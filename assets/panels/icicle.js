@@ -5,7 +5,7 @@ import { box, clip, group, joinPaths, MONO, outline, path, render, opacityOf, te
 import { TreeMarks } from "./tree_marks.js";
 
 const MARGIN = { left: 34, top: 2, right: 10, bottom: 6 };
-const ROW = { min: 2, max: 44 }; // pixels
+const ROW = { min: 9.5, max: 44 }; // pixels: words fit, and a pan leads to the deepest rows
 const MIN_SHARE = { kept: 0.12, bonus: 0.08 }; // of the root's width
 const MIN_SPAN = 1e-4; // of the root's width
 const LABEL = { row: 9.5, room: 24, opened: 40 }; // pixels of a labelled cell, alone and in an opened bundle

@@ -339,8 +339,6 @@ export class MarginalsPanel extends DrawnPanel {
   }
 }
 
-const hasLattice = (/** @type {Stage} */ { run }) => run.present.lattice;
-
 define({
   name: "marginals",
   title: "Marginals",
@@ -349,10 +347,10 @@ define({
   legend: [
     { glyph: "▓", label: "probable", title: "The darker a cell, the more probable its token at that depth" },
     { glyph: "▭", label: "in the tree", title: "Outlined: the guesses that the tree uses; the outline shows where the node budget ran out" },
-    { glyph: "╱", label: "transition", when: hasLattice, title: "Ink joins a guess with what may follow it; dark: in the tree. Point at a guess: bars show what follows it, marks what follows on average" },
+    { glyph: "╱", label: "transition", when: ({ run }) => run.present.lattice, title: "Ink joins a guess with what may follow it; dark: in the tree. Point at a guess: bars show what follows it, marks what follows on average" },
     { glyph: "✓", label: "accepted" },
-    { glyph: "+%", label: "other tokens", when: hasLattice, title: "How probable the tokens are that have no cell at that depth" },
-    { glyph: "H", label: "entropy", when: (stage) => !hasLattice(stage), title: "Entropy of a drafter's proposals at that depth, in nats, at least" },
+    { glyph: "+%", label: "other tokens", when: ({ run }) => run.present.lattice, title: "How probable the tokens are that have no cell at that depth" },
+    { glyph: "H", label: "entropy", when: ({ run }) => !run.present.lattice, title: "Entropy of a drafter's proposals at that depth, in nats, at least" },
     { glyph: "μ", label: "confidence", when: ({ header }) => (header?.drafters.length ?? 0) > 1, title: "Mean path probability of the nodes that a drafter drafted" },
   ],
   create: (host, stage) => new MarginalsPanel(host, stage),

@@ -245,7 +245,7 @@ export class DrawnPanel extends Panel {
   }
 }
 
-/** Where an event took place, in pixels of an element. @param {Element} element @param {MouseEvent} event */
+/** Where an event took place, in pixels of an element. @param {Element} element @param {MouseEvent} event @returns {[x: number, y: number]} */
 export function placeIn(element, event) {
   const box = element.getBoundingClientRect();
   const zoom = zoomOf(element);

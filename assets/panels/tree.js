@@ -12,8 +12,9 @@ import { counted, nextGuesses } from "../shared/round.js";
 const GROWTH_MS = { grow: 190, walk: 110 }; // a round that follows sooner is not animated
 /** @type {Record<string, { grow: number, walk: number }>} */
 const SCENES = { guess: { grow: 1600, walk: 0 }, verify: { grow: 0, walk: 1600 } }; // in the film's scenes
-// How long the runs are that share lines, how wide those lines and how many: the first with which all rows are high enough.
-const LINES = [[1, 1], [1, 180], [1, 380], [2, 300], [2, Infinity], [3, 380], [3, Infinity], [5, 380], [5, Infinity], [99, Infinity], [99, Infinity, 1]];
+// Lines that runs share: how long such a run is at most, how wide a line, and how many lines there are.
+const LINES = [[1, 1], [1, 180], [1, 380], [2, 300], [2, Infinity], [3, 380], [3, Infinity], [5, 380], [5, Infinity], [99, Infinity], [99, Infinity, 1]]
+  .map(([longest, width, count = Infinity]) => ({ longest, width, count }));
 const MIN_ROW = 12; // pixels
 const MAX_NAME = 120; // pixels of a drafted node's name
 const MARK = { before: 8, gap: 11, alone: 7 }; // pixels from a mark to its name, from a name to the next mark, of a mark without a name
@@ -31,6 +32,7 @@ export class TreePanel extends DrawnPanel {
   unverified = /** @type {ReturnType<typeof nextGuesses>} */ ({ parents: [], tokens: [] });
   parents = new Int32Array(1);
   layout = layoutOf(new Int32Array(1), new Set(), 0, this.folded);
+  lines = LINES[0]; // that the layout has
   width = 640;
   height = 360;
   scale = 1; // of the drawing: a small tree is drawn larger
@@ -41,7 +43,6 @@ export class TreePanel extends DrawnPanel {
   frame = 0;
   drawnSince = -Infinity; // when the shown round was drawn first, in milliseconds
   asIcicle = /** @type {boolean | null} */ (null); // what a person chose
-  isFull = false; // whether it fills the window
   drag = /** @type {{ x: number, y: number, moved: boolean, id: number } | null} */ (null)
   clicks = { count: 0, node: /** @type {number | null} */ (null) }; // a double click uses the first click's node, because the drawing may move between clicks
   scheduleRepaint = throttled(() => this.repaint()); // one repaint a frame, however many events arrive in it
@@ -67,7 +68,6 @@ export class TreePanel extends DrawnPanel {
     this.branchButton = button(this.sheet.head, "go on from here", "Force the text up to the pinned node, and let the target go on from there: a new run",
       () => this.stage.pinned !== null && this.stage.emit("branch", this.stage.pinned));
     stage.on("hits", () => this.select(stage.selection));
-    stage.on("fullscreen", (name) => { this.isFull = name === "tree"; });
     stage.on("pin", (node) => node !== null && this.reveal(node));
   }
 
@@ -134,13 +134,13 @@ export class TreePanel extends DrawnPanel {
     if (!camera.held) camera.row = camera.rowFor(this.height - (this.lanes > 1 ? 9 : 0), this.layout.rowCount); // words hang below the last row
   }
 
-  // Puts runs into lines of words until all rows are high enough.
-  wrapLines() {
+  // Puts runs into the first of these lines with which all rows are high enough, or else those with the fewest rows.
+  wrapLines(tried = LINES) {
     const { round, camera } = this;
-    for (const [longest, width, count] of this.isIcicle ? [] : LINES) {
-      const layout = layoutOf(this.parents, round.kept, round.keep[round.keep.length - 1], this.folded, longest,
-        (runs, column) => this.wrap(runs, column, width, count));
-      if (width === 1 || layout.rowCount < this.layout.rowCount) this.layout = layout;
+    for (const lines of this.isIcicle ? [] : tried) {
+      const layout = layoutOf(this.parents, round.kept, round.keep[round.keep.length - 1], this.folded, lines.longest,
+        (runs, column) => this.wrap(runs, column, lines));
+      if (lines === tried[0] || layout.rowCount < this.layout.rowCount) Object.assign(this, { lines, layout });
       if (camera.rowFor(this.height, this.layout.rowCount) >= MIN_ROW) return;
     }
   }
@@ -159,8 +159,8 @@ export class TreePanel extends DrawnPanel {
   }
 
   /** Runs below one node in lines; marks without names stand for what has no room.
-   *  @param {number[][]} runs @param {number} column @param {number} width of a line that runs share @param {number} count of lines */
-  wrap(runs, column, width, count = Infinity) {
+   *  @param {number[][]} runs @param {number} column @param {typeof LINES[number]} lines */
+  wrap(runs, column, { width, count }) {
     const { camera, round } = this;
     const start = camera.x(column);
     const room = this.width - (start - camera.left + SIDES.left) - 8; // however the view was panned
@@ -213,7 +213,7 @@ export class TreePanel extends DrawnPanel {
 
   repaint() {
     if (!this.round.n) return;
-    if (this.camera.held) this.wrapLines();
+    if (this.camera.held) this.wrapLines([this.lines]);
     this.paint(this.limit, this.litColumns);
     this.stage.emit("camera");
   }
@@ -327,8 +327,7 @@ export class TreePanel extends DrawnPanel {
   }
 
   pointedAt(/** @type {MouseEvent} */ event) {
-    const [x, y] = placeIn(this.canvas, event);
-    const node = this.marks.nearest(x, y);
+    const node = this.marks.nearest(...placeIn(this.canvas, event));
     return node === null ? null : { node };
   }
 
@@ -336,7 +335,7 @@ export class TreePanel extends DrawnPanel {
     const { round, marks } = this;
     const siblings = round.children[round.parents[node]];
     const narrow = marks instanceof Icicle && marks.bundled.has(node) ? siblings.filter((one) => marks.bundled.has(one)) : [];
-    const likeliest = narrow.slice(0, 6).map((one) => `${round.show(round.tokens[one])} ${probability(Math.exp(round.logprobs[one]))}`);
+    const likeliest = narrow.toSorted((one, other) => round.logprobs[other] - round.logprobs[one]).slice(0, 6).map((one) => `${round.show(round.tokens[one])} ${probability(Math.exp(round.logprobs[one]))}`);
     if (narrow.length) return [`${counted(narrow.length, "narrow cell")}: click to open`, likeliest.join("  ")];
     const facts = factsOf(round, node, this.keptShares).filter(([name]) => !SEEN.includes(name));
     return [round.show(round.tokens[node]), ...facts.map((fact) => fact.join(" "))];

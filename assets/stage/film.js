@@ -3,7 +3,6 @@
 // frame, which stays. A scene only sets what text, tree, race and story show. Under reduced motion the reader steps through.
 
 import { action, button, html, write } from "../shared/ink.js";
-import { figuresOf } from "../shared/round.js";
 
 const BEATS = 3; // passes of plain decoding that are shown
 const BEAT_MS = 600;
@@ -46,7 +45,6 @@ export class Film {
     this.watched = ""; // the live run that is to end with its last frame
     this.timer = 0;
     const bar = html("div", "cs-film", story);
-    this.clock = html("span", { class: "cs-film-clock", title: "Engine time of the rounds so far; they are shown at the speed of reading" }, bar);
     this.backButton = button(bar, "◀", "The scene before (←)", () => this.step(-1));
     this.sceneNumber = html("span", "cs-film-place", bar);
     this.nextButton = button(bar, "▶", "The next scene (→)", () => this.step(1));
@@ -156,9 +154,8 @@ export class Film {
 
   draw() {
     const { stage, playsLiveRun, scenes } = this;
-    const { scene, rounds, current, recorded, speedup, server } = stage;
+    const { scene, recorded, speedup, server } = stage;
     const still = Boolean(scene) && stage.reducedMotion;
-    write(this.clock, playsLiveRun ? `${figuresOf(rounds.slice(0, current + 1)).seconds.toFixed(2)} s` : "");
     for (const part of [this.backButton, this.sceneNumber, this.nextButton]) part.hidden = !still;
     write(this.sceneNumber, `${scenes.indexOf(scene) + 1} of ${scenes.length}`);
     this.backButton.disabled = scenes[0] === scene;

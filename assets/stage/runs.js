@@ -60,6 +60,7 @@ export function otherSettings({ options = {} }) {
 
 export class RunList {
   opener = /** @type {HTMLButtonElement | null} */ (null); // in the bar
+  covers = matchMedia("(max-width: 1439px)"); // it lies over the page then, and the next page opens without it
 
   /** @param {Stage} stage @param {Recordings} recordings @param {Notices} notices */
   constructor(stage, recordings, notices) {
@@ -78,11 +79,10 @@ export class RunList {
     });
     button(head, "×", "Close the list", () => this.toggle(false));
     this.list = html("div", "cs-runs-list", this.box);
-    const covers = matchMedia("(max-width: 1439px)"); // then it lies over the page
-    if (localStorage.getItem(OPEN) === "yes" && !covers.matches) this.toggle(true);
+    if (localStorage.getItem(OPEN) === "yes" && !this.covers.matches) this.toggle(true);
     document.addEventListener("pointerdown", ({ target }) => {
       const isOutside = target instanceof Element && !target.closest(".cs-runs, dialog") && target !== this.opener;
-      if (isOutside && covers.matches && !this.box.hidden) this.toggle(false);
+      if (isOutside && this.covers.matches && !this.box.hidden) this.toggle(false);
     });
     stage.on("state compared", () => this.keepShown()); // its speed is known only then
     stage.on("run ticked recordings", () => this.draw());
@@ -97,7 +97,7 @@ export class RunList {
   toggle(open = Boolean(this.box.hidden)) {
     this.box.hidden = !open;
     try {
-      localStorage.setItem(OPEN, open ? "yes" : "no");
+      if (!this.covers.matches) localStorage.setItem(OPEN, open ? "yes" : "no");
     } catch { /* no room: the next page opens with the list as it was */ }
     document.body.classList.toggle("cs-has-runs", open);
     if (this.opener) this.opener.ariaExpanded = String(open);
@@ -117,7 +117,7 @@ export class RunList {
     if (!header || !["done", "stopped"].includes(state) || stage.recorded || rounds.length < 2) return;
     const point = { ...runPoint(stage, header), lengths: undefined, spent: undefined }; // read anew when it is ticked
     const before = stage.ownRuns.find((one) => one.run === run);
-    if (before?.state === state && before.ratio === point.ratio && before.doubt === point.doubt) return;
+    if (before?.state === state && before.printed === point.printed && before.ratio === point.ratio && before.doubt === point.doubt) return;
     stage.overlaidRuns = stage.overlaidRuns.map((one) => (one.run === run ? { ...point, lengths: one.lengths, spent: one.spent } : one));
     this.store((runs) => {
       const old = runs.find((one) => one.run === run);

@@ -44,7 +44,7 @@ export function slowdownNote(/** @type {Stage} */ stage, /** @type {HTMLElement}
   const draw = () => {
     const { rounds, header, live, repetition, recorded, server, playsBehind, mode, speedup } = stage;
     const isSaid = playsBehind || (mode === "story" && speedup?.outcome === "similar"); // or not to be said yet
-    const note = [repetition?.words, isSaid ? "" : slowdownReason(stage), autoUsage(header, rounds)].filter(Boolean).join(" ");
+    const note = [repetition?.words, isSaid ? "" : slowdownReason(stage), live ? "" : autoUsage(header, rounds)].filter(Boolean).join(" ");
     again.hidden = playsBehind || !canMeasureAgain(stage);
     end.hidden = !repetition || recorded || !server;
     box.hidden = (stage.playsBehind && !live) || (!note && again.hidden); // of the whole run nothing is said before its end is shown
@@ -110,7 +110,7 @@ export function compareRuns(/** @type {Stage} */ stage) {
     const { header, rounds, recorded, server, following, current, value: { run, state, followed } } = stage;
     const played = !following || current === rounds.length - 1;
     const ended = played && ["done", "stopped"].includes(state) && rounds.length > 1;
-    if (!ended || recorded || followed || !header?.budget || !header.drafters.length || !server || comparedRuns.has(run)) return;
+    if (!ended || recorded || followed || !header?.drafters.length || header.budget === 0 || !server || comparedRuns.has(run)) return;
     comparedRuns.add(run);
     if (!stage.comparison && !stage.figures.shared) compare(run);
   });

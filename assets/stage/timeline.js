@@ -195,7 +195,7 @@ export class Timeline {
   }
 
   draw() {
-    const { size: { width, height }, stage } = this;
+    const { size: { width, height }, stage, selected } = this;
     if (!width || !height) return;
     this.updateAxis(width);
     const { current, overlays } = stage;
@@ -204,7 +204,6 @@ export class Timeline {
     put(this.window, { width: width - LEFT + 2, height, viewBox: `${LEFT - 2} 0 ${width - LEFT + 2} ${height}` });
     render(this.scale, [...this.scaleMarks(maxTokens, high, width), ...this.ruler(width)]);
     this.drawBars(high / maxTokens, high);
-    const { selected } = this;
     /** @param {number} first @param {number} last @param {number} y @param {number} tall */
     const span = (first, last, y, tall) => box(this.x(first), y, this.x(last) - this.x(first), tall);
     const { repetition, rounds } = stage;

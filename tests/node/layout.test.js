@@ -69,7 +69,7 @@ test("icicle: children fill their parent's cell in proportion to their branches,
   assert.ok(cellsOf([[1, ...rejected], [], ...rejected.map(() => [])], [0, 1]).width[1] > 0.1);
 });
 
-test("runs share lines: each node has its own place, and no edge leads to one that follows another run", () => {
+test("runs share lines: each node has its own place, under the kept path", () => {
   const next = random(3);
   for (let turn = 0; turn < 50; turn++) {
     const { parents, keep } = tree(60, next);

@@ -151,7 +151,8 @@ test("what is said of budgets follows from what was measured beside plain decodi
   assert.deepEqual(said([at4, at16, slow64]), ["16 2.8 2.5 3.1", 16], "a faster run of the same prompt is named beside the shown one");
   assert.deepEqual(said([ratio(4, 2.6, 2.3, 2.9), ratio(8, 2.7, 2.3, 2.9), at16]), ["4 16 2.6 2.8", 4], "overlapping ranges are level, and the smallest is named");
   assert.deepEqual(said([ratio(4, 2.6, 2.3, 2.9), slow64, at16]), ["4 16 2.6 2.8", 4]);
-  assert.deepEqual(said([ratio(16, 2.4, 2.3, 2.5), at16, at4]), ["16 2.6 2.3 3.1", 16], "two runs of one budget have one range");
+  assert.deepEqual(said([ratio(16, 2.4, 2.3, 2.5), at16, at4]), ["16 2.6 2.4 2.8", 16], "two runs of one budget have one range, which holds both");
+  assert.deepEqual(said([ratio(8, 1.5, 0.9, 2.4), ratio(8, 1.5, 0.9, 2.4), ratio(8, 1.5, 0.9, 2.4)]), ["8 1.50 1.13 1.99", 8], "and narrows with each");
   assert.deepEqual(said([slow64])[1], 0, "plain decoding");
   assert.deepEqual(said([slow64, ratio(2, 1.1, 0.95, 1.2)]), ["2", null], "no clear difference");
   assert.equal(said([ratio(4, 1.05, 0.95, 1.3), ratio(16, 1.4, 1.2, 1.6)])[1], 16, "what may be slower than plain decoding is not level");
@@ -159,6 +160,7 @@ test("what is said of budgets follows from what was measured beside plain decodi
   assert.deepEqual(said([slow64], [ratio(16, 1.3, 0.9, 1.6)]), ["16 0.90 1.60", 16], "a prediction has its range");
   assert.deepEqual(said([], [ratio(16, 1.01, 0.9, 1.2)]), ["", null], "no gain is predicted");
   assert.equal(verdictOf([{ ...at4, name: "auto" }], [], "").level[0].name, "auto");
+  assert.ok(!verdictOf([at16, ratio(8, 2.7, 2.3, 2.9), { ...ratio(64, 2.7, 2.4, 3), name: "auto" }], [], "").words.includes("auto"), "fixed budgets are named first");
 });
 
 test("ratios have ranges, or are not compared", () => {
