@@ -4,7 +4,8 @@
 
 import { clip, MONO, nats, ORIGIN, probability } from "../shared/ink.js";
 
-const SLOT = { minWidth: 46, cellShare: 0.64, minRow: 14, maxRow: 28, top: 40, foot: 16 };
+export const COLUMN_MIN_WIDTH = 46; // below which a lattice cannot be read
+const SLOT = { cellShare: 0.64, minRow: 14, maxRow: 28, top: 40, foot: 16 };
 const MIN_SHOWN = 3; // candidates of a column; more are shown only if they have MIN_MASS
 const MIN_MASS = 0.002;
 const MAX_LINES = 26; // between two columns
@@ -25,7 +26,7 @@ export function columnsOf(draft, drafter, round) {
     for (const from of columns[depth]) spreadFrom(draft, depth, from, column);
     columns.push([...column.values()].sort((one, other) => other.mass - one.mass));
   }
-  return { root, columns: columns.slice(1), path: markTree(root, drafter, round) };
+  return { root, columns: columns.slice(1), ...markTree(root, drafter, round) };
 }
 
 /** @param {Draft} draft @param {number} depth @param {Candidate} from @param {Map<string, Candidate>} column */
@@ -45,11 +46,11 @@ function spreadFrom(draft, depth, from, column) {
   }
 }
 
-/** Follows the tree through the lattice.
+/** Follows the tree through the lattice: the candidates of its nodes, and its path.
  *  @param {Candidate} root @param {number} drafter @param {Round} round */
 function markTree(root, drafter, round) {
   const places = [root];
-  const joined = /** @type {TreeLinks} */ (new Map());
+  const path = /** @type {TreeLinks} */ (new Map());
   for (let node = 1; node < round.n; node++) {
     const above = places[round.parents[node]];
     if (!above || !(round.drafters[node] & (1 << drafter))) continue;
@@ -57,10 +58,10 @@ function markTree(root, drafter, round) {
     if (!step) continue;
     const { to } = step;
     places[node] = to;
-    joined.set(above, (joined.get(above) ?? new Set()).add(to));
+    path.set(above, (path.get(above) ?? new Set()).add(to));
     to.node = preferredNode(round, node, to.node);
   }
-  return joined;
+  return { places, path };
 }
 
 // A lower bound of the entropy in nats: all probability outside these counts as one token.
@@ -125,9 +126,6 @@ export function changeWords(candidate, changes, show) {
   return [first.average === null ? "after it:" : "after it (on average):", ...lines, ...moved];
 }
 
-// The width below which a lattice of that many depths cannot be read.
-export const minLatticeWidth = (/** @type {number} */ depths) => SLOT.minWidth * (depths + 1);
-
 // Draws a lattice on the marginals' sheet, and leaves a hit for each candidate.
 export class LatticeDrawing {
   left = 0;
@@ -167,6 +165,7 @@ export class LatticeDrawing {
       this.drawCell(candidate, hit);
       if (candidate !== root) sheet.hits.push(hit);
     }
+    sheet.text("depth", left + (this.slot * SLOT.cellShare) / 2, SLOT.top - 5, "--quiet", "middle");
     columns.forEach((column, depth) => this.drawFoot(column, depth));
   }
 

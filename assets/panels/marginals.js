@@ -1,7 +1,7 @@
 // The drafters' lattices: what each proposes for every depth, and which proposals became nodes of the tree.
 
 import { box, clip, group, joinPaths, MONO, nats, ORIGIN, outline, path, probability, put, render, svg, text, textWidth } from "../shared/ink.js";
-import { entropyOf, LatticeDrawing, minLatticeWidth, preferredNode } from "./lattice.js";
+import { COLUMN_MIN_WIDTH, entropyOf, LatticeDrawing, preferredNode } from "./lattice.js";
 import { DrawnPanel, placeIn, DeferredDrawing } from "./panel.js";
 import { onTheme, Shade } from "../shared/pen.js";
 import { define } from "../shared/define.js";
@@ -33,6 +33,9 @@ export function spread(draft, depth, shown) {
   return { start, chances, rest, entropy: entropyOf(chances) };
 }
 
+/** @returns {Record<"lines" | "boxes" | "texts", Mark[]>} */
+const newMarks = () => ({ lines: [], boxes: [], texts: [] });
+
 /** Earlier ranks are wider: they hold most of the probability, and so most of the text that is worth reading.
  *  @param {number} width @param {number} count */
 function columnEdges(width, count) {
@@ -42,10 +45,11 @@ function columnEdges(width, count) {
   return [0, ...shares.map((share) => (edge += (width * share) / total))];
 }
 
-const GUTTER = { left: 20, right: 78, gap: 14, head: 26, ranks: 15, foot: 4 };
+const GUTTER = { left: 24, right: 78, gap: 14, head: 26, ranks: 15, foot: 4 };
+const HEAD = GUTTER.head + GUTTER.ranks;
 const MIN_SUMS_WIDTH = 200;
 const TEXT_HEIGHT = 12; // pixels over its base line
-const RETURN_MS = 700;
+const RETURN_MS = 700; // at once, the sheet would jump between two nodes
 const ROW = { min: 11, max: 34 };
 const SANS = "system-ui, sans-serif";
 const NAME_FONT = `600 12px ${SANS}`;
@@ -57,12 +61,14 @@ const ORIGINS = /** @type {const} */ (["drafter1", "drafter2"]);
 export class MarginalsPanel extends DrawnPanel {
   hits = /** @type {Hit[]} */ ([]);
   focusedHit = /** @type {Hit | null} */ (null); // under the pointer, or reached by arrow keys
-  marks = { lines: /** @type {Mark[]} */ ([]), boxes: /** @type {Mark[]} */ ([]), texts: /** @type {Mark[]} */ ([]) };
+  marks = newMarks(); // that drawings are added to
+  heads = [newMarks()]; // of each drafter; they stay in view
   edges = ""; // the outline of the cells that the tree uses
   width = 0;
   height = 0;
   scrolledFrom = /** @type {ScrollToOptions | null} */ (null); // before it went to a selected node
-  scrolled = 0; // pixels; read from the page it would be laid out for it
+  scrolled = { left: 0, top: 0 }; // pixels; read from the page it would be laid out for it
+  returning = 0; // a timer
   visibleBottom = 0; // pixels from the top of the drawing
   row = ROW.min;
   deferredTexts = new DeferredDrawing(() => this.finish());
@@ -74,19 +80,24 @@ export class MarginalsPanel extends DrawnPanel {
     this.lowerTexts = svg("g", { class: "cp-drawing" }); // texts below the visible part, which are drawn later
     this.drawing.after(this.lowerTexts);
     this.changeMarksBox = svg("g", { class: "cp-change" }, this.canvas); // what a focused candidate changes in the next column
+    this.headsBox = svg("g", { class: "cp-drawing" }, this.canvas);
     put(this.tip.box, { role: "status" });
     onTheme(() => { // a text's colour depends on the tint under it
       this.shade = new Shade(host);
       this.resize();
     });
-    host.addEventListener("scroll", () => { this.scrolled = host.scrollTop; });
+    host.addEventListener("scroll", () => {
+      this.scrolled = { left: host.scrollLeft, top: host.scrollTop };
+      this.placeHeads();
+    });
+    for (const byHand of ["wheel", "pointerdown"]) host.addEventListener(byHand, () => { this.scrolledFrom = null; }, { passive: true });
     this.canvas.addEventListener("focus", () => this.canvas.matches(":focus-visible") && this.focusHit(this.firstGuess()));
     this.canvas.addEventListener("blur", () => this.onLeave());
     this.canvas.addEventListener("keydown", (event) => this.onKey(event));
   }
 
   drawRound(/** @type {Round} */ { drafts, engine }) {
-    this.visibleBottom = this.scrolled + this.room.height + TEXT_HEIGHT;
+    this.visibleBottom = this.scrolled.top + this.room.height + TEXT_HEIGHT;
     this.focusHit(null);
     if (drafts.length) this.paint(drafts);
     else if (engine) {
@@ -99,19 +110,25 @@ export class MarginalsPanel extends DrawnPanel {
     this.measure(drafts);
     this.hits = [];
     this.edges = "";
-    this.marks = { lines: [], boxes: [], texts: [] };
-    const wide = (this.width - GUTTER.gap * (drafts.length + 1)) / drafts.length;
+    const body = newMarks();
+    this.heads = drafts.map(newMarks);
+    const share = this.width / drafts.length;
     drafts.forEach((draft, drafter) => {
-      const left = GUTTER.gap + drafter * (wide + GUTTER.gap);
-      this.drawTitle(drafter, left, wide);
-      if (draft.follow) new LatticeDrawing(this, draft, drafter, ORIGINS[drafter]).paint(left, wide, this.height);
-      else this.drawHeatMap(draft, drafter, left, wide);
+      const left = GUTTER.gap + drafter * share;
+      this.marks = this.heads[drafter];
+      if (!draft.follow) this.box(left - GUTTER.gap, 0, share, HEAD, "--panel", 1); // its rows scroll behind it
+      this.drawTitle(drafter, left, Math.min(share, this.room.width) - 2 * GUTTER.gap);
+      this.marks = body;
+      if (draft.follow) new LatticeDrawing(this, draft, drafter, ORIGINS[drafter]).paint(left, share - GUTTER.gap, this.height);
+      else this.drawHeatMap(draft, drafter, left, share - 2 * GUTTER.gap);
     });
-    const { lines, boxes, texts } = this.marks;
+    const { lines, boxes, texts } = body;
     const seen = texts.filter(([, { y }]) => Number(y) < this.visibleBottom);
     this.marks.texts = texts.filter(([, { y }]) => Number(y) >= this.visibleBottom);
     const rows = Array.from(Map.groupBy(seen, ([, { y }]) => y).values(), (row) => group(row)); // or one text less would move all others
     render(this.drawing, [group(lines), group(joinPaths(boxes)), group(rows), path("cp-frontier", this.edges)]);
+    render(this.headsBox, this.heads.map((head) => group([...joinPaths(head.boxes), ...head.texts])));
+    this.placeHeads();
     this.deferredTexts.begin();
     const sizes = drafts.map((draft, drafter) => `drafter ${drafter + 1}: ${draft.depth} depths, ${draft.k} ranks`);
     const used = this.hits.filter((hit) => hit.node !== null).length;
@@ -127,15 +144,24 @@ export class MarginalsPanel extends DrawnPanel {
   }
 
   measure(/** @type {Draft[]} */ drafts) {
-    const deepest = Math.max(...drafts.map((draft) => draft.depth));
-    const around = GUTTER.head + GUTTER.ranks + GUTTER.foot;
-    const room = this.room.height - around;
-    const minWidth = Math.max(0, ...drafts.map((draft) => (draft.follow ? minLatticeWidth(draft.depth) : 0)));
-    this.width = Math.max(this.room.width, (minWidth && minWidth + GUTTER.gap) * drafts.length);
-    this.row = Math.min(ROW.max, Math.max(ROW.min, Math.floor(room / deepest)));
-    this.height = around + this.row * deepest;
-    if (minWidth) this.height = Math.max(this.height, room + around - 2);
+    const deepest = Math.max(0, ...drafts.map(({ follow, depth }) => (follow ? 0 : depth)));
+    const columns = Math.max(0, ...drafts.map(({ follow, depth }) => (follow ? depth + 1 : 0)));
+    const around = HEAD + GUTTER.foot;
+    const { width, height } = this.room;
+    const wide = width - GUTTER.gap;
+    const slot = wide / Math.max(1, Math.floor(wide / COLUMN_MIN_WIDTH)); // whole columns are in view
+    this.width = Math.max(width, columns && (GUTTER.gap + columns * slot) * drafts.length);
+    this.row = Math.min(ROW.max, Math.max(ROW.min, Math.floor((height - around) / deepest)));
+    this.height = Math.max(around + this.row * deepest, columns && height - 2);
     this.setSize(this.width, this.height);
+  }
+
+  placeHeads() {
+    const { width, room, scrolled: { left, top } } = this;
+    const share = width / this.heads.length;
+    Array.from(/** @type {NodeListOf<SVGElement>} */ (this.headsBox.childNodes), ({ style }, drafter) => {
+      style.translate = `${Math.max(0, Math.min(left - drafter * share, share - room.width))}px ${top}px`;
+    });
   }
 
   /** Most texts take their font from a class: inline styles would cost a style computation each, every round.
@@ -196,14 +222,19 @@ export class MarginalsPanel extends DrawnPanel {
     const used = Math.max(...nodes.map((ranks) => ranks.findLastIndex((node) => node !== null) + 1));
     const shown = Math.min(draft.k, Math.max(used + 1, Math.floor(room / 42), 1));
     const edges = columnEdges(room, shown).map((edge) => left + GUTTER.left + edge);
-    const [right, top, end] = [edges[shown], GUTTER.head + GUTTER.ranks, left + wide];
+    const [right, top, end] = [edges[shown], HEAD, left + wide];
+    const { marks } = this;
+    this.marks = this.heads[drafter];
+    this.text("depth", left + GUTTER.left - 2, top - 5, "--quiet", "end");
     for (let rank = 0; rank < shown; rank++) {
-      if (edges[rank + 1] - edges[rank] >= 13) this.text(String(rank + 1), (edges[rank] + edges[rank + 1]) / 2, top - 5, "--quiet", "middle");
+      const words = rank ? String(rank + 1) : "rank 1";
+      if (edges[rank + 1] - edges[rank] >= 13) this.text(words, (edges[rank] + edges[rank + 1]) / 2, top - 5, "--quiet", "middle");
     }
     if (showsSums) {
       this.text("rest", right + 22, top - 5, "--quiet", "middle");
       this.text("H ≥", end, top - 5, "--quiet", "end");
     }
+    this.marks = marks;
     nodes.forEach((ranks, depth) => {
       const { start, chances, rest, entropy } = spread(draft, depth, shown);
       const [y, low] = [top + depth * this.row, top + (depth + 1) * this.row];
@@ -244,7 +275,7 @@ export class MarginalsPanel extends DrawnPanel {
     const words = room > 9 ? clip(round.show(id), room, font) : "";
     if (words) this.text(words, x + 4, line, tone, "start", font);
     if (kept) this.text("✓", x + width - 3, line, inverse ? "--panel" : "--ink", "end", `700 10.5px ${MONO}`);
-    this.hits.push({ ...guess, lines: () => [round.show(id), `drafter ${drafter + 1}, depth ${depth + 1}, rank ${rank + 1}: probability ${probability(chance)}`,
+    this.hits.push({ ...guess, lines: () => [round.show(id), `depth ${depth + 1}, rank ${rank + 1}: probability ${probability(chance)}`,
       node === null ? "not in the tree" : `in the tree, ${round.fate[node]}`] });
   }
 
@@ -253,7 +284,8 @@ export class MarginalsPanel extends DrawnPanel {
   }
 
   onPointer(/** @type {MouseEvent} */ event) {
-    const [x, y] = placeIn(this.canvas, event);
+    const [x, below] = placeIn(this.canvas, event);
+    const y = below - this.scrolled.top < HEAD ? below - this.scrolled.top : below;
     const within = (/** @type {Box} */ one) => x >= one.x && x < one.x + one.width && y >= one.y && y < one.y + one.height;
     const hit = this.hits.find(within) || null;
     if (hit === this.focusedHit) return;
@@ -311,31 +343,38 @@ export class MarginalsPanel extends DrawnPanel {
   onLeave() {
     this.focusHit(null);
     super.onLeave();
+    this.scrollBack();
   }
 
   // Every cell that stands for the selected node, one for each drafter that proposes it; or the rest of its depth, if it has no cell.
   marksOf(/** @type {number} */ node) {
     const { round } = this;
     const hits = this.hits.filter(({ depth, drafter = 0 }) => depth === round.depths[node] - 1 && round.drafters[node] & (1 << drafter));
-    const cells = hits.filter(({ id }) => id === round.tokens[node]);
+    const cells = hits.filter(({ id, transition }) => (
+      transition ? transition.candidate === transition.drawing.lattice.places[node] : id === round.tokens[node]));
     const places = cells.length ? cells : hits.filter(({ id }) => id === undefined);
-    if (places.length) this.scrollTo(this.host, places[0]);
+    for (const place of places.slice(0, 1)) { // under its head, and a lattice by whole columns
+      const { left = GUTTER.gap, slot = 1 } = place.transition?.drawing ?? {};
+      const start = left - GUTTER.gap;
+      this.scrollTo(this.host, { ...place, y: place.y - HEAD, height: place.height + HEAD }, (x) => start + slot * Math.round((x - start) / slot));
+    }
     return places.map((hit) => outline("cp-cell-ring", hit));
   }
 
-  // The sheet goes back some time after the last selection elsewhere: at once, it would jump between two nodes.
   select(/** @type {NodeSelection} */ selection) {
-    const { scrollLeft: left, scrollTop: top } = this.host;
-    if (this.host.matches(":hover")) this.scrolledFrom = null;
-    else if (selection.node !== null) this.scrolledFrom ??= { left, top };
-    else if (this.scrolledFrom) {
-      setTimeout(() => {
-        if (!this.scrolledFrom || this.stage.selection.node !== null) return;
-        if (!this.host.matches(":hover")) this.host.scrollTo(this.scrolledFrom);
-        this.scrolledFrom = null;
-      }, RETURN_MS);
-    }
+    if (selection.node === null) this.scrollBack();
+    else if (!this.host.matches(":hover")) this.scrolledFrom ??= this.scrolled;
     super.select(selection);
+  }
+
+  // Goes back to where it was before the last selection elsewhere, unless that lasts or the pointer is here.
+  scrollBack() {
+    clearTimeout(this.returning);
+    this.returning = setTimeout(() => {
+      if (!this.scrolledFrom || this.stage.selection.node !== null || this.host.matches(":hover")) return;
+      this.host.scrollTo(this.scrolledFrom);
+      this.scrolledFrom = null;
+    }, RETURN_MS);
   }
 }
 

@@ -151,11 +151,11 @@ export class Panel {
   }
 
   /** Scrolls to what stands for a node that was chosen elsewhere; nothing moves under the pointer.
-   *  @param {HTMLElement} region @param {Box} place */
-  scrollTo(region, { x, y, width, height }) {
+   *  @param {HTMLElement} region @param {Box} place @param {(x: number) => number} snap the place across to one where it may stop */
+  scrollTo(region, { x, y, width, height }, snap = (left) => left) {
     const { scrollLeft, scrollTop, clientWidth, clientHeight } = region;
     if (region.matches(":hover")) return;
-    if (x < scrollLeft || x + width > scrollLeft + clientWidth) region.scrollLeft = x + (width - clientWidth) / 2;
+    if (x < scrollLeft || x + width > scrollLeft + clientWidth) region.scrollLeft = snap(x + (width - clientWidth) / 2);
     if (y < scrollTop || y + height > scrollTop + clientHeight) region.scrollTop = y + (height - clientHeight) / 2;
   }
 }

@@ -106,7 +106,7 @@ export function readRound({ round, elapsed_seconds: elapsed, shared: others }, h
     seconds, spent: Object.values(seconds).reduce((sum, part) => sum + part, 0),
     method: header.method, budget: header.budget, split: header.split, engine: header.engine || "",
     chunked: Boolean(header.chunked),
-    drafterNames: Array.from(header.drafters),
+    drafterNames: header.drafters.map((_, drafter) => drafterName(header, drafter)),
     path(node) {
       const steps = [node];
       while (steps[0] > 0) steps.unshift(drafted.parents[steps[0]]);
@@ -250,11 +250,15 @@ export const DRAFTER_KINDS = {
   phrases: "a table of phrases", ngram: "a count of what followed what", dflash: "a small model", eagle3: "a small model", autoregressive: "a small model",
 };
 
-/** What a drafter is called on the page: an only one by what it is, two by name. @param {Header | null} header @param {number} drafter */
+/** What a drafter is called on the page: an only one by what it is, two by name. @param {Header} header @param {number} drafter */
+const drafterName = ({ drafters, drafter_kinds: kinds }, drafter) => (drafters.length === 1 && DRAFTER_KINDS[kinds[drafter]]) || drafters[drafter];
+
+/** The same for a legend. @param {Header | null} header @param {number} drafter */
 export function drafterWords(header, drafter) {
   const name = header?.drafters[drafter];
-  const kind = DRAFTER_KINDS[header?.drafter_kinds[drafter] ?? ""];
-  return name && header.drafters.length === 1 ? `drafter${kind ? `: ${kind}` : ` ${name}`}` : name;
+  if (!name || header.drafters.length > 1) return name;
+  const shown = drafterName(header, drafter);
+  return shown === name ? `drafter ${name}` : `drafter: ${shown}`;
 }
 
 /** The tokens that a run's answer begins with because they were set. @param {Pick<Header, "prompt_ids" | "forced">} header */

@@ -90,9 +90,10 @@ test("a lattice links each candidate to its successors and shows how it changes 
     Int32Array.from([0, 1, 2, 0, 1, 2, 0, 1, 2, 0, 1, 2, 1, 0, 2, 0, 1, 2]));
   const made = round({ parents: [-1, 0, 0, 2, 1], keep: [0, 2, 3], tokens: [9, 1, 2, 5, 4],
     logprobs: [0, ln(0.5), ln(0.4), ln(0.36), ln(0.4)] });
-  const { root, columns: [first, second], path } = columnsOf(lattice, 0, made);
+  const { root, columns: [first, second], path, places } = columnsOf(lattice, 0, made);
   assert.deepEqual(first.map(({ token, node }) => [token, node]), [[1, 1], [2, 2], [3, null]]);
   assert.deepEqual(second.map(({ token, node }) => [token, node]), [[4, 4], [5, 3], [6, null]]);
+  assert.deepEqual(places, [root, first[0], first[1], second[1], second[0]]);
   near(second[0].mass, 0.5 * 0.8 + 0.4 * 0.15 + 0.1 * 0.4);
   assert.deepEqual(shownOf(second, 1).map(({ token }) => token), [4]);
 

@@ -50,7 +50,7 @@ export function line({ parents, keep, drafters, tokens, index = 0, ...others }) 
 
 // Return the line of a run's header.
 export function header(more = {}, asked = {}) {
-  return { header: { drafters: ["first"], pieces: {}, recorded: "2026-11-20", turns: [], prompt: "", note: "", engine: "", every: 1, ...more,
+  return { header: { drafters: ["first"], drafter_kinds: [""], pieces: {}, recorded: "2026-11-20", turns: [], prompt: "", note: "", engine: "", every: 1, ...more,
     request: { method: "ddtree", budget: 8, max_tokens: 9, sampling: {}, prompt_ids: [], stop_ids: [], ...asked } } };
 }
 
