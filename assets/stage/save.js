@@ -62,6 +62,7 @@ export class Save {
    *  @param {Parts} parts @param {boolean} lasts */
   constructor(parts, lasts) {
     this.parts = parts;
+    this.shareNote = lasts ? "a file or a link that lasts" : "as one file that opens from disk";
     this.sheet = new Sheet("Share this run", "cs-share");
     const form = html("form", { method: "dialog" }, this.sheet.box);
     html("h2", "", form, "Share this run");
@@ -88,7 +89,7 @@ export class Save {
       ...parts.map(([label, name, selector]) => this.pictureEntries(label, name, () => picture(document.querySelector(selector))))].flat();
     return [
       { label: "Copy link", note: "to this view", act: () => this.copyLink() },
-      ...(forms.length ? [{ label: "Share …", note: "a file or a link that lasts", act: () => this.openShare() }] : []),
+      ...(forms.length ? [{ label: "Share …", note: this.shareNote, act: () => this.openShare() }] : []),
       ...(stage.server && stage.value.run.startsWith(SHARED_PREFIX) ? [{ label: "Delete shared run", note: "for everybody", act: () => this.removeShared() }] : []),
       { heading: forms.length ? "This run" : "Nothing else to save yet" },
       ...forms.map(({ kind, label, note }) => ({ label, note, act: async () => {
