@@ -5,7 +5,6 @@ import { pause } from "./ink.js";
 const MAX_RECONNECTS = 4; // to take up a run again whose connection was lost
 const BETWEEN_TRIES_MS = 400;
 const ENDED = ["stopped", "done", "error"];
-
 const POLL_MS = 400;
 
 /** Polls a job of the server until it ends. @template {{ state: string }} Job

@@ -142,13 +142,13 @@ export class ConnectionMonitor {
     const message = pastTheProxy() || GONE;
     this.stage.disconnect(message);
     this.say(message);
-    while (!await answers()) await pause(POLL_MS);
+    while (await whoAnswers() !== "here") await pause(POLL_MS);
     window.location.reload();
   }
 
   say(/** @type {string} */ message) {
     this.notices.lost.say(message, "Retry", async () => {
-      if (await answers()) window.location.reload();
+      if (await whoAnswers() === "here") window.location.reload();
       else this.notices.brief("The server still does not answer.");
     });
   }
@@ -165,5 +165,3 @@ export class ConnectionMonitor {
     this.say(pastTheProxy() || RUNS_THEN);
   }
 }
-
-const answers = async () => await whoAnswers() === "here";

@@ -102,10 +102,9 @@ export class Stage extends EventEmitter {
   // Says why the requested run failed, and reads the shown one no longer.
   failRequest(/** @type {string} */ message) {
     this.pending = null;
-    if (this.live) this.value = { ...this.value, state: "stopped", message: "" };
     this.refusal = message;
     this.emit("refused", message);
-    this.emit("state");
+    this.setState(this.live ? "stopped" : this.value.state, this.live ? "" : this.value.message);
   }
 
   // Ends a run whose connection is lost; its text so far stays.
@@ -251,7 +250,11 @@ export class Stage extends EventEmitter {
         begun = true;
       }
     }
-    if (incoming.run !== this.run) return this.showPending();
+    if (incoming.run !== this.run) {
+      const { prompt, turns } = incoming.run.header || this.pending || { prompt: "", turns: [] };
+      if (BUSY.includes(incoming.state.state)) this.pending = { ...incoming.state, prompt, turns };
+      return this.emit("state");
+    }
     this.emit("lines", { other: begun });
     if (begun || lines.some((line) => !("round" in line))) this.emit("state"); // a round alone changes none
     this.showNewest(begun);
@@ -260,15 +263,6 @@ export class Stage extends EventEmitter {
   setComments(/** @type {About} */ about) {
     this.about = about;
     this.comparison = about.comparison || this.comparison;
-  }
-
-  // Shows a run without rounds as pending.
-  showPending() {
-    const { state, run, message } = this.incoming.state;
-    if (!BUSY.includes(state)) return;
-    const { prompt, turns } = this.incoming.run.header || this.pending || { prompt: "", turns: [] };
-    this.pending = { run, prompt, turns, state, message: message || "Reading the prompt …" };
-    this.emit("state");
   }
 
   showIncoming(/** @type {boolean} */ followed) {

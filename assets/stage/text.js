@@ -239,8 +239,7 @@ export class TextPanel {
     if (from === this.shadedFrom && from === Infinity) return;
     this.shadedFrom = from;
     for (const token of this.body.querySelectorAll(".cs-token")) token.classList.toggle("is-repeated", Number(token.dataset.place) >= from);
-    if (repetition) this.body.title = repetition.words;
-    else this.body.removeAttribute("title");
+    this.body.title = repetition?.words ?? "";
   }
 
   roundPart(/** @type {number} */ index) {
