@@ -191,7 +191,7 @@ class NoInstruments:
 
     interleaved = measure_cost = measure_cost_roughly = what_if = doctor = measure = measure_concurrent = _refuse
 
-    gains: Mapping[int, float] = {}
+    gains: Mapping[int, tuple[float, float]] = {}
 
     def missing_processors(self) -> float:
         return 0.0

@@ -85,7 +85,7 @@ class Instruments(Protocol):
     def laboratory(self) -> "Laboratory": ...  # what sweeps and races measure with
 
     @property
-    def gains(self) -> Mapping[int, float]: ...  # predicted speed-ups of usual prompts by node budget; {} if unknown
+    def gains(self) -> Mapping[int, tuple[float, float]]: ...  # by node budget: of slow, of fast prompts; {} if unknown
 
     def interleaved(self, requests: Sequence[PromptRequest],
                  interrupt: Callable[[], None]) -> AbstractContextManager[Sequence[Iterator[Round]]]:

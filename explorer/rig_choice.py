@@ -29,7 +29,6 @@ from explorer.jobs import Job
 from explorer.rig import CurrentRig, Instruments, Source
 
 MAX_IDLE_WAIT_SECONDS = 1.0  # a brief measurement may follow a run; loading waits this long for its end
-MIN_GAIN = 1.2  # of a predicted speed-up, which a prompt or the machine may miss by as much
 MAX_NAME_LENGTH = 500  # characters
 RIG_IS_FIXED = "The rig of this page was chosen when it was started."
 CANCELLED = "The rig was not loaded; loading was cancelled."
@@ -59,7 +58,7 @@ class Loading(TypedDict):
 class RigState(TypedDict):
     """The rig that answers, those that can be chosen, and the one that is being loaded.
 
-    ``gains``: in words, how fast each node budget should be here; {} if unknown. ``first_load``: the name of the first
+    ``gains``: in words, how fast each node budget usually is here; {} if unknown. ``first_load``: the name of the first
     rig until it is loaded or refused. ``generation``: how often the rig was replaced; a page that holds another number
     must fetch the rig's options again. ``choice_disabled``: why none can be chosen. ``retry``: the address of a server
     that could not be attached as the first rig."""
@@ -80,11 +79,9 @@ class RigState(TypedDict):
     loading: Loading | None
 
 
-def gain_text(gain: float) -> str:
-    """Put a predicted speed-up in words."""
-    if gain > MIN_GAIN:
-        return f"about {gain:.1f}× plain decoding here"
-    return f"plain decoding is {'about as fast' if gain > 1 / MIN_GAIN else 'faster'} here"
+def gain_text(low: float, high: float) -> str:
+    """Put the speed-ups of slow and of fast prompts in words."""
+    return f"usually {f'{low:.1f} to {high:.1f}×' if high > 1 else 'slower than'} plain decoding here"
 
 
 def loading(name: str) -> Job:
@@ -123,7 +120,7 @@ class RigChoice:
         return {
             "rig": source.name, "hardware": source.hardware, "opened_as": instruments.opened_as,
             "good_at": source.good_at, "defaults": default_setting(instruments.opened_as),
-            "gains": {str(budget): gain_text(gain) for budget, gain in instruments.gains.items()},
+            "gains": {str(budget): gain_text(*gain) for budget, gain in instruments.gains.items()},
             "reason": instruments.reason, "generation": self._rig.generation, "choice_disabled": self._choice_disabled,
             "named": [{"name": name, "note": note_of(name)} for name in rig_names()],
             "first_load": first.name if first else "", "failure": self._failure, "retry": self._unreachable_server,

@@ -9,7 +9,7 @@ const MIN_GAIN = 1.1; // of a predicted ratio over the best measured one, to be 
 /** @type {Ratio} */
 export const PLAIN = { budget: 0, ratio: 1, low: 1, high: 1 };
 export const ratioText = (/** @type {number} */ ratio) => ratio.toFixed(ratio < 1.995 ? 2 : 1);
-const rangeText = (/** @type {Ratio} */ { low, high }) => `${ratioText(low)} to ${ratioText(high)}`;
+export const rangeText = (/** @type {Ratio} */ { low, high }) => `${ratioText(low)} to ${ratioText(high)}`;
 const nameOf = (/** @type {Ratio} */ { name, budget }) => name ?? counted(budget, "node");
 const fastest = (/** @type {Ratio[]} */ ratios) => ratios.toSorted((one, other) => other.ratio - one.ratio)[0];
 
@@ -28,7 +28,7 @@ export function ratiosOf(curve) {
 }
 
 /** One ratio for each setting, by budget: the mean of those measured, whose range narrows with each, but holds them. @param {Ratio[]} measured */
-function merged(measured) {
+export function merged(measured) {
   return [...new Set(measured.map(nameOf))].map((name) => {
     const same = measured.filter((one) => nameOf(one) === name);
     if (same.length === 1) return same[0];

@@ -7,7 +7,7 @@ import { METHODS } from "../methods.js";
 import { picture } from "../shared/picture.js";
 import { counted, forcedOf, settingOf } from "../shared/round.js";
 import { Address } from "./address.js";
-import { runPoint } from "./runs.js";
+import { expectedSpeed, runPoint } from "./runs.js";
 
 const STORE = "canopy-reload";
 const MAX_SECONDS = 60; // to wait until the bar holds the requested values
@@ -195,9 +195,7 @@ export const controls = {
     controls.adopt({ ...parts?.stage.settings, drafters: [], ...options });
     parts?.conversation?.setTurns(options.turns ?? []);
     parts?.notices.dismiss();
-    const gone = "The server does not have this run any more; its prompt and settings are in the bar.";
-    if (options.forced?.length) parts?.notices.runAgain(`${gone} The tokens that it was forced to begin with go along.`, () => controls.start(options));
-    else parts?.notices.runAgain(gone);
+    parts?.notices.runAgain("The server does not have this run any more; its prompt and settings are in the bar.", () => controls.start(options));
   },
 
   // Runs the prompt that was handed over, once the bar's values and the rig's state are there. The budget is fixed, because auto
@@ -223,18 +221,17 @@ export const controls = {
 export function mountNextRunNote(stage, rigs) {
   const box = html("p", { class: "cs-next", role: "status" });
   const draw = () => {
-    const { settings: { method = "", budget = 0, pace }, header, recorded, busy, scene, mode } = stage;
+    const { settings: { method = "", budget = 0 }, header, recorded, busy, scene, mode } = stage;
     const shown = header ? settingOf(header) : "";
     const next = METHODS[method]?.drafts ? `${method}, ${counted(budget, "node")}` : method;
-    const expected = method === "ddtree" && pace !== "auto" ? rigs.state?.gains[2 ** Math.round(Math.log2(budget))] : "";
+    const expected = rigs.state ? expectedSpeed(stage.ownRuns, rigs.state, controls.bar) : "";
     const place = document.getElementById(mode === "story" ? "canopy-ask" : "canopy-steps");
     if (box.parentElement !== place) place?.append(box); // screen readers announce it again whenever it is moved
     box.hidden = [busy, rigs.state?.first_load, !METHODS[method], !["", "card"].includes(scene), ["", next].includes(shown)].some(Boolean);
-    box.title = expected ? "Predicted for usual prompts from what passes cost here" : "";
     const words = recorded && scene ? `Shown with ${shown}; Run takes ${next}` : `Run uses ${next}`;
     write(box, mode === "story" ? [words, expected].filter(Boolean).join(": ") : expected || `shown: ${shown}`);
   };
-  stage.on("options state run rigs scene mode", draw);
+  stage.on("options state compared run rigs scene mode", draw);
 }
 
 // The way out if a proxy serves the page below a path and the page's calls go past it; empty if they do not.

@@ -1,6 +1,7 @@
 // The list of runs at the left: this browser's latest runs, starred ones, and the recordings. A click opens a run, a tick
 // overlays it on the shown one, a star keeps it in the browser even if the server forgets it.
 
+import { merged, rangeText, ratioOf, ratioText } from "../panels/fastest.js";
 import { action, button, bytesOf, html, methodColour, methodMark, write } from "../shared/ink.js";
 import { knownRun } from "../shared/lines.js";
 import { counted, letterOf, machineOf, settingOf, speedText, textOf, usedOf } from "../shared/round.js";
@@ -56,6 +57,17 @@ export function otherSettings({ options = {} }) {
     ...(budget ? [{ label: "Plain decoding", options: { ...options, method: "autoregressive", budget: 0, drafters: [] } }] : []),
     { label: `Another seed, temperature ${temperature || SAMPLED_TEMPERATURE}`, options: { ...options, seed: seed + 1, temperature: temperature || SAMPLED_TEMPERATURE } },
   ];
+}
+
+/** How fast a run should be: as this browser measured its runs of the setting here, else as the server predicts; "" if unknown.
+ *  @param {RunPoint[]} runs @param {RigState} rigs @param {Setting} bar */
+export function expectedSpeed(runs, { rig, hardware, gains }, { method, budget = 0, pace = "fixed", temperature = 0 }) {
+  const asked = String([method, budget, pace, temperature]);
+  const ratios = runs.filter(({ machine, options: own }) => machine.startsWith(`${rig}, ${hardware}, `)
+    && own && String([own.method, own.budget, own.pace, own.temperature]) === asked).flatMap((run) => ratioOf({ ...run, budget }));
+  const [mean] = merged(ratios);
+  if (mean) return `${ratioText(mean.ratio)}× plain decoding in your ${ratios.length > 1 ? "runs" : "run"} (${rangeText(mean)})`;
+  return method === "ddtree" && pace === "fixed" && !temperature ? gains[2 ** Math.round(Math.log2(budget))] ?? "" : "";
 }
 
 export class RunList {

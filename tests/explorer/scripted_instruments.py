@@ -105,7 +105,7 @@ class ScriptedInstruments:
     def known_cost(self, trace: Trace) -> CostCurve | None:
         return self.cost
 
-    gains: Mapping[int, float] = {}
+    gains: Mapping[int, tuple[float, float]] = {}
 
     def measure_cost_roughly(self, interrupt: Callable[[], None]) -> None: ...
 

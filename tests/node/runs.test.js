@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import { DecodedRun, textOf } from "../../assets/shared/round.js";
-import { figuresText, runOfTurn, otherSettings, RunList } from "../../assets/stage/runs.js";
+import { expectedSpeed, figuresText, runOfTurn, otherSettings, RunList } from "../../assets/stage/runs.js";
 import { header } from "./rounds.js";
 
 test("a turn's figures are its setting, τ, speed, first token and share of drafted tokens, if known", () => {
@@ -11,6 +11,17 @@ test("a turn's figures are its setting, τ, speed, first token and share of draf
   assert.equal(figuresText(point), "ddtree, 3 nodes · τ 2.50 · 40.1 tokens/s · first token after 0.12 s · 60 % drafted");
   assert.match(figuresText({ ...point, speed: null, doubt: "busy machine" }), /40\.1 tokens\/s, busy machine/);
   assert.equal(figuresText({ title: "autoregressive", tau: 1, printed: "" }), "autoregressive · τ 1.00");
+});
+
+test("a run should be as fast as this browser's runs of its setting here were measured, or else as predicted", () => {
+  const rigs = { rig: "rig", hardware: "CPU", gains: { 2: "predicted" } };
+  const bar = { method: "ddtree", budget: 2, pace: "fixed", temperature: 0 };
+  const run = (changes, ratio = 1.5, machine = "rig, CPU, int4") => ({ ratio, range: "1.40 to 1.60", machine, options: { ...bar, ...changes } });
+  const others = [run({ budget: 4 }), run({ method: "joint" }), run({ pace: "auto" }), run({ temperature: 1 }), run({}, 1.5, "rig, GPU, int4"), run({}, 0)];
+  assert.equal(expectedSpeed(others, rigs, bar), "predicted");
+  assert.match(expectedSpeed([...others, run({}), run({}, 1.3)], rigs, bar), /1\.40.*1\.30 to 1\.50/);
+  assert.match(expectedSpeed([run({ method: "joint" })], rigs, { ...bar, method: "joint" }), /1\.50.*1\.40 to 1\.60/);
+  for (const unpredicted of [{ method: "joint" }, { pace: "auto" }, { temperature: 1 }]) assert.equal(expectedSpeed([], rigs, { ...bar, ...unpredicted }), "");
 });
 
 test("an answer belongs to a run only if the turns before it are the same", () => {
