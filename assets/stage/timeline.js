@@ -72,10 +72,11 @@ export class Timeline {
     this.search = html("span", "cs-search", row);
     this.totals = html("div", { class: "cs-totals", role: "status", "aria-label": "Figures of the selected rounds" }, this.box);
     const key = html("div", { class: "cs-stage-key", title: "The parts of each bar: the share of the round's engine time that each stage took." }, row);
-    html("i", "cs-later", html("span", "", key, "not shown yet"));
+    this.laterKey = html("span", "", key, "not shown yet");
+    html("i", "cs-later", this.laterKey);
     for (const name of STAGES.slice(0, -2)) html("i", { style: `background: var(--stage-${name})` }, html("span", "", key, name));
     this.drawTransport();
-    stage.on("lines round run ticked hits select", this.scheduleDraw);
+    stage.on("lines round run ticked hits select play mode", this.scheduleDraw);
     stage.on("play state round", () => this.drawTransport());
     new ResizeObserver(([{ contentRect }]) => {
       this.size = contentRect;
@@ -207,6 +208,8 @@ export class Timeline {
     /** @param {number} first @param {number} last @param {number} y @param {number} tall */
     const span = (first, last, y, tall) => box(this.x(first), y, this.x(last) - this.x(first), tall);
     const { repetition, rounds } = stage;
+    const hidesLater = current >= 0 && current < rounds.length - 1 && (this.player.playing || (stage.mode === "story" && !stage.atRepresentative));
+    this.laterKey.hidden = !hidesLater;
     render(this.background, [
       path("cs-repeated", repetition ? span(repetition.round, rounds.length, 0, TOP + high + BOTTOM) : ""),
       path("cs-chosen", selected ? span(selected[0], selected[1] + 1, 0, TOP + high + BOTTOM) : "")]);
@@ -215,7 +218,7 @@ export class Timeline {
     const found = stage.foundTokens.size ? Array.from(rounds.keys()).filter((index) => rounds[index].tokens.some((id) => stage.foundTokens.has(id))) : [];
     const middle = (/** @type {number} */ index) => (this.x(index) + this.x(index + 1)) / 2;
     render(this.foreground, [
-      path("cs-veil", stage.round ? span(current + 1, stage.rounds.length, 0, height) : ""), // over the rounds after the one that is shown
+      path("cs-veil", hidesLater ? span(current + 1, rounds.length, 0, height) : ""),
       path("cs-found", found.map((index) => `M${middle(index)},${TOP}l-4,-5h8z`).join("")), group(ticks),
       path("cs-here", stage.round ? box(this.x(current) - 1, TOP - 3, wide, high + 5) : ""),
       path("cs-pointed", this.pointedBox(high, high / maxTokens))]);

@@ -1,5 +1,5 @@
 // The tour's texts: what to look at, what it means, and something to try; `over` is a part that this does not need, and
-// which the card may cover.
+// which the card may cover; `atEnd` shows the last round, and so the whole text.
 
 import { button, html, write } from "../shared/ink.js";
 
@@ -7,7 +7,7 @@ const STEPS = [
   { mode: "story", at: ".cs-story", title: "One pass, many tokens",
     text: "A language model usually writes one token (a word or a piece of one) per pass. Here a drafter, a small model or a table of phrases, guesses ahead; the big model, the target, checks all guesses at once and keeps those that it would have written itself.",
     over: ".cs-frame-text", exercise: "Press ▶, or tap a bar of the timeline. Which round kept most?" },
-  { mode: "story", at: ".cs-frame-text", title: "Where each token came from",
+  { mode: "story", at: ".cs-frame-text", title: "Where each token came from", atEnd: true,
     text: "Purple tokens are the target's own. Each drafter's guesses have its colour, which the legend names; green ones were guessed by two. A bar marks where a round begins.",
     exercise: "Tap a token in the middle of the text: the page goes to the round that wrote it." },
   { mode: "workbench", at: "[data-panel=tree]", title: "The draft tree",
@@ -72,8 +72,8 @@ export class Tour {
       if (stage.busy) document.querySelector("#canopy-stop").click();
       await recordings.open(toured, { still: true });
     }
-    if (!this.isOpen) player.go(0, {});
-    const { mode, at, over, title, text, exercise } = STEPS[step];
+    const { mode, at, atEnd, over, title, text, exercise } = STEPS[step];
+    if (!this.isOpen || atEnd || STEPS[this.step].atEnd) player.go(atEnd ? stage.rounds.length - 1 : 0, {});
     this.step = step;
     stage.setMode(mode);
     write(this.title, title);

@@ -89,6 +89,8 @@ def test_the_tour_resumes_where_it_was_left_and_covers_nothing(watched: Watched,
             panel = page.locator(part).bounding_box()
             assert (box["x"] + box["width"] <= panel["x"] or panel["x"] + panel["width"] <= box["x"]
                     or box["y"] + box["height"] <= panel["y"] or panel["y"] + panel["height"] <= box["y"])
+        if step == 2:
+            assert page.locator(".cs-text [data-round='1']:visible").count(), "the text is there to be tapped"
         if step == 4:
             page.keyboard.press("Escape")
             assert card.is_hidden()
