@@ -13,6 +13,7 @@ from threading import Lock, Thread
 from time import monotonic, sleep
 from uuid import uuid4
 
+from engine.decoding.budget_policy import AUTO
 from engine.errors import CancellationError, CanopyError, RequestError
 from engine.records import PromptRequest
 from engine.requests.admission import MAX_PENDING_RUNS, MAX_RUNS_PER_ADDRESS, Admission, QueueEntry
@@ -31,8 +32,10 @@ POLL_SECONDS = 0.2  # while a run waits for the rig
 SECONDS_BETWEEN_CHUNKS = 1 / 30  # of a run in progress
 MAX_CHUNKS_PER_SECOND = 80  # over all runs in progress
 READER_TIMEOUT_SECONDS = 10.0  # a run that had no reader for longer is stopped
+CROWDED_TIMEOUT_SECONDS = 2.0  # the same while another run or a measurement waits or shares the rounds
 MIN_NEW_TOKENS, NEW_SHARE = 16, 0.25  # new text after which a loop is looked for again: the larger of the two
-READING = "Reading the prompt …"
+READING, SHARING = "Reading the prompt …", "Waiting for a round of another run …"
+LARGE_BUDGET = 256  # nodes; a first round of as many takes longer than reading the prompt
 ENDED = ("stopped", "done", "error")
 
 log = logging.getLogger("canopy")
@@ -112,9 +115,11 @@ class RunLog:
         """Request the run to stop."""
         self._stopped = True
 
-    def raise_if_stopped(self) -> None:
-        """Raise CancellationError if the run was stopped, or has had no reader for ``READER_TIMEOUT_SECONDS``."""
-        if self._stopped or not self._readers and monotonic() - self._last_reader_left > READER_TIMEOUT_SECONDS:
+    def raise_if_stopped(self, crowded: bool = False) -> None:
+        """Raise CancellationError if the run was stopped, or has had no reader for ``READER_TIMEOUT_SECONDS``, or for
+        ``CROWDED_TIMEOUT_SECONDS`` if others wait for it."""
+        timeout = CROWDED_TIMEOUT_SECONDS if crowded else READER_TIMEOUT_SECONDS
+        if self._stopped or not self._readers and monotonic() - self._last_reader_left > timeout:
             raise CancellationError("It was stopped.")
 
     def trace(self) -> Trace | None:
@@ -313,12 +318,13 @@ class Runner:
         """Wait for admission, then append the lines of a prepared run."""
         for sentence in entry.wait_messages():
             self._wait(run, sentence)
-        run.set_state("running", READING)
+        run.set_state("running", SHARING if self._admission.running() > 1 else READING)
         with closing(prepared.lines()) as lines:
             for line in lines:
-                run.raise_if_stopped()
+                run.raise_if_stopped(crowded=self._admission.count_entries(excluding=run.id) > 0)
                 if isinstance(line, Header):
                     line = replace(line, note=f"{self._rig.note} {line.note}".strip())  # noqa: PLW2901
+                    run.set_state("running", first_wait(line))
                 if line is not None:
                     self._runs.add(run, line)
 
@@ -327,3 +333,11 @@ class Runner:
         run.raise_if_stopped()
         if sentence != run.state_line["message"]:
             run.set_state("queued", sentence)
+
+
+def first_wait(header: Header) -> str:
+    """Say what a run does until its first round is there."""
+    request = header.request
+    if not header.drafters or request.pace == AUTO or request.budget < LARGE_BUDGET:
+        return READING
+    return f"Reading the prompt, then checking up to {request.budget:,} guesses in one pass …"

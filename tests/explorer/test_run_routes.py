@@ -139,6 +139,19 @@ def test_a_run_that_nobody_reads_ends_and_one_that_waits_leaves_the_queue(
         assert source.closed == 1
 
 
+def test_a_run_whose_reader_left_makes_room_for_the_next_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(runs_module, "CROWDED_TIMEOUT_SECONDS", 0.1)
+    with serving(ScriptedSource(pause_seconds=0.02)) as served:
+        with served.start(prompt=ENDLESS) as left:
+            first = next(left)["run"]
+        time.sleep(0.3)
+        assert not served.runs.find(first).ended, "nobody waits for its room"
+        with served.start(prompt=ENDLESS, method="ddtree", budget=1024) as lines:
+            waits = [line["message"] for line in islice(lines, 8) if "state" in line]
+            assert waits and "1,024" in waits[-1]
+        assert served.runs.find(first).ended
+
+
 @pytest.mark.parametrize(("options", "says"), [
     ({"prompt": "  "}, "The prompt is empty"), ({"budget": -1}, "The node budget is -1"),
     ({"colour": 1}, "There is no option 'colour'"), ({"method": "guess"}, "guess")])
