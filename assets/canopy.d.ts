@@ -146,8 +146,9 @@ interface PanelDefinition {
 /** What lies under the pointer; `node` is null if no node stands for it. */
 type Pointed = { node: number | null };
 
-/** A node in a line of several: its distance from its column, the room of its name. No edge leads to one that `follows` another run. */
-type RunItem = { node: number, offset: number, room: number, follows: boolean };
+/** A node in a line of several: the line's column, the distance from it, the room of its name; without room it is among the `unnamed`
+ *  of the first such one, where their number stands. No edge leads to one that `follows` another run. */
+type RunItem = { node: number, column: number, offset: number, room: number, unnamed: number[], follows: boolean };
 type RunLine = { items: RunItem[], reach: number }; // how many further columns it covers
 
 /** Where the nodes of a tree lie: columns are depths; a row is -1 if a folded ancestor hides the node. */

@@ -281,15 +281,12 @@ export interface Band {
   high: number[];
 }
 
-/** Measured τ and tokens/s at each budget: medians over the lab's prompts with intervals, or a recording's own curve. */
+/** A recording's own τ and tokens/s at each budget with intervals, measured for its prompt. */
 export interface MeasuredCurve {
   budgets: number[];
   tau: Band;
   speed: Band;
   plain: number;
-  prompts: number;
-  where: string;
-  date: string;
 }
 
 /** One of two runs. */

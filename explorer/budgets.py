@@ -1,7 +1,7 @@
-"""The page's panel Budget: a run at other budgets, predicted from its rounds so far (``engine/lab/redraft.py``) or
-measured by the lab."""
+"""The page's panel Budget: a run at other budgets, predicted from its rounds so far (``engine/lab/redraft.py``), or a
+recording's own curve."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from threading import Lock
 from typing import Any, TypedDict
@@ -9,19 +9,15 @@ from typing import Any, TypedDict
 import numpy as np
 
 from engine.budget.cost import CostCurve
-from engine.decoding.budget_policy import FIXED
 from engine.decoding.options import check_option
 from engine.errors import RequestError
 from engine.lab.redraft import BUDGETS, BudgetCurve, Figures, Redrafting, modelled_speed
 from engine.lab.repetition import repetition_in, rounds_within
-from engine.lab.statistics import Estimate
-from engine.lab.summary import Row
 from engine.records import MAX_BUDGET
 from engine.requests.limits import check_int
 from engine.trace import Entry, Header, Trace, pieces_of
 from explorer.bounded_dict import BoundedDict
 from explorer.browser_calls import Call, browser_call
-from explorer.lab.sweeps import SweepView
 from explorer.lines import encoded
 from explorer.rig import CurrentRig
 
@@ -39,16 +35,13 @@ class Band(TypedDict):
 
 
 class MeasuredCurve(TypedDict):
-    """Measured τ and tokens/s at each budget: medians over the lab's prompts with intervals, or a recording's own
-    curve. ``prompts``: how many. ``plain``: plain decoding's tokens/s. ``where``: machine and dtype."""
+    """A recording's own τ and tokens/s at each budget with intervals, measured for its prompt. ``plain``: plain
+    decoding's tokens/s."""
 
     budgets: list[int]
     tau: Band
     speed: Band
     plain: float
-    prompts: int
-    where: str
-    date: str
 
 
 class BudgetForecast(TypedDict):
@@ -68,12 +61,10 @@ class Budgets:
     """The functions that the browser's Budget panel calls."""
 
     def __init__(self, rig: CurrentRig, trace_of: Callable[[str], Trace],
-                 speed_of: Callable[[str], dict[str, Any]] = lambda run: {},
-                 sweep_of: Callable[[Header], SweepView] = lambda header: SweepView()) -> None:
+                 speed_of: Callable[[str], dict[str, Any]] = lambda run: {}) -> None:
         self._rig = rig
         self._trace_of = trace_of
         self._speed_of = speed_of
-        self._sweep_of = sweep_of
         self._read = BoundedDict[str, dict[int, Figures]](MAX_CACHED_RUNS)
         self._lock = Lock()
 
@@ -101,7 +92,7 @@ class Budgets:
         curve = self._curve(run, trace, bool(query.get("live")))
         view: BudgetForecast = {
             "budgets": list(curve.budgets), "rounds": len(curve.kept), "tau": None, "speed": None, "plain": 0.0,
-            "withheld": "", "measured": measured_curve(trace.header, self._sweep_of(trace.header))}
+            "withheld": "", "measured": None}
         compared = self._speed_of(run)
         measured = compared if compared and not compared["withheld"] else {}
         if trace.header.curve and measured:
@@ -149,40 +140,13 @@ class Budgets:
         return (None, cost.unusable_reason) if cost.unusable_reason else (cost, "")
 
 
-def measured_curve(header: Header, sweep: SweepView) -> MeasuredCurve | None:
-    """Return the part of a sweep with the run's method and sampling; None if that has fewer than two budgets."""
-    def comparable(row: Row) -> bool:
-        setting, request = row.setting, header.request
-        return (setting.pace == FIXED and setting.drafters in ((), header.drafters)
-                and (setting.method, setting.split) == (request.method, request.split)
-                and (setting.temperature, setting.top_k, setting.top_p) == (
-                    request.sampling.temperature, request.sampling.top_k, request.sampling.top_p))
-
-    all_rows = sweep.summary.at(1).rows
-    rows = sorted((row for row in all_rows if comparable(row) and not row.withheld), key=lambda row: row.setting.budget)
-    if len(rows) < 2 or sweep.stored is None:
-        return None
-    conditions = sweep.stored.conditions
-    return {"budgets": [row.setting.budget for row in rows], "tau": _intervals([row.tau for row in rows]),
-            "speed": _intervals([row.total for row in rows]),
-            "plain": next((row.total.median for row in all_rows if row.setting == rows[0].setting.baseline), 0.0),
-            "prompts": rows[0].total.prompts, "where": f"{conditions.hardware.replace('(R)', '')}, {conditions.dtype}",
-            "date": sweep.stored.started[:10]}
-
-
 def recorded_curve(header: Header, plain_speed: float) -> MeasuredCurve:
     """Return a recording's own curve, in tokens/s of its plain decoding."""
     budgets, tau, *speeds = zip(*((point.budget, point.tau, point.ratio, point.low, point.high)
                                   for point in header.curve), strict=True)
     mean, low, high = (np.round(plain_speed * np.asarray(ratios), 2).tolist() for ratios in speeds)
     return {"budgets": list(budgets), "tau": {"mean": list(tau), "low": list(tau), "high": list(tau)},
-            "speed": {"mean": mean, "low": low, "high": high}, "plain": plain_speed, "prompts": 1,
-            "where": f"{header.hardware.replace('(R)', '')}, {header.dtype}", "date": header.recorded}
-
-
-def _intervals(estimates: Sequence[Estimate]) -> Band:
-    low, high = zip(*(one.span for one in estimates), strict=True)
-    return {"mean": [one.median for one in estimates], "low": list(low), "high": list(high)}
+            "speed": {"mean": mean, "low": low, "high": high}, "plain": plain_speed}
 
 
 def _band(curves: tuple[Figures, Figures, Figures]) -> Band:

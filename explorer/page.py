@@ -74,7 +74,7 @@ def build(rig: CurrentRig, library: Library, choice: RigChoice | None = None, re
             followed=bool(follow), shares=bool(shared),
             server_functions=as_json_calls([
                 *endpoints.functions(), *choice.functions(), *comparison.functions(),
-                *Budgets(rig, trace_of, endpoints.speed_of, lab.sweeps.latest_for).functions(),
+                *Budgets(rig, trace_of, endpoints.speed_of).functions(),
                 two_runs_call(trace_of)]))
         _wire(controls)
         _update_bar(page, controls, stage, rig, presets)

@@ -125,11 +125,6 @@ const IDLE_MS = 4000;
 const RUN_TABS = ["speed", "acceptance"]; // they follow the rounds of the run on the stage
 const BETWEEN_DRAWS_MS = 600;
 const LOST = "The server does not answer; the lab keeps trying.";
-/** @type {Record<string, string>} */
-const LEGACY_TABS = { // in addresses of earlier versions
-  curves: "speed", table: "speed", cost: "speed", shapes: "acceptance", anatomy: "acceptance",
-  concurrency: "load", server: "load", race: "compare", doctor: "check",
-};
 /** @type {SweepProgress} */
 const NO_SWEEP = {
   sweep: null, other_sweep_running: false, state: "none", message: "", done: 0, total: 0, failed: 0,
@@ -187,9 +182,8 @@ export class Lab extends EventEmitter {
     this.load = tabs.add("load", "Several requests at once: which budget is fastest, and where drafting stops paying", LoadTab);
     this.compare = tabs.add("compare", "Methods in a race on one prompt, and runs side by side", Compare);
     tabs.add("check", "Why is τ low? Checks every drafter's configuration", Check);
-    const tabOf = (/** @type {string} */ name) => (tabs.panes.has(LEGACY_TABS[name] ?? name) ? LEGACY_TABS[name] ?? name : "");
-    tabs.go(tabOf(stage.tab) || "speed");
-    stage.on("tab", (name) => tabOf(name) && tabOf(name) !== tabs.current && tabs.go(tabOf(name)));
+    tabs.go(tabs.panes.has(stage.tab) ? stage.tab : "speed");
+    stage.on("tab", (name) => tabs.panes.has(name) && name !== tabs.current && tabs.go(name));
     stage.on("mode", () => this.show());
     stage.on("state", throttled(() => this.shown && RUN_TABS.includes(this.tab) && this.tabs.draw(), BETWEEN_DRAWS_MS));
     this.show();

@@ -1,5 +1,8 @@
 // The node budget, tuned by eye: τ and tokens per second against it, and the tree of the shown round at any of it.
 
+/** @import { Ratio } from "./fastest.js" */
+/** @import { Band } from "../types.d.ts" */
+
 import { button, group, html, oneAtATime, methodStyle, path, put, render, roundTicks, throttled, text, write } from "../shared/ink.js";
 import { entryBudget } from "./facts.js";
 import { DrawnPanel, placeIn } from "./panel.js";
@@ -43,27 +46,26 @@ export function interpolate(budgets, values, budget) {
   return values[after - 1] + share * (values[after] - values[after - 1]);
 }
 
-/** The prediction, scaled so that it goes through what the run measured at its own budget.
- *  @template {BudgetForecast} Forecast @param {Forecast} forecast @param {Pick<RunPoint, "budget" | "tau" | "speed" | "printed">} own @returns {Forecast} */
+/** The prediction through what the run measured at its own budget: accepted tokens are scaled, a round adds one at least; then
+ *  speeds and plain decoding's, which the page slows as much while it draws.
+ *  @template {BudgetForecast} Forecast @param {Forecast} forecast
+ *  @param {Pick<RunPoint, "budget" | "tau" | "speed" | "printed" | "ratio">} own @returns {Forecast} */
 export function throughOwnPoint(forecast, own) {
-  const scaled = (/** @type {BudgetForecast["tau"]} */ band, /** @type {number} */ value) => {
-    const there = band ? interpolate(forecast.budgets, band.mean, own.budget) : 0;
-    if (!band || Number.isNaN(there)) return null; // not known at the run's own budget
-    const factor = value && there ? value / there : 1;
-    const by = (/** @type {number[]} */ values) => values.map((one) => one * factor);
-    return { mean: by(band.mean), low: by(band.low), high: by(band.high) };
+  const { budgets, tau, speed, plain } = forecast;
+  if (!tau) return forecast;
+  /** @param {Band} band @param {(value: number, part: keyof Band, at: number) => number} act @returns {Band} */
+  const each = (band, act) => {
+    const of = (/** @type {keyof Band} */ part) => band[part].map((value, at) => act(value, part, at));
+    return { mean: of("mean"), low: of("low"), high: of("high") };
   };
-  return { ...forecast, tau: scaled(forecast.tau, own.tau), speed: scaled(forecast.speed, drawnSpeed(own)) };
-}
-
-// Predicted speeds by what a round took when the lab was recorded, as far as it was; for a run without a known cost of passes.
-export function recordedSpeed(/** @type {Pick<BudgetForecast, "budgets" | "tau" | "measured">} */ { budgets, tau, measured }) {
-  if (!tau || !measured || measured.prompts === 1) return null;
-  const recorded = (/** @type {"speed" | "tau"} */ name, /** @type {number} */ budget) => interpolate(measured.budgets, measured[name].mean, budget);
-  const [least, most] = [Math.min(...measured.budgets), Math.max(...measured.budgets)];
-  const perRound = budgets.map((budget) => (budget < least || budget > most ? NaN : recorded("speed", budget) / recorded("tau", budget)));
-  const by = (/** @type {number[]} */ kept) => kept.map((tokens, place) => tokens * perRound[place]);
-  return { mean: by(tau.mean), low: by(tau.low), high: by(tau.high) };
+  const accepted = interpolate(budgets, tau.mean, own.budget) - 1;
+  const share = accepted > 0 ? (own.tau - 1) / accepted : 1;
+  const through = { ...forecast, tau: each(tau, (value) => 1 + (value - 1) * share) };
+  const byTau = speed && each(speed, (value, part, at) => (value * through.tau[part][at]) / tau[part][at]);
+  const there = byTau ? interpolate(budgets, byTau.mean, own.budget) : NaN;
+  if (!byTau || Number.isNaN(there)) return { ...through, speed: null }; // not known at the run's own budget
+  const pace = (there && drawnSpeed(own) / there) || 1;
+  return { ...through, speed: each(byTau, (value) => value * pace), plain: own.ratio ? drawnSpeed(own) / own.ratio : plain * pace };
 }
 
 /** A run's speed as it is drawn, also if its speed-up is withheld. @param {Pick<RunPoint, "speed" | "printed">} point */
@@ -115,8 +117,8 @@ class BudgetPanel extends DrawnPanel {
   top = 0; // under the figures
   history = historyOf([], this.stage);
   plain = { tau: 1, speed: 0 }; // plain decoding's; 0: unknown
-  fastest = { budget: 0, tau: 0, speed: 0 }; // what the line "Fastest" names; without a speed it is not drawn
-  answer = /** @type {(BudgetForecast & { run: string, from: string, costNote: string }) | null} */ (null);
+  fastest = /** @type {Ratio[]} */ ([]); // the fixed budgets that are level, which the line under the figures names
+  answer = /** @type {(BudgetForecast & { run: string, from: string }) | null} */ (null);
   barBudget = this.stage.settings.budget;
   movedIn = ""; // the run beside which the bar's budget was changed: it is shown then instead of the run's own
   forecast = /** @type {BudgetForecast | null} */ (null); // the answer, through what the run measured
@@ -134,7 +136,7 @@ class BudgetPanel extends DrawnPanel {
       this.draw(stage.round);
     }).observe(this.figuresBox);
     this.resetButton = button(this.figuresBox, "↺", "Show the tree as it was run", () => stage.tryBudget(null));
-    this.useButton = button(this.figuresBox, "Use", "Put this node budget into the bar", () => stage.emit("budget", this.fastest.budget));
+    this.useButton = button(this.figuresBox, "Use", "Put this node budget into the bar", () => stage.emit("budget", this.fastest[0].budget));
     this.refreshForecast = oneAtATime(() => this.fetchForecast());
     stage.on("lines compared state", throttled(() => this.refreshForecast(), REFRESH_MS));
     stage.on("ticked compared scene", () => this.draw(stage.round));
@@ -187,8 +189,7 @@ class BudgetPanel extends DrawnPanel {
     if (this.answer?.from === from) return;
     const answer = await stage.server.budgets({ run, live: stage.live });
     if (run !== stage.value.run) return;
-    const measured = answer.measured?.prompts === 1 ? answer.measured : null; // a recording's own; the lab's is of other prompts
-    this.answer = { run, from, ...answer, measured, speed: answer.speed ?? recordedSpeed(answer), costNote: answer.speed ? "" : "recorded cost" };
+    this.answer = { run, from, ...answer };
     this.draw(stage.round);
   }
 
@@ -214,8 +215,7 @@ class BudgetPanel extends DrawnPanel {
     this.drawFastest(own);
     this.setSize(this.width, this.height);
     put(this.canvas, { "aria-valuenow": this.chosen, "aria-valuetext": words });
-    const notes = [own.doubt, this.forecast?.speed && answer?.costNote].filter(Boolean);
-    const plots = PLOTS.map(({ name, label }, place) => this.plot({ name, label: [label, ...(place ? notes : [])].join(", ") }, place, points));
+    const plots = PLOTS.map(({ name, label }, place) => this.plot({ name, label: place && own.doubt ? `${label}, ${own.doubt}` : label }, place, points));
     const handle = { class: "cp-budget-handle", cx: this.x(this.chosen), cy: this.height - MARGIN.bottom, r: 5 };
     render(this.drawing, [...plots.map((marks) => group(marks)), ["circle", handle]]);
   }
@@ -255,15 +255,14 @@ class BudgetPanel extends DrawnPanel {
 
   // Says what may be said of the fastest budget, with a button that takes it.
   drawFastest(/** @type {RunPoint} */ own) {
-    const { chosen, pending, forecast, plain, stage: { settings, slowed, withheld } } = this;
+    const { chosen, pending, forecast, stage: { settings, slowed, withheld } } = this;
     const unknown = pending || (slowed ? "No verdict: the machine was busy" : withheld) || (own.options?.budget === 0 ? "This is plain decoding, the baseline" : "Not compared with plain decoding");
     const predicted = [pending, withheld, forecast?.withheld, forecast?.measured].some(Boolean) ? [] : ratiosOf(forecast);
     const curve = ratiosOf(forecast?.measured ?? null).filter(({ budget }) => !own.ratio || budget !== own.budget); // once for its own
     const { words, title, level } = verdictOf([...this.measuredRatios(own), ...curve], predicted, unknown);
-    const best = level.find(({ name }) => !name);
-    this.fastest = { budget: best?.budget ?? 0, tau: 0, speed: best ? best.ratio * plain.speed : 0 };
-    this.useButton.hidden = !best?.budget || settings.pace === "auto" || level.some(({ budget }) => [chosen, settings.budget].includes(budget));
-    put(write(this.fastestLine, `${best ? "▲ " : ""}${words}`), { title });
+    this.fastest = level.filter(({ name }) => !name);
+    this.useButton.hidden = !this.fastest[0]?.budget || settings.pace === "auto" || level.some(({ budget }) => [chosen, settings.budget].includes(budget));
+    put(write(this.fastestLine, `${this.fastest.length ? "▲ " : ""}${words}`), { title });
   }
 
   x(/** @type {number} */ budget) {
@@ -284,7 +283,8 @@ class BudgetPanel extends DrawnPanel {
     const low = this.top + MARGIN.top + tall + place * (tall + MARGIN.between);
     const { [name]: curve, budgets = [], measured } = forecast ?? {};
     const predicted = curve && !measured ? [...budgets.keys()].filter((at) => curve.mean[at] > 0) : [];
-    const maximum = 1.06 * Math.max(...points.map((point) => valueOf(point, name)), plain, ...this.history[name].slice(SETTLED_ROUNDS), this.fastest[name], ...predicted.map((at) => curve?.mean[at] ?? 0), ...(measured?.[name].high ?? []));
+    const flagged = place ? this.fastest.map(({ ratio }) => ratio * plain) : [];
+    const maximum = 1.06 * Math.max(...points.map((point) => valueOf(point, name)), plain, ...this.history[name].slice(SETTLED_ROUNDS), ...flagged, ...predicted.map((at) => curve?.mean[at] ?? 0), ...(measured?.[name].high ?? []));
     const chosen = path("cp-budget-chosen", `M${this.x(this.chosen)},${low - tall}V${low}`); // under the points and the titles
     const marks = [...this.budgetAxis(low, place === 1), chosen];
     const title = text("cp-budget-title is-end", label, this.width - MARGIN.right, low - tall - 4);
@@ -308,8 +308,7 @@ class BudgetPanel extends DrawnPanel {
       marks.push(path("cp-budget-swept", `M${mean.map((value, place) => `${at[place]},${y(value).toFixed(1)}`).join("L")}`, { style }),
         path("cp-budget-swept", from.map((value, place) => `M${at[place]},${y(value).toFixed(1)}V${y(to[place]).toFixed(1)}`).join(""), { style }));
     }
-    const { [name]: flagged, budget } = this.fastest;
-    if (flagged) marks.push(path("cp-budget-flag", `M${this.x(budget)},${y(flagged) + 7}l-4,7h8Z`)); // from below
+    marks.push(path("cp-budget-flag", flagged.map((speed, at) => `M${this.x(this.fastest[at].budget)},${y(speed) + 7}l-4,7h8Z`).join(""))); // from below
     return [...marks, ...points.flatMap((point) => (valueOf(point, name) ? this.pointMarks(point, name, y) : [])), title];
   }
 
@@ -367,7 +366,7 @@ define({
   legend: [
     { glyph: "∿", label: "so far", title: "On the left: the shown run's τ and tokens/s after each of its rounds" },
     { glyph: "●○", label: "runs", title: "Measured. Filled: the shown run, its τ with its 80 % interval. Hollow: your earlier runs, speeds by their ratio to plain decoding, a mark and a colour for each method" },
-    { glyph: "╌", label: "predicted", title: "What this run's drafts would have kept at each budget, with 80 % intervals; speed follows from what a pass costs here or, as said above it, from what a round cost when the lab was recorded" },
+    { glyph: "╌", label: "predicted", title: "What this run's drafts would have kept at each budget, with 80 % intervals; speed follows from what a pass costs here" },
     { glyph: "┿", label: "measured", title: "Measured at other budgets with the recording, with 95 % intervals" },
     { glyph: "─", label: "plain", title: "Plain decoding" },
   ],

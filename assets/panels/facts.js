@@ -1,47 +1,10 @@
-// A node in words, for its tip and for the sheet of a pinned one; and how often rows of its place were kept over a run. A
-// place is the rank among siblings, the depth, and the drafter. The lab's Acceptance has the same with intervals.
+// A node in words, for its tip and for the sheet of a pinned one.
 
 import { clip, html, originName, probability } from "../shared/ink.js";
 import { counted } from "../shared/round.js";
 
-const MAX_RANKS = 4; // the last one counts all worse ones too
 const PATH_ROOM = 240; // pixels for the path in a tip
 const TIP_FONT = "12px system-ui, sans-serif";
-
-export class KeptShares {
-  counted = /** @type {Round[]} */ ([]);
-  places = /** @type {Map<string, { kept: number, seen: number }>} */ (new Map());
-
-  // Counts new rounds; starts over for another run.
-  count(/** @type {Round[]} */ rounds) {
-    if (rounds[0] !== this.counted[0] || rounds.length < this.counted.length) {
-      this.counted = [];
-      this.places.clear();
-    }
-    for (const round of rounds.slice(this.counted.length)) {
-      for (let node = 1; node < round.n; node++) {
-        const place = this.placeOf(round, node);
-        place.seen++;
-        place.kept += Number(round.kept.has(node));
-      }
-    }
-    this.counted = rounds.slice();
-  }
-
-  placeOf(/** @type {Round} */ round, /** @type {number} */ node) {
-    const rank = round.children[round.parents[node]].indexOf(node);
-    const key = `${Math.min(rank, MAX_RANKS - 1)} ${round.depths[node]} ${round.drafters[node]}`;
-    const place = this.places.get(key) ?? { kept: 0, seen: 0 };
-    this.places.set(key, place);
-    return place;
-  }
-
-  /** The share of rows at the place of a node that were kept; 1 for the root. @param {Round} round @param {number} node */
-  share(round, node) {
-    const { kept, seen } = node ? this.placeOf(round, node) : { kept: 1, seen: 1 };
-    return seen ? kept / seen : 0;
-  }
-}
 
 /** Kept, or why not. @param {Round} round @param {number} node */
 function fateOf(round, node) {
@@ -71,19 +34,18 @@ export function slotWords({ start, keep }, node) {
 }
 
 /** The facts of a node, by name.
- *  @param {Round} round @param {number} node @param {KeptShares | null} keptShares @returns {[name: string, words: string][]} */
-export function factsOf(round, node, keptShares) {
+ *  @param {Round} round @param {number} node @returns {[name: string, words: string][]} */
+export function factsOf(round, node) {
   const depth = round.depths[node];
   /** @type {[name: string, words: string][]} */
-  const origin = node ? draftedFacts(round, node, keptShares) : [["root", "the target's own token from the round before"]];
+  const origin = node ? draftedFacts(round, node) : [["root", "the target's own token from the round before"]];
   return [["row", `${node}, depth ${depth}, position ${round.start + depth}`], ...origin, ["cache", slotWords(round, node)]];
 }
 
-/** The facts of a drafted node. @param {Round} round @param {number} node @param {KeptShares | null} keptShares @returns {[name: string, words: string][]} */
-function draftedFacts(round, node, keptShares) {
+/** The facts of a drafted node. @param {Round} round @param {number} node @returns {[name: string, words: string][]} */
+function draftedFacts(round, node) {
   const parent = round.parents[node];
   const path = round.path(node).slice(0, -1).filter(Boolean).map((step) => round.show(round.tokens[step]));
-  const { kept, seen } = keptShares?.placeOf(round, node) ?? {};
   const entry = entryBudget(round, node);
   /** @type {[name: string, words: string][]} */
   const facts = [
@@ -92,8 +54,7 @@ function draftedFacts(round, node, keptShares) {
       + `${probability(Math.exp(round.logprobs[node]))}, sibling ${round.children[parent].indexOf(node) + 1} of ${round.children[parent].length}`],
     ["target", `p ${probability(Math.exp(round.offered[node]))}, top two tokens ${round.gap[parent].toFixed(2)} nats apart`],
     ["fate", fateOf(round, node)],
-    ["budget", entry === null ? "" : `in the tree from ${counted(entry, "node")} on`],
-    ["its place", keptShares ? `${kept} of ${seen} kept in this run` : ""]];
+    ["budget", entry === null ? "" : `in the tree from ${counted(entry, "node")} on`]];
   return facts.filter(([, words]) => words);
 }
 

@@ -68,7 +68,7 @@ export class Icicle extends TreeMarks {
     render(this.lines, [group(this.axis()), group(joinPaths(bundles.map((bundle) => outline("cp-bundle", bundle)))),
       group(joinPaths(rejected)), group(joinPaths(accepted))]); // the accepted ones over their neighbours
     const counts = bundles.filter(({ width }) => this.row >= LABEL.row && width > 9).map(({ x, y, width, height: high, count }) => (
-      cellText(textWidth(`+${count}`, FONT.small) <= width - 4 ? `+${count}` : "+", "is-small is-quiet", x + 2, y + high / 2)));
+      cellText(textWidth(`+${count}`, FONT.small) <= width - 4 ? `+${count}` : "…", "is-small is-quiet", x + 2, y + high / 2)));
     render(this.points, [group(this.bonus(round.keep[round.keep.length - 1])), group(this.cellLabels(single)), group(counts)]);
   }
 
@@ -142,10 +142,16 @@ export class Icicle extends TreeMarks {
     this.panel.repaint();
   }
 
+  /** The cells of a bundle. @param {number} node */
+  unnamedAt(node) {
+    const { bundled, cells: { children }, panel: { parents } } = this;
+    return bundled.has(node) ? children[parents[node]].filter((one) => bundled.has(one)) : [];
+  }
+
   // Opens a bundle, so that as many of its cells as possible have names, or leads back to an ancestor. Returns whether it did.
   follow(/** @type {number} */ node) {
-    const { bundled, cells: { left, width, children }, panel: { parents } } = this;
-    const bundle = bundled.has(node) ? children[parents[node]].filter((one) => bundled.has(one)) : [];
+    const { cells: { left, width } } = this;
+    const bundle = this.unnamedAt(node);
     const spans = bundle.map((one) => left[one] + width[one] - left[bundle[0]]);
     const last = bundle.findLastIndex((one, place) => width[one] * this.room >= LABEL.opened * spans[place]);
     if (last < 0 && !this.isWider(node)) return false;

@@ -8,9 +8,9 @@
 /** parents[i] < i. `kept` holds the kept rows; `tail` is the node that carries the bonus, whose row to the
  *  right stays free for it. Gives each node's column and row; the row is -1 if a folded ancestor hides it.
  *  @param {Int32Array} parents @param {Set<number>} kept @param {number} tail @param {Set<number>} folded
- *  @param {number} [longest] run, which is a branch without forks, that may share a line with others below the same node
- *  @param {(runs: number[][], column: number) => RunLine[]} [wrap] puts such runs into lines */
-export function layoutOf(parents, kept, tail, folded, longest = 0, wrap = () => []) {
+ *  @param {(run: number[], column: number) => boolean} [flows] whether a run, which is a branch without forks, leaves its columns
+ *  @param {(runs: number[][], column: number) => RunLine[]} [wrap] puts such runs below one node into lines */
+export function layoutOf(parents, kept, tail, folded, flows = () => false, wrap = () => []) {
   const size = parents.length;
   const [columns, shift, rows] = [new Int32Array(size), new Float64Array(size), new Float64Array(size).fill(-1)];
   const places = /** @type {Layout["places"]} */ (new Map());
@@ -24,7 +24,7 @@ export function layoutOf(parents, kept, tail, folded, longest = 0, wrap = () => 
   }
   const runs = children.map(() => /** @type {number[]} */ ([])); // that begin at the nodes, none if they fork
   const isPart = (/** @type {number} */ node) => !kept.has(node) && !folded.has(node);
-  const isRun = (/** @type {number} */ node) => runs[node].length > 0 && runs[node].length <= longest;
+  const isRun = (/** @type {number} */ node) => runs[node].length > 0 && flows(runs[node], columns[node]);
   const tops = /** @type {number[][]} */ (new Array(size));
   const bottoms = /** @type {number[][]} */ (new Array(size));
   for (let node = size - 1; node >= 0; node--) {
@@ -89,7 +89,7 @@ const BAND = 16; // pixels from row 0 to row 1 at least
 const COLUMN = { min: 8, comfortable: 42, max: 168, maxZoomed: 320 };
 const ROW = { min: 0.1, comfortable: 30, max: 84 };
 const MAX_SCALE = 1.7;
-const MIN_GAP = { kept: 20, comfortable: 31, other: 7 }; // pixels between two columns if other columns need the room
+const MIN_GAP = { kept: 20, comfortable: 31, named: 24, other: 7 }; // pixels between two columns if other columns need the room
 
 export class Camera {
   constructor(/** @type {Stage} */ stage) {
@@ -100,8 +100,13 @@ export class Camera {
     this.form = /** @type {LabelForm} */ ("flat");
     this.spreads = true; // whether columns share all that they do not need, or leave most of it to lines of runs at the right
     this.stops = [0]; // where columns lie, in mean widths of a column
+    this.fitted = 0; // the mean width of a column if the tree fits
     this.held = false; // true once a person has zoomed or panned: then a new round leaves the view alone
     stage.on("run", () => { this.held = false; }); // and a new run does not
+  }
+
+  get zoomed() {
+    return this.held && this.fitted ? this.column / this.fitted : 1;
   }
 
   x(/** @type {number} */ column) {
@@ -128,6 +133,12 @@ export class Camera {
     this.stops = [0, ...gaps.map((gap) => (end += (gap + (rest * (this.spreads || rest < 0 ? 1 : 0.4)) / gaps.length) / this.column))];
   }
 
+  // The first column after which no name has room before the next one, however the view was zoomed.
+  get narrowFrom() {
+    const narrow = this.stops.findIndex((stop, column) => (this.stops[column + 1] - stop) * this.column < MIN_GAP.named * this.zoomed);
+    return narrow < 0 ? Infinity : narrow;
+  }
+
   // Where the edges to a column begin to bend.
   turn(/** @type {number} */ column) {
     const end = this.x(column);
@@ -148,6 +159,7 @@ export class Camera {
   fitColumns(width, needs, kept, formFor) {
     this.column = Math.min(COLUMN.max, Math.max(COLUMN.min, (width - SIDES.left - SIDES.right) / Math.max(1, needs.length)));
     this.left = SIDES.left;
+    this.fitted = this.column;
     this.arrange(needs, kept);
     this.form = formFor();
     this.top = TOP[this.form];

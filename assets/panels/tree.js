@@ -1,7 +1,7 @@
 // The draft tree: left to right by depth, the kept path straight along the top.
 
 import { button, probability, put, textWidth, throttled, spoken } from "../shared/ink.js";
-import { KeptShares, factsOf, NodeSheet } from "./facts.js";
+import { factsOf, NodeSheet } from "./facts.js";
 import { Icicle } from "./icicle.js";
 import { Camera, layoutOf, neighbour, SIDES } from "./layout.js";
 import { DrawnPanel, placeIn, zoomOf } from "./panel.js";
@@ -17,9 +17,36 @@ const LINES = [[1, 1], [1, 180], [1, 380], [2, 300], [2, Infinity], [3, 380], [3
   .map(([longest, width, count = Infinity]) => ({ longest, width, count }));
 const MIN_ROW = 12; // pixels
 const MAX_NAME = 120; // pixels of a drafted node's name
-const MARK = { before: 8, gap: 11, alone: 7 }; // pixels from a mark to its name, from a name to the next mark, of a mark without a name
+const MARK = { before: 8, gap: 11, count: 26 }; // pixels from a mark to its name, from a name to the next mark, of the number of nodes without room
 const SEEN = ["after", "cache", "target", "budget"]; // facts that a tip leaves to other panels, or it would cover too much
 const ICICLE_NODES = 128; // a larger tree is an icicle unless a person chooses
+
+// Names of runs one after the other, as far as there is room; then numbers, each of the nodes whose names have none.
+class NameLine {
+  items = /** @type {RunItem[]} */ ([]);
+  reach = 0;
+  end = 0; // pixels
+  counting = /** @type {RunItem | null} */ (null); // the number to which nodes are added
+
+  constructor(/** @type {number} */ column, /** @type {number} */ room) {
+    this.column = column;
+    this.room = room;
+  }
+
+  /** @param {number} node @param {number} width of its name @param {number} reserve pixels for what comes after it @param {boolean} isFirst of its run */
+  add(node, width, reserve, isFirst) {
+    const hasName = (isFirst || !this.counting) && this.end + width + reserve <= this.room;
+    const joins = !hasName && this.counting !== null && (!isFirst || this.end + MARK.count > this.room);
+    /** @type {RunItem} */
+    const item = { node, column: this.column, offset: this.end - (joins ? MARK.count : 0), room: hasName ? width : 0, unnamed: [], follows: isFirst && this.items.length > 0 };
+    this.items.push(item);
+    if (!joins) {
+      this.counting = hasName ? null : item;
+      this.end += hasName ? width + MARK.gap : MARK.count;
+    }
+    this.counting?.unnamed.push(node);
+  }
+}
 
 export class TreePanel extends DrawnPanel {
   focus = 0;
@@ -27,7 +54,6 @@ export class TreePanel extends DrawnPanel {
   rejectedTree = /** @type {Round["rejectedTrees"][number] | null} */ (null);
   rejectedTreeShown = false;
   unverifiedOrigin = "drafter1";
-  keptShares = /** @type {KeptShares | null} */ (null); // if nodes are inked by how often their places were kept
   // The tree that is drawn: guesses that were not verified follow the round's own nodes.
   unverified = /** @type {ReturnType<typeof nextGuesses>} */ ({ parents: [], tokens: [] });
   parents = new Int32Array(1);
@@ -56,8 +82,6 @@ export class TreePanel extends DrawnPanel {
     const { bar } = this;
     this.rejectedTreeButton = button(bar, "other tree", "Show or hide the tree that was not chosen",
       () => this.toggle(() => { this.rejectedTreeShown = !this.rejectedTreeShown; }));
-    this.keptSharesButton = button(bar, "earned", "Ink by how often rows of the same rank, depth and drafter were kept in this run, instead of by probability",
-      () => this.toggle(() => { this.keptShares = this.keptShares ? null : new KeptShares(); }));
     this.icicleButton = button(bar, "icicle", "Draw each node as wide as its branch has nodes, depth downwards; the accepted path is never narrow", () => {
       this.asIcicle = !this.isIcicle;
       this.draw(this.round);
@@ -110,9 +134,6 @@ export class TreePanel extends DrawnPanel {
     this.unverifiedOrigin = this.rejectedTree?.drafter === 2 ? "drafter2" : "drafter1";
     this.rejectedTreeButton.hidden = !this.rejectedTree;
     this.rejectedTreeButton.setAttribute("aria-pressed", String(this.rejectedTreeShown));
-    this.keptSharesButton.setAttribute("aria-pressed", String(Boolean(this.keptShares)));
-    this.keptSharesButton.hidden = this.stage.mode === "story" || round.n < 2;
-    if (this.keptShares) this.keptShares.count(this.stage.rounds);
     if (this.rejectedTree && this.rejectedTreeShown && !this.isIcicle) {
       const [, ...tokens] = this.rejectedTree.tokens; // both trees have one root; its nodes follow those of the round
       const [, ...parents] = this.rejectedTree.parents;
@@ -138,8 +159,8 @@ export class TreePanel extends DrawnPanel {
   wrapLines(tried = LINES) {
     const { round, camera } = this;
     for (const lines of this.isIcicle ? [] : tried) {
-      const layout = layoutOf(this.parents, round.kept, round.keep[round.keep.length - 1], this.folded, lines.longest,
-        (runs, column) => this.wrap(runs, column, lines));
+      const layout = layoutOf(this.parents, round.kept, round.keep[round.keep.length - 1], this.folded,
+        (run, column) => run.length <= lines.longest || column >= camera.narrowFrom, (runs, column) => this.wrap(runs, column, lines));
       if (lines === tried[0] || layout.rowCount < this.layout.rowCount) Object.assign(this, { lines, layout });
       if (camera.rowFor(this.height, this.layout.rowCount) >= MIN_ROW) return;
     }
@@ -158,30 +179,28 @@ export class TreePanel extends DrawnPanel {
     return needs.slice(0, -1);
   }
 
-  /** Runs below one node in lines; marks without names stand for what has no room.
+  /** Runs below one node in lines; numbers stand for the nodes whose names have no room.
    *  @param {number[][]} runs @param {number} column @param {typeof LINES[number]} lines */
   wrap(runs, column, { width, count }) {
     const { camera, round } = this;
     const start = camera.x(column);
-    const room = this.width - (start - camera.left + SIDES.left) - 8; // however the view was panned
+    const fitted = this.width - (start - camera.left) / camera.zoomed - SIDES.left - 8; // the room of a line before the view was zoomed
+    const room = camera.zoomed > 1 ? Infinity : fitted * camera.zoomed; // one pans to the names
     const wideOf = (/** @type {number} */ node) => MARK.before + Math.min(MAX_NAME, textWidth(round.show(this.tokenOf(node)), NAME_FONT)) + 2;
-    const lines = /** @type {RunLine[]} */ ([]);
-    let end = Infinity;
+    const lines = /** @type {NameLine[]} */ ([]);
+    let filled = Infinity;
     for (const [place, run] of runs.entries()) {
-      const wide = run.reduce((sum, node) => sum + wideOf(node) + MARK.gap, -MARK.gap);
-      const isNext = lines.length < count && end + wide > Math.min(width, room);
-      if (isNext) {
-        lines.push({ items: [], reach: 0 });
-        end = 0;
+      const widths = run.map(wideOf);
+      const wide = widths.reduce((sum, one) => sum + one + MARK.gap, 0);
+      if (lines.length < count && filled + wide - MARK.gap > Math.min(width, fitted)) {
+        lines.push(new NameLine(column, room));
+        filled = 0;
       }
+      filled += wide;
       const line = lines[lines.length - 1];
-      const others = lines.length < count ? 0 : runs.slice(place + 1).flat().length;
-      for (const [step, node] of run.entries()) {
-        const hasName = end + wideOf(node) + MARK.alone * (run.length - step - 1 + others) <= room;
-        line.items.push({ node, offset: start + end - camera.x(column + step), room: hasName ? wideOf(node) : 0, follows: !isNext && !step });
-        end += hasName ? wideOf(node) + MARK.gap : MARK.alone;
-      }
-      while (column + line.reach + 1 < camera.stops.length && start + end > camera.turn(column + line.reach + 1)) line.reach++;
+      const isLast = lines.length < count || place === runs.length - 1;
+      for (const [step, node] of run.entries()) line.add(node, widths[step], isLast && step === run.length - 1 ? 0 : MARK.count, !step);
+      while (column + line.reach + 1 < camera.stops.length && start + line.end > camera.turn(column + line.reach + 1)) line.reach++;
     }
     return lines;
   }
@@ -208,7 +227,7 @@ export class TreePanel extends DrawnPanel {
 
   // How strongly a node is drawn, from 0 to 1.
   ink(/** @type {number} */ node) {
-    return this.keptShares ? this.keptShares.share(this.round, node) : Math.exp(this.round.logprobs[node]);
+    return Math.exp(this.round.logprobs[node]);
   }
 
   repaint() {
@@ -245,7 +264,7 @@ export class TreePanel extends DrawnPanel {
     this.marks.select(node, Array.from(round.tokens.keys()).filter((one) => foundTokens.has(round.tokens[one]) || (one === keyNode && !pinned)));
     const before = sheet.box.hidden;
     if (stage.pinned === null) sheet.box.hidden = true;
-    else sheet.show(round.show(round.tokens[stage.pinned]), factsOf(round, stage.pinned, this.keptShares));
+    else sheet.show(round.show(round.tokens[stage.pinned]), factsOf(round, stage.pinned));
     if (sheet.box.hidden === before) return; // else the drawing gives the sheet its room
     this.tip.hide();
     this.resize();
@@ -332,12 +351,11 @@ export class TreePanel extends DrawnPanel {
   }
 
   tipLines(/** @type {Pointed & { node: number }} */ { node }) {
-    const { round, marks } = this;
-    const siblings = round.children[round.parents[node]];
-    const narrow = marks instanceof Icicle && marks.bundled.has(node) ? siblings.filter((one) => marks.bundled.has(one)) : [];
-    const likeliest = narrow.toSorted((one, other) => round.logprobs[other] - round.logprobs[one]).slice(0, 6).map((one) => `${round.show(round.tokens[one])} ${probability(Math.exp(round.logprobs[one]))}`);
-    if (narrow.length) return [`${counted(narrow.length, "narrow cell")}: click to open`, likeliest.join("  ")];
-    const facts = factsOf(round, node, this.keptShares).filter(([name]) => !SEEN.includes(name));
+    const { round } = this;
+    const unnamed = this.marks.unnamedAt(node).toSorted((one, other) => round.logprobs[other] - round.logprobs[one]);
+    const likeliest = unnamed.slice(0, 6).map((one) => `${round.show(round.tokens[one])} ${probability(Math.exp(round.logprobs[one]))}`);
+    if (unnamed.length) return [`${counted(unnamed.length, "token")} without room: click to zoom in`, likeliest.join("  ")];
+    const facts = factsOf(round, node).filter(([name]) => !SEEN.includes(name));
     return [round.show(round.tokens[node]), ...facts.map((fact) => fact.join(" "))];
   }
 
@@ -373,7 +391,7 @@ export class TreePanel extends DrawnPanel {
     this.drag = null;
     if (dragged || event.button !== 0) return;
     if (event.pointerType === "mouse" && this.clicks.count > 1) this.stage.pin(this.clicks.node);
-    else if (this.marks instanceof Icicle && this.marks.follow(this.pointedAt(event)?.node ?? -1)) this.clicks.node = null;
+    else if (this.marks.follow(this.pointedAt(event)?.node ?? -1)) this.clicks.node = null;
     else this.onClick(event);
   }
 
@@ -394,7 +412,7 @@ export class TreePanel extends DrawnPanel {
     else if (event.key === "+" || event.key === "=") this.marks.open(node, true);
     else if (event.key === "-") this.marks.open(node, false);
     else if (event.key !== "Enter") return;
-    else if (!(this.marks instanceof Icicle && this.marks.follow(node))) this.stage.pin(node);
+    else if (!this.marks.follow(node)) this.stage.pin(node);
     event.preventDefault();
     event.stopPropagation();
   }
@@ -411,6 +429,7 @@ define({
     { glyph: "■", label: "both", color: "--both", origin: "both", title: "Guessed by both drafters" },
     { glyph: "◆", label: "bonus", color: "--target", title: "The target's own next token, after the last accepted node" },
     { glyph: "●✓", label: "accepted" }, { glyph: "○", label: "rejected" },
+    { glyph: "|", label: "or", when: ({ round }) => Boolean(round && round.n > 24), title: "Between guesses of one depth, with the same parent, that share a line" },
     { glyph: "┄", label: "not verified", when: ({ run, round }) => run.present.unverified || Boolean(round && nextGuesses(round).tokens.length), title: "Dashed: the drafter's next guesses, which the node budget left out; or the tree that the method routed did not choose" },
   ],
   create: (host, stage) => new TreePanel(host, stage),

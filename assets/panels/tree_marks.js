@@ -18,6 +18,7 @@ const ROOT_LEFT = 28; // pixels that the root's label may reach to the left, or 
 const MIN_STAGGERED_WIDTH = 30; // pixels of a column; labels in narrower ones are slanted
 const SLANT = { degrees: -52, maxWidth: 68 };
 const POINTER_RADIUS = 14; // pixels
+const ZOOM_TO_NAMES = 2;
 const MAX_LABELS = 120; // of drafted nodes in view, the likeliest first
 const AXIS_HEIGHT = 18;
 
@@ -34,7 +35,7 @@ export function labelForm(round, camera) {
 export class TreeMarks {
   radius = 0; // of a node
   grounds = ""; // behind the drafted nodes' labels
-  names = /** @type {Map<number, Box>} */ (new Map()); // of drafted nodes that have one
+  names = /** @type {Map<number, Box & { isWhole: boolean }>} */ (new Map()); // of drafted nodes that have one, or a number of nodes
   nextItem = 0; // the first node whose item is not drawn yet
   deferredItems = new DeferredDrawing(() => this.drawSomeItems());
 
@@ -62,9 +63,12 @@ export class TreeMarks {
     const shown = Array.from(parents.keys()).filter((node) => this.shown(node));
     const kept = shown.filter((node) => node && this.isLit(node));
     const edges = shown.filter((node) => node && !this.isLit(node) && !places.get(node)?.follows).map((node) => this.edge(node));
-    const nodes = shown.map((node) => this.node(node));
+    const nodes = shown.filter((node) => places.get(node)?.room !== 0).map((node) => this.node(node));
     const ticks = kept.map((node) => path("cp-tick", TICK, { transform: `translate(${this.at(node)})` }));
-    render(this.lines, [group(joinPaths(edges)), path("cp-walk", kept.map((node) => this.curve(node)).join(""))]);
+    const siblings = shown.filter((node) => places.get(node)?.follows).map((node) => this.at(node));
+    const high = Math.min(9, camera.row - 3);
+    const dividers = siblings.map(([x, y]) => `M${x - this.radius - 4.5},${y - high / 2}v${high}`);
+    render(this.lines, [path("cp-or", dividers.join("")), group(joinPaths(edges)), path("cp-walk", kept.map((node) => this.curve(node)).join(""))]);
     this.grounds = "";
     this.names.clear();
     const labels = this.labels(shown);
@@ -102,7 +106,8 @@ export class TreeMarks {
   /** The node nearest to a point of the panel, null if none is near. @param {number} x @param {number} y @returns {number | null} */
   nearest(x, y) {
     const { round, layout } = this.panel;
-    const distances = Array.from(round.tokens.keys()).filter((node) => layout.rows[node] >= 0).map((node) => {
+    const isMarked = (/** @type {number} */ node) => layout.places.get(node)?.room !== 0 || this.names.has(node);
+    const distances = Array.from(round.tokens.keys()).filter((node) => layout.rows[node] >= 0 && isMarked(node)).map((node) => {
       const [right, down] = this.at(node);
       const name = this.names.get(node);
       return { node, distance: Math.hypot(Math.max(right - x, 0, x - (name ? name.x + name.width : right)), down - y) };
@@ -127,6 +132,23 @@ export class TreeMarks {
     if (round.children[node].length && unfolds === folded.has(node)) this.panel.toggle(() => (unfolds ? folded.delete(node) : folded.add(node)));
   }
 
+  /** The nodes for which a number stands. @param {number} node */
+  unnamedAt(node) {
+    return this.panel.layout.places.get(node)?.unnamed ?? [];
+  }
+
+  // Zooms in to the nodes for which a number stands. Returns whether it did.
+  follow(/** @type {number} */ node) {
+    const { panel, panel: { camera, width } } = this;
+    if (!this.unnamedAt(node).length) return false;
+    const [x, y] = this.at(node);
+    camera.zoom(ZOOM_TO_NAMES, x, y);
+    camera.pan(width / 4 - this.at(node)[0], 0);
+    panel.tip.hide();
+    panel.repaint();
+    return true;
+  }
+
   // Takes everything off the panel, for another drawing of the tree.
   remove() {
     this.deferredItems.end();
@@ -145,7 +167,8 @@ export class TreeMarks {
 
   at(/** @type {number} */ node) {
     const { camera, layout } = this.panel;
-    return [camera.x(layout.columns[node]) + (layout.places.get(node)?.offset ?? 0), camera.y(layout.rows[node])];
+    const { column, offset } = layout.places.get(node) ?? { column: layout.columns[node], offset: 0 };
+    return [camera.x(column) + offset, camera.y(layout.rows[node])];
   }
 
   /** The part of the panel that a node takes with its edge. @param {number} node @returns {Box} */
@@ -170,11 +193,12 @@ export class TreeMarks {
   }
 
   axis() {
-    const { camera, layout, width } = this.panel;
+    const { camera, layout, width, round } = this.panel;
+    const count = Math.min(layout.columnCount, Math.max(camera.narrowFrom + 1, round.keep.length + 1)); // what is deeper stands in no column
     const ground = camera.held ? [path("cp-name-ground", box(0, 0, width, AXIS_HEIGHT))] : []; // else nothing is so high up
     const first = camera.left < 24 || camera.x(1) < camera.left + 30 ? "0" : "depth 0"; // if it fits
     let end = -Infinity;
-    const names = Array.from({ length: layout.columnCount }, (_, column) => text("cp-axis-text is-mid", column ? String(column) : first, camera.x(column), 13));
+    const names = Array.from({ length: count }, (_, column) => text("cp-axis-text is-mid", column ? String(column) : first, camera.x(column), 13));
     const numbers = names.filter(([, { x }], column) => { // that do not touch the one before
       const isFree = Number(x) - end > 10 + (column > 9 ? 6 : 0);
       if (isFree) end = Number(x);
@@ -234,7 +258,9 @@ export class TreeMarks {
     }
     if (panel.limit !== null && !panel.stage.scene) return marks; // it grows too quickly to be read
     const inkOf = (/** @type {number} */ node) => (node < round.n ? panel.ink(node) : 0);
-    const guesses = shown.filter((node) => this.isInView(node) && !this.isLit(node) && !folded.has(node) && inFull(this.at(node)[1]));
+    marks.push(...shown.filter((node) => layout.places.get(node)?.unnamed.length).map((node) => this.countLabel(node)));
+    const isNamed = (/** @type {number} */ node) => !this.isLit(node) && !folded.has(node) && layout.places.get(node)?.room !== 0;
+    const guesses = shown.filter((node) => this.isInView(node) && isNamed(node) && inFull(this.at(node)[1]));
     guesses.sort((one, other) => inkOf(other) - inkOf(one));
     return [...marks, ...guesses.slice(0, MAX_LABELS).flatMap((node) => this.guessLabel(node, inkOf(node)))];
   }
@@ -266,11 +292,19 @@ export class TreeMarks {
     return label(words, x, camera.top - 14 - raised, `is-path o-${origin}`);
   }
 
+  // How many nodes have no room at the end of a line: one can point at the number.
+  countLabel(/** @type {number} */ node) {
+    const [x, y] = this.at(node);
+    const words = `+${this.unnamedAt(node).length}`;
+    this.names.set(node, { x: x - 2, y, width: textWidth(words, NAME_FONT), height: 10, isWhole: false });
+    return label(words, x - 2, y + 3.5, "is-fold");
+  }
+
   // The name of a drafted node stands right of it, on its own edge, or beside that if there is more room, but over no other name.
   guessLabel(/** @type {number} */ node, /** @type {number} */ ink) {
     const { round, camera, layout, width, lanes } = this.panel;
     const [left, level] = this.at(node);
-    const [font, line, className] = camera.row < 10 ? [SMALL_FONT, 8.4, "is-small"] : [NAME_FONT, 10, ""];
+    const [font, line, className] = camera.row < 10 ? [SMALL_FONT, 7.2, "is-small"] : [NAME_FONT, 10, ""];
     const [child] = layout.children[node];
     const room = layout.places.get(node)?.room ?? 0;
     const x = left + this.radius + 3;
@@ -281,7 +315,7 @@ export class TreeMarks {
     const end = isBeside ? this.at(layout.children[child][0] ?? child)[0] : next;
     const words = clip(token, Math.min(end, width) - x, font);
     if (!words || (words.endsWith("…") && words.length < 4)) return [];
-    const name = { x, y, width: textWidth(words, font), height: line };
+    const name = { x, y, width: textWidth(words, font), height: line, isWhole: words === token };
     const meets = (/** @type {Box} */ other) => Math.abs(other.y - y) < line && x < other.x + other.width + 3 && other.x < x + name.width + 3;
     if (Array.from(this.names.values()).some(meets)) return [];
     this.names.set(node, name);
@@ -341,7 +375,7 @@ export class TreeMarks {
     const [x, y] = this.at(node);
     const [side, anchor] = x > width - 90 ? [x - 10, "end"] : [x + 10, "start"];
     const name = label(round.show(round.tokens[node]), side, y - 8, "is-named", { "text-anchor": anchor });
-    return [...(this.names.has(node) ? [] : [name]), this.circle("cp-ring", node, this.radius + 2.5)];
+    return [...(this.names.get(node)?.isWhole ? [] : [name]), this.circle("cp-ring", node, this.radius + 2.5)];
   }
 
   /** @param {string} className @param {number} node @param {number} r @returns {Mark} */

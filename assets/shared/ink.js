@@ -261,12 +261,7 @@ export function throttled(act, milliseconds) {
 /** @param {number} milliseconds @returns {Promise<void>} */
 export const pause = (milliseconds) => new Promise((done) => setTimeout(done, milliseconds));
 
-export function bytesOf(/** @type {string} */ base64) {
-  const signs = atob(base64);
-  const bytes = new Uint8Array(signs.length);
-  for (let index = 0; index < signs.length; index++) bytes[index] = signs.charCodeAt(index);
-  return bytes;
-}
+export const bytesOf = (/** @type {string} */ base64) => Uint8Array.from(atob(base64), (sign) => sign.charCodeAt(0));
 
 // Runs `act` one at a time, and once more if it was asked for meanwhile.
 export function oneAtATime(/** @type {() => Promise<void>} */ act) {

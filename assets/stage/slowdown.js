@@ -23,7 +23,7 @@ export function slowdownReason(/** @type {Pick<Stage, "speedup" | "comparison" |
 export const decodedPlainly = ({ pace, rounds, drafted }) => pace === "auto" && rounds > 0 && drafted <= RARELY_DRAFTING * rounds;
 
 /** What a budget is called that auto chose; undefined for a fixed one. @param {{ pace?: string, budget?: number }} setting */
-export const autoName = ({ pace, budget }) => (pace === "auto" ? `auto up to ${budget} nodes` : undefined);
+export const autoName = ({ pace, budget }) => (pace === "auto" ? `auto (up to ${budget} nodes)` : undefined);
 
 /** Returns how much of its budget an auto run used, and how often it drafted. @param {Header | null} header @param {Round[]} rounds */
 function autoUsage(header, rounds) {

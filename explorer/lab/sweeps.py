@@ -20,7 +20,6 @@ from engine.lab.store import Results, Store, StoredSweep
 from engine.lab.summary import Summary, summarise
 from engine.lab.sweeping import LocalWorkers, run_sweep
 from engine.requests.admission import Admission
-from engine.trace import Header
 from explorer.bounded_dict import BoundedDict
 from explorer.jobs import Job
 from explorer.lab.recorded import FIRST_RECORDED, RecordedSweep, is_recorded, shipped
@@ -214,14 +213,6 @@ class Sweeps:
             self._summaries[stored.number] = len(measured), summary
         return SweepView(stored, measured, summary, self.of_another_rig(stored))
 
-    def latest_for(self, header: Header) -> SweepView:
-        """Return the newest sweep of a run's rig, machine, dtype and method."""
-        found = max((stored.number for stored in self._all()
-                     if _machine(stored) == (header.rig, header.hardware, header.dtype)
-                     and any(setting.method == header.request.method for setting in stored.plan.settings)),
-                    default=None)
-        return SweepView() if found is None else self.view(found)
-
     def results_of(self, number: int) -> list[CellResult]:
         if job := self._jobs.get(number):
             return list(job.result)
@@ -256,10 +247,6 @@ class Sweeps:
         return {"number": stored.number, "rig": stored.conditions.rig, "other_rig": self.of_another_rig(stored),
                 "concurrency": _concurrency(stored), "started": stored.started, "done": done,
                 "total": len(stored.plan), "state": job.state if job else end_state}
-
-
-def _machine(stored: StoredSweep) -> tuple[str, str, str]:
-    return stored.conditions.rig, stored.conditions.hardware, stored.conditions.dtype
 
 
 def _concurrency(stored: StoredSweep) -> int:

@@ -162,6 +162,23 @@ def test_a_trees_labels_are_not_cut_and_fit_their_rows(onlooker: Watched) -> Non
         page.wait_for_function("Canopy.parts.frames.settled")
 
 
+def test_what_has_no_room_in_a_line_of_names_is_counted_and_can_be_opened(onlooker: Watched) -> None:
+    page = show(onlooker, "#mode=workbench", (1024, 768))
+    upload(page, "ddtree.jsonl", dumps(scripted_trace("ddtree", 64)))
+    page.wait_for_function("Canopy.parts.frames.settled")
+    numbers = page.locator("[data-panel=tree] .cp-label.is-fold")
+    unnamed = f"""[...{TREE}.layout.places.keys()].filter((node) => (
+        !document.querySelector(`[data-panel=tree] .cp-label[data-label="${{node}}"]`))).length"""
+    before = page.evaluate(unnamed)
+    assert before == sum(map(int, numbers.all_text_contents())) > 0
+    numbers.first.click()
+    page.wait_for_function(f"{TREE}.camera.held")
+    page.wait_for_function("!document.querySelector('[data-panel=tree] .cp-label.is-fold')")
+    assert page.locator("[data-panel=tree] .cp-tip").is_hidden()
+    page.get_by_role("button", name="Fit the tree").click()
+    assert page.evaluate(unnamed) == before
+
+
 def test_a_tooltip_covers_no_word_of_the_accepted_path(onlooker: Watched) -> None:
     page = show(onlooker, "#trace=merged&mode=workbench&round=3", LAPTOP)
     page.wait_for_function(f"{RUN} === 'merged' && Canopy.parts.frames.settled")

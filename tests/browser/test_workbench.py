@@ -30,28 +30,6 @@ def page(onlooker: Watched) -> Any:
     return page
 
 
-def test_a_tree_can_be_shaded_by_how_often_positions_were_kept(page: Any) -> None:
-    page.wait_for_function("document.querySelectorAll('[data-panel=tree] [data-node]').length > 1")
-    ink = f"Array.from({TREE}.parents.keys(), (node) => {TREE}.ink(node))"
-    probable = page.evaluate(ink)
-    page.locator("[data-panel=tree] button", has_text="earned").click()
-    shares = page.evaluate(ink)
-    assert shares != probable and shares[0] == 1
-    kept, seen = page.evaluate(f"""(() => {{
-        const {{ rounds, round }} = {STAGE};
-        const rank = (one, node) => Math.min(3, one.children[one.parents[node]].indexOf(node));
-        const place = (one, node) => [rank(one, node), one.depths[node], one.drafters[node]].join();
-        let kept = 0, seen = 0;
-        for (const one of rounds) for (let node = 1; node < one.n; node++) if (place(one, node) === place(round, 1)) {{
-            seen += 1; kept += Number(one.kept.has(node)); }}
-        return [kept, seen]; }})()""")
-    assert shares[1] == kept / seen
-    x, y = page.evaluate(f"{TREE}.marks.at(1)")
-    box = page.locator("[data-panel=tree] svg.cp-svg").bounding_box()
-    page.mouse.move(box["x"] + x, box["y"] + y)
-    assert f"{kept} of {seen} kept" in page.locator("[data-panel=tree] .cp-tip").inner_text()
-
-
 def test_an_icicle_zooms_into_a_subtree_and_back(page: Any) -> None:
     page.locator("[data-panel=tree] button", has_text="icicle").click()
     low = page.add_style_tag(content="[data-panel=tree] { height: 130px !important; }")

@@ -73,8 +73,8 @@ test("runs share lines: each node has its own place, under the kept path", () =>
   const next = random(3);
   for (let turn = 0; turn < 50; turn++) {
     const { parents, keep } = tree(60, next);
-    const wrap = (runs) => runs.length === 0 ? [] : [{ items: runs.flat().map((node, place) => ({ node, offset: 10 * place, room: 8, follows: place > 0 && !runs.flat().includes(parents[node]) })), reach: 1 }];
-    const { columns, rows, places, rowCount } = layoutOf(parents, new Set(keep), keep.at(-1), new Set(), 2, wrap);
+    const wrap = (runs) => runs.length === 0 ? [] : [{ items: runs.flat().map((node, place) => ({ node, column: 1, offset: 10 * place, room: 8, follows: place > 0 && !runs.flat().includes(parents[node]) })), reach: 1 }];
+    const { columns, rows, places, rowCount } = layoutOf(parents, new Set(keep), keep.at(-1), new Set(), (run) => run.length <= 2, wrap);
     assert.ok(rowCount <= layoutOf(parents, new Set(keep), keep.at(-1), new Set()).rowCount + 2 && Math.min(...rows) === 0);
     assert.equal(new Set(parents.map((_, node) => `${columns[node]} ${places.get(node)?.offset} ${rows[node]}`)).size, 60);
     for (const node of places.keys()) assert.ok(rows[node] > 0);

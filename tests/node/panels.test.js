@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { budgetAtPosition, interpolate, axisPosition, recordedSpeed, throughOwnPoint, wordsAt } from "../../assets/panels/budget.js";
+import { budgetAtPosition, interpolate, axisPosition, throughOwnPoint, wordsAt } from "../../assets/panels/budget.js";
 import { ratioOf, ratiosOf, verdictOf } from "../../assets/panels/fastest.js";
 import { entryBudget } from "../../assets/panels/facts.js";
 import { edgesOf } from "../../assets/panels/cache.js";
@@ -125,20 +125,14 @@ test("the prediction passes through the run's measurement, also if its speed-up 
   const band = (mean) => ({ mean, low: mean, high: mean });
   const forecast = { budgets: [2, 8], tau: band([1.2, 1.8]), speed: band([60, 50]), plain: 70 };
   const own = { budget: 2, tau: 1.6, speed: null, printed: "90" };
-  near(throughOwnPoint(forecast, own).tau.mean[1], 2.4);
-  assert.deepEqual(throughOwnPoint(forecast, own).speed.mean, [90, 75]);
-});
-
-test("without known pass costs, speeds come from the lab's rounds at the budgets that it measured", () => {
-  const band = (...mean) => ({ mean, low: mean, high: mean });
-  const measured = { budgets: [4, 16], tau: band(4, 8), speed: band(400, 400), plain: 100, prompts: 12 };
-  const budgets = [2, 4, 16, 64];
-  const speed = recordedSpeed({ budgets, tau: band(2, 3, 4, 5), measured });
-  assert.deepEqual(speed.mean, [NaN, 300, 200, NaN]);
-  assert.equal(recordedSpeed({ budgets, tau: band(2, 3, 4, 5), measured: { ...measured, prompts: 1 } }), null);
-  const through = (budget) => throughOwnPoint({ budgets, tau: band(2, 3, 4, 5), speed }, { budget, tau: 3, speed: null, printed: "150" }).speed;
-  assert.equal(through(4).mean[2], 100);
-  assert.equal(through(64), null, "the lab did not measure the run's own budget");
+  near(throughOwnPoint(forecast, own).tau.mean[1], 3.4);
+  const { speed, plain } = throughOwnPoint(forecast, own);
+  near(speed.mean[0], 90);
+  near(speed.mean[1] / speed.mean[0], (50 / 60) * (3.4 / 1.8) / (1.6 / 1.2), "a round's time is as predicted");
+  near(plain, 70 * (90 / 80), "plain decoding is slowed as much as the run");
+  near(throughOwnPoint(forecast, { ...own, ratio: 1.5 }).plain, 60, "unless both were measured");
+  const poor = throughOwnPoint(forecast, { budget: 8, tau: 1.1, speed: null, printed: "40" });
+  assert.ok(poor.tau.mean.every((tokens) => tokens >= 1), "a round adds a token at least");
 });
 
 test("what is said of budgets follows from what was measured beside plain decoding, then from predictions", () => {

@@ -39,7 +39,7 @@ test("after a slower run the fastest other setting is offered, otherwise plain d
   const other = { method: "ddtree", budget: 64, pace: "auto", ratio: 1.3, times: "1.30×", range: "1.2 to 1.4", rounds: 9, drafted: 9 };
   const lucky = { ...other, budget: 7, ratio: 1.7, times: "1.70×", drafted: 1 }; // chance: it decoded plainly
   const told = fasterSetting({ speedup: SPEED, comparison: { others: [lucky, other] } });
-  assert.deepEqual([told.label, told.setting], ["Use auto up to 64 nodes: 1.30×", { method: "ddtree", budget: 64, pace: "auto" }]);
+  assert.deepEqual([told.label, told.setting], ["Use auto (up to 64 nodes): 1.30×", { method: "ddtree", budget: 64, pace: "auto" }]);
   assert.equal(fasterSetting({ speedup: SPEED, comparison: { others: [{ ...other, range: "0.9 to 1.7" }] } }).label, "Use plain decoding");
 });
 

@@ -3,7 +3,6 @@
 import base64
 import sqlite3
 from contextlib import closing
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +11,7 @@ import pytest
 from engine.decoding.budget_policy import MAX_AUTO_NODES
 from engine.errors import RequestError, ResultsError
 from engine.lab.store import Results, Store
-from engine.records import Sampling
 from engine.requests.admission import Admission
-from engine.trace import Header
-from explorer.budgets import MeasuredCurve, measured_curve
 from explorer.lab.forms import PromptSets, sweep_plan_from
 from explorer.lab.recorded import FIRST_RECORDED as RECORDED
 from explorer.lab.recorded import is_recorded
@@ -48,29 +44,6 @@ def test_an_empty_file_left_by_a_full_disk_is_accepted(tmp_path: Path) -> None:
     lab = lab_at(tmp_path)
     assert not lab.progress({})["done"]
     assert measure(lab) == 1
-
-
-def test_a_run_gets_the_curve_of_its_method_and_machine_live_or_recorded(tmp_path: Path) -> None:
-    lab = measured_lab(tmp_path)
-    rows = lab.curves({})["table"]["rows"]
-    totals = {row["budget"]: row["total"]["median"] for row in rows if row["method"] == "joint"}
-    sweeps = lab.lab.sweeps
-    conditions = sweeps.list_sweeps()[-1].conditions
-    live = replace(scripted_trace("joint", 32).header, rig=conditions.rig, hardware=conditions.hardware,
-                   dtype=conditions.dtype)
-    elsewhere = replace(live, hardware="another machine")
-
-    def curve(header: Header) -> MeasuredCurve | None:
-        return measured_curve(header, sweeps.latest_for(header))
-
-    shown = curve(live)
-    assert shown and dict(zip(shown["budgets"], shown["speed"]["mean"], strict=True)) == totals and len(totals) == 3
-    assert conditions.hardware in shown["where"] and shown["prompts"] == 2 and shown["plain"] > 0
-    assert curve(replace(elsewhere, recorded="2026-11-20")) is None and curve(elsewhere) is None
-    assert sweeps.latest_for(live).summary is sweeps.latest_for(live).summary, "a run in progress polls every second"
-    warm = replace(live.request, sampling=Sampling(temperature=0.7))
-    for request in (warm, replace(live.request, method="dflash")):
-        assert curve(replace(live, request=request)) is None
 
 
 def test_curves_and_table_are_of_the_requested_category(tmp_path: Path) -> None:
