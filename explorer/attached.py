@@ -1,6 +1,6 @@
 """A running server in place of a rig: it answers prompts, and what it reports becomes rounds."""
 
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from time import perf_counter
 
 from engine.decoding.methods import SERVED
@@ -37,7 +37,8 @@ class AttachedServer:
     def default_drafters(self, method: str) -> Sequence[str]:
         return self.drafters
 
-    def prepare(self, request: PromptRequest, *, cache_key: str | None = "") -> "ServerRun":
+    def prepare(self, request: PromptRequest, interrupt: Callable[[], None] | None = None, *,
+                cache_key: str | None = "") -> "ServerRun":
         """See ``Source``."""
         if request.method not in self.methods:
             raise RequestError(f"{self.name} runs what it was started with; choose the method {SERVED}.")

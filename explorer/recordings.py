@@ -150,7 +150,8 @@ class RecordedSource:
     def default_drafters(self, method: str) -> Sequence[str]:
         return ()
 
-    def prepare(self, request: PromptRequest, *, cache_key: str | None = "") -> RecordedRun:
+    def prepare(self, request: PromptRequest, interrupt: Callable[[], None] | None = None, *,
+                cache_key: str | None = "") -> RecordedRun:
         """Choose the recording of the same prompt that is nearest: in method, else in drafting at all, then in
         budget."""
         def distance(trace: Trace) -> tuple[bool, bool, int]:

@@ -40,8 +40,10 @@ class Source(Protocol):
     def default_drafters(self, method: str) -> Sequence[str]:
         """Return the drafters, in order, that a method uses if the request names none."""
 
-    def prepare(self, request: PromptRequest, *, cache_key: str | None = "") -> "PendingRun":
-        """Check a request and return its run. ``cache_key``: whose cached texts it may start from.
+    def prepare(self, request: PromptRequest, interrupt: Callable[[], None] | None = None, *,
+                cache_key: str | None = "") -> "PendingRun":
+        """Check a request and return its run. ``cache_key``: whose cached texts it may start from. ``interrupt`` may be
+        called in the middle of a pass; it raises to end the run.
 
         Raises CanopyError, with a message for the user, if it cannot be served.
         """

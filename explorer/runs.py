@@ -35,7 +35,7 @@ READER_TIMEOUT_SECONDS = 10.0  # a run that had no reader for longer is stopped
 CROWDED_TIMEOUT_SECONDS = 2.0  # the same while another run or a measurement waits or shares the rounds
 MIN_NEW_TOKENS, NEW_SHARE = 16, 0.25  # new text after which a loop is looked for again: the larger of the two
 READING, SHARING = "Reading the prompt …", "Waiting for a round of another run …"
-LARGE_BUDGET = 256  # nodes; a first round of as many takes longer than reading the prompt
+LARGE_BUDGET = 512  # nodes; a pass over as many may take seconds
 ENDED = ("stopped", "done", "error")
 
 log = logging.getLogger("canopy")
@@ -305,8 +305,10 @@ class Runner:
             self._wait(run, message)
             sleep(POLL_SECONDS)
         rig_unchanged = False
+        interrupt = partial(self._raise_if_unwanted, run) if request.budget >= LARGE_BUDGET else None
         while not rig_unchanged:
-            generation, prepared = self._rig.generation, self._rig.source.prepare(request, cache_key=cache_key)
+            generation = self._rig.generation
+            prepared = self._rig.source.prepare(request, interrupt, cache_key=cache_key)
             with self._admission.enter(run.address, prepared.share, run.id) as entry:
                 rig_unchanged = generation == self._rig.generation  # no other rig takes over while the run has a place
                 if rig_unchanged:
@@ -321,12 +323,15 @@ class Runner:
         run.set_state("running", SHARING if self._admission.running() > 1 else READING)
         with closing(prepared.lines()) as lines:
             for line in lines:
-                run.raise_if_stopped(crowded=self._admission.count_entries(excluding=run.id) > 0)
+                self._raise_if_unwanted(run)
                 if isinstance(line, Header):
                     line = replace(line, note=f"{self._rig.note} {line.note}".strip())  # noqa: PLW2901
                     run.set_state("running", first_wait(line))
                 if line is not None:
                     self._runs.add(run, line)
+
+    def _raise_if_unwanted(self, run: RunLog) -> None:
+        run.raise_if_stopped(crowded=not run.readers and self._admission.count_entries(excluding=run.id) > 0)
 
     @staticmethod
     def _wait(run: RunLog, sentence: str) -> None:

@@ -174,7 +174,7 @@ class FusedPass(nn.Module):
         rotation = self.rotations.at(positions, max([part.end for part in parts]))
         compiled = self._compiled if sum(rows) <= MAX_COMPILED_ROWS else None
         visible_to = [] if compiled else [self._visible_to(part) for part in parts]
-        outputs, interrupts = [], [part.interrupt for part in parts if part.interrupt]
+        outputs, interrupts = [], [part.interrupt for part in parts if part.interrupt and len(parts) == 1]
         for number, layer in enumerate(self.layers):
             for interrupt in interrupts:
                 interrupt()

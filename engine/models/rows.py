@@ -34,7 +34,8 @@ class PassRows(NamedTuple):
 
 
 class PassPart(NamedTuple):
-    """One text's rows and cache in a pass. ``interrupt`` is called before each layer; it raises to abort the pass."""
+    """One text's rows and cache in a pass. ``interrupt`` is called before each layer of a pass of this text alone; it
+    raises to abort the pass."""
 
     rows: PassRows
     cache: Any  # the fused pass's is a ``TreeCache``

@@ -211,7 +211,8 @@ class ScriptedSource:
     def default_drafters(self, method: str) -> Sequence[str]:
         return self.drafters[:METHODS[method].drafter_count]
 
-    def prepare(self, ask: PromptRequest, *, cache_key: str | None = "") -> "ScriptedRun":
+    def prepare(self, ask: PromptRequest, interrupt: Callable[[], None] | None = None, *,
+                cache_key: str | None = "") -> "ScriptedRun":
         return ScriptedRun(partial(self.run, ask), self.room)
 
     def run(self, ask: PromptRequest) -> Generator[Line, None, None]:

@@ -144,6 +144,7 @@ def test_a_run_whose_reader_left_makes_room_for_the_next_one(monkeypatch: pytest
     with serving(ScriptedSource(pause_seconds=0.02)) as served:
         with served.start(prompt=ENDLESS) as left:
             first = next(left)["run"]
+        until(lambda: not served.runs.find(first).readers)
         time.sleep(0.3)
         assert not served.runs.find(first).ended, "nobody waits for its room"
         with served.start(prompt=ENDLESS, method="ddtree", budget=1024) as lines:

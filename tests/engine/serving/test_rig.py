@@ -21,7 +21,7 @@ from engine import open_rig
 from engine.checkpoints.memory import run_bytes
 from engine.commands.check import lossless_points
 from engine.commands.program import main
-from engine.errors import RequestError, RigError, TraceError
+from engine.errors import CancellationError, RequestError, RigError, TraceError
 from engine.lab.against_plain import InterleavedTiming, turn_pairs
 from engine.lab.settings import SHIPPED
 from engine.models.cache import ReusableText, TreeCache
@@ -406,3 +406,22 @@ def test_exclusive_use_waits_until_a_run_has_freed_its_caches() -> None:
             until(lambda: live.admission.count_entries() == 2)
             lines.close()
         assert measuring.result(60)
+
+
+def test_an_interrupted_run_ends_in_the_middle_of_a_pass_and_others_go_on() -> None:
+    live, ask = demo_live(concurrent=True), PromptRequest(MATH, method="ddtree", budget=8, max_tokens=60)
+    alone = committed_ids(trace_from_lines(live.run(ask)).rounds)
+    unwanted = False
+
+    def interrupt() -> None:
+        if unwanted:
+            raise CancellationError("Nobody wants it.")
+
+    with live.admission.enter(share=0.1):
+        lines, beside = live.prepare(ask, interrupt).lines(), live.prepare(ask).lines()
+        begun = list(islice(beside, 2))
+        assert len(list(islice(lines, 2))) == 2
+        unwanted = True
+        with pytest.raises(CancellationError):
+            list(lines)
+        assert committed_ids(trace_from_lines([*begun, *beside]).rounds) == alone

@@ -1,7 +1,7 @@
 """Requesters: a place in the queue lapses if nobody listens, an address has few places, password guesses are slowed."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from time import monotonic
 from typing import Any
 
@@ -85,9 +85,10 @@ def test_runs_that_come_through_the_gate_have_a_requester(
     caches: list[str | None] = []
 
     class Noting(ScriptedSource):
-        def prepare(self, ask: PromptRequest, *, cache_key: str | None = "") -> ScriptedRun:
+        def prepare(self, ask: PromptRequest, interrupt: Callable[[], None] | None = None, *,
+                    cache_key: str | None = "") -> ScriptedRun:
             caches.append(cache_key)
-            return super().prepare(ask, cache_key=cache_key)
+            return super().prepare(ask, interrupt, cache_key=cache_key)
     ask_gradio = clients.current_requester
 
     def noted() -> Requester:
