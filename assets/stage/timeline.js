@@ -56,9 +56,10 @@ export class Timeline {
     icon("next", "Next round (→)", () => player.step(1));
     icon("last", "Last round (End)", () => player.go(stage.rounds.length - 1, {}));
     this.placeLabel = html("span", "cs-place", row);
-    button(row, "−", "Slower ([)", () => player.changeSpeed(-1), "cs-slower");
-    this.speed = html("span", { class: "cs-speed", title: "Playback speed; 1× is one round a second. Measured times do not depend on it." }, row);
-    button(row, "+", "Faster (])", () => player.changeSpeed(1));
+    const pace = html("span", "cs-pace", row);
+    button(pace, "−", "Slower ([)", () => player.changeSpeed(-1));
+    this.speed = html("span", { class: "cs-speed", title: "Playback speed; 1× is one round a second. Measured times do not depend on it." }, pace);
+    button(pace, "+", "Faster (])", () => player.changeSpeed(1));
     this.newest = button(row, "● newest", "Follow the newest round", () => {
       player.pause();
       stage.go(stage.rounds.length - 1, { follow: true, animate: true });
