@@ -57,11 +57,11 @@ def test_a_typed_run_gets_its_measured_speed_up_and_keeps_it(page: Any) -> None:
 def test_a_slower_run_says_so_and_suggests_what_would_help(watched: Watched, address: str) -> None:
     page = watched.open(f"{address}#mode=workbench")
     run_with(page, SLOWER, OTHERS)
-    use = page.get_by_role("button", name="Use auto up to 64 nodes: 1.30×")
+    use = page.get_by_role("button", name="Use auto (up to 64 nodes): 1.30×")
     use.wait_for(state="visible")
     assert page.locator(".cs-metric-gain.is-slower").count() == 1
     page.evaluate(f"{STAGE}.tryBudget(3)")
-    page.locator(".cp-budget-head p", has_text="auto up to 64 nodes").wait_for()
+    page.locator(".cp-budget-head p", has_text="auto (up to 64 nodes)").wait_for()
     use.click()
     page.wait_for_function("document.querySelector('#canopy-pace input').value.startsWith('auto')")
 
