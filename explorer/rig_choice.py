@@ -9,6 +9,7 @@ import json
 import logging
 from collections.abc import Callable, Mapping
 from threading import Lock, Thread
+from time import sleep
 from typing import Any, TypedDict
 
 from engine.errors import CancellationError, CanopyError, RequestError
@@ -30,6 +31,7 @@ from explorer.rig import CurrentRig, Instruments, Source
 
 MAX_IDLE_WAIT_SECONDS = 1.0  # a brief measurement may follow a run; loading waits this long for its end
 MAX_NAME_LENGTH = 500  # characters
+POLL_SECONDS, COST_PAUSE_SECONDS = 0.1, 2.0  # of the measurement of costs; the pause before it is tried again
 RIG_IS_FIXED = "The rig of this page was chosen when it was started."
 CANCELLED = "The rig was not loaded; loading was cancelled."
 
@@ -199,14 +201,22 @@ class RigChoice:
             self._measure_cost()
 
     def _measure_cost(self) -> None:
-        """Measure what a pass costs, so that speeds are predicted from the first run on. It ends when a run comes."""
+        """Measure what a pass costs, so that speeds are predicted from the first run on. It ends when a run comes, and
+        begins again when the machine has been idle."""
         instruments = self._rig.instruments
 
         def interrupt() -> None:
             if self.admission.count_entries() > 1:
                 raise CancellationError("A run came.")
-        if not (instruments.reason or self.admission.count_entries()):
-            Job(needs_polling=False).begin(self.admission, lambda _: instruments.measure_cost_roughly(interrupt))
+        while instruments is self._rig.instruments and not (instruments.reason or instruments.gains):
+            if not self.admission.count_entries():
+                job = Job(needs_polling=False)
+                job.begin(self.admission, lambda _: instruments.measure_cost_roughly(interrupt))
+                while job.open:
+                    sleep(POLL_SECONDS)
+                if job.state != job.if_stopped:
+                    break
+            sleep(COST_PAUSE_SECONDS)
 
     def _open(self, load: Job, reason: str = "") -> str:
         """Load a rig, and serve the page with it as soon as no run is in progress or waiting. ``reason``: why it

@@ -54,7 +54,7 @@ export class Rigs {
     });
     document.addEventListener("visibilitychange", () => document.hidden || this.refresh());
     this.known = this.refresh(); // the state at first
-    stage.on("scene", () => this.refresh()); // meanwhile the cost of passes may have been measured
+    stage.on("scene compared", () => stage.comparison?.state !== "measuring" && this.refresh()); // meanwhile the cost of passes may have been measured
   }
 
   // The button in the bar that names the rig that answers.

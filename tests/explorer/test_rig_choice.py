@@ -1,5 +1,6 @@
 """Another rig for the page: loaded while the old one answers, adopted when nobody runs, refused in a sentence."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ from explorer import rig_choice
 from explorer.lab.lab import Lab
 from explorer.rig_choice import RIG_IS_FIXED, RigChoice
 from tests.explorer.scripted import ENDLESS, ScriptedSource, scripted_trace
-from tests.explorer.scripted_instruments import ScriptedLaboratory
+from tests.explorer.scripted_instruments import ScriptedInstruments, ScriptedLaboratory
 from tests.explorer.scripted_lab import FORM
 from tests.explorer.scripted_rigs import ASK, PageWithRigs, header_of, wait_for_end
 from tests.running import until
@@ -50,6 +51,25 @@ def test_a_failure_is_reported_and_the_old_rig_continues_to_answer(failure: Exce
     rigged.rigs.failure = None
     rigged.choose("second")
     assert rigged.finish_loading()["failure"] == "" and rigged.rig.source.name == "second rig"
+
+
+def test_costs_are_measured_again_after_a_run_has_interrupted_that(monkeypatch: pytest.MonkeyPatch) -> None:
+    tries: list[str] = []
+
+    def measure(_: object, interrupt: Callable[[], None]) -> None:
+        tries.append("begun")
+        if len(tries) == 1:
+            until(interrupt)
+    monkeypatch.setattr(ScriptedInstruments, "measure_cost_roughly", measure)
+    monkeypatch.setattr(rig_choice, "COST_PAUSE_SECONDS", 0.05)
+    rigged = PageWithRigs()
+    rigged.choose("second")
+    rigged.finish_loading()
+    until(lambda: tries)
+    with rigged.queue.enter() as run:
+        until(lambda: run.admitted)
+        assert tries == ["begun"]
+    until(lambda: len(tries) == 2)
 
 
 @pytest.mark.parametrize("loaded", [False, True])
