@@ -6,6 +6,7 @@ import { action, button, html, write } from "../shared/ink.js";
 
 const BEATS = 3; // passes of plain decoding that are shown
 const BEAT_MS = 600;
+const MARK_MS = 4000; // of a panel to look at
 const RACE_MS = 4000; // how long the slower text takes on the screen
 /** @type {Record<string, number>} */
 const SCENE_MS = { plain: BEATS * BEAT_MS + 400, guess: 2800, verify: 4400, race: RACE_MS + 500, same: 2000 }; // 16 s in all, and the page opens within 2
@@ -54,7 +55,13 @@ export class Film {
       field.focus();
       field.select();
     }, "cs-film-next");
-    this.budgetButton = action(bar, "Tune its budget", "To the workbench: try node budgets out on this run", () => stage.setMode("workbench", { push: true }), "cs-film-next");
+    this.budgetButton = action(bar, "Tune its budget", "To the workbench: try node budgets out on this run", () => {
+      stage.setMode("workbench", { push: true });
+      const panel = root.querySelector("[data-panel=budget]");
+      panel?.classList.add("is-marked");
+      panel?.scrollIntoView({ block: "nearest" });
+      setTimeout(() => panel?.classList.remove("is-marked"), MARK_MS);
+    }, "cs-film-next");
     this.raceButton = action(bar, "▶ Watch both", "What each wrote, typed on one clock: one token a pass, and with the draft tree", () => this.go("race"));
     this.replayButton = action(bar, "↻ Replay", "All of it again, from the first word", () => this.go(this.scenes[0]));
     this.endBars = html("div", { class: "cs-ends", role: "img" }, story);
