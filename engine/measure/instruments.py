@@ -35,7 +35,7 @@ from engine.trace import Piece, Trace
 MAX_TWIN_BYTES = 256 * 2**20  # a target up to this size may be loaded a second time
 USUAL_CONTEXT = 128  # tokens before the middle of a short answer
 # of the accepted drafts, the tokens per round that a card says; one shipped prompt in ten has fewer, one in ten more
-MIN_ACCEPTED, MAX_LENGTH = 0.3, 1.4
+MIN_ACCEPTED, MAX_LENGTH = 0.3, 1.35
 DOCTOR_PROMPTS = ("check", 4)  # a shipped set, and how many of it
 
 
@@ -95,10 +95,9 @@ class LiveInstruments:
         curve = self.source.costs.best_known(USUAL_CONTEXT)
         if curve is None or curve.unusable_reason:
             return {}
-        cost = curve.monotonic()
-        cost = replace(cost, verify_ms=cost.verify_low_ms)  # other programs only add time
-        plain_ms = min(cost.plain_ms, cost.verify_at(1) + cost.overhead_ms)
-        nodes, lengths = zip(*sorted(self.source.card.acceptance_lengths.items()), strict=True)
+        cost, known = curve.monotonic(), sorted(self.source.card.acceptance_lengths.items())
+        plain_ms = min(cost.plain_ms, cost.verify_at(1) + cost.overhead_ms)  # other programs only add time
+        nodes, lengths = zip(*known, strict=True)
         gains = {}
         for budget in BUDGETS:
             length = interpolate(nodes, lengths, min(budget, nodes[-1]))

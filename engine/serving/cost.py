@@ -40,16 +40,17 @@ StageTimes = tuple[float, float, float]  # milliseconds of a mock round: draftin
 @dataclass(frozen=True)
 class Effort:
     """How long measuring may take: about ``seconds``. It stops at the first pass slower than ``max_ratio`` one-row
-    passes and than ``max_ms`` milliseconds."""
+    passes and than ``max_ms`` milliseconds. ``percentile``: of the repeats' times."""
 
     seconds: float
     max_ratio: float
     max_ms: float
+    percentile: float = 50.0
 
 
 FULL = Effort(4.0, 12.0, 250.0)  # no tree pays in a slower pass
 QUICK = Effort(1.0, 4.0, 0.0)  # while a run waits for the curve
-ROUGH = Effort(0.0, 12.0, 0.0)  # before the first run, while nobody waits
+ROUGH = Effort(0.0, 12.0, 0.0, 10.0)  # before the first run, while the page opens, which delays many repeats
 
 
 @dataclass(frozen=True)
@@ -124,7 +125,8 @@ class CostCurves:
                 times[size].append(spent)
             plain += [spent for _, spent in mock_rounds(target, None, case, [1] * PLAIN_ROUNDS)]
             repeats += 1
-        return self._curve(case, times, plain[PLAIN_ROUNDS:] or plain)  # the first rounds warm up
+        settled = plain[PLAIN_ROUNDS:] or plain  # the first rounds warm up
+        return self._curve(case, times, settled, effort.percentile)
 
     def _affordable(self, target: TorchTarget, case: CostCase, sizes: Sequence[int], effort: Effort) -> list[int]:
         """Return the sizes up to the first that is too slow, and warm up; the largest may take seconds each."""
@@ -139,15 +141,17 @@ class CostCurves:
                         break
         return list(sizes[:len(verify_ms)])
 
-    def _curve(self, case: CostCase, times: Mapping[int, list[StageTimes]], plain: list[StageTimes]) -> CostCurve:
+    def _curve(self, case: CostCase, times: Mapping[int, list[StageTimes]], plain: list[StageTimes],
+               percentile: float) -> CostCurve:
         sizes = tuple(sorted(times))
         tables = [np.asarray(times[size]) for size in sizes]  # (repeats, stages) each
-        verify, low, high = np.asarray([np.percentile(table[:, 1], (50, 10, 90)) for table in tables]).T.tolist()
-        draft = tuple(float(np.median(table[:, 0])) for table in tables)
+        verify, low, high = np.asarray([
+            np.percentile(table[:, 1], (percentile, 10, 90)) for table in tables]).T.tolist()
+        draft = tuple(float(np.percentile(table[:, 0], percentile)) for table in tables)
         return CostCurve(
             self._rig_name, self._target.hardware, self._target.dtype, case.sampling_mode, case.context, len(tables[0]),
             sizes, tuple(verify), tuple(low), tuple(high), draft, float(np.median(np.concatenate(tables)[:, 2])),
-            float(np.median(np.asarray(plain).sum(1))))
+            float(np.percentile(np.asarray(plain).sum(1), percentile)))
 
 
 def _octaves(context: int, curve: CostCurve) -> float:
