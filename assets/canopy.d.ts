@@ -172,7 +172,7 @@ interface Candidate {
 }
 
 /** What follows a candidate, beside what follows on average (null if nothing else leads to any of them). */
-type Change = { to: Candidate, chance: number, rank: number, average: number | null, rankAverage: number | null };
+type Change = { to: Candidate, chance: number, average: number | null };
 
 /** A place of the marginals that reacts to the pointer with the lines of a tip: a guess of a drafter, or what is said beside the guesses. */
 interface Hit extends Box {

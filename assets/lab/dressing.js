@@ -9,13 +9,7 @@ const DATA_KEYS = new Set(["x", "y", "z", "customdata", "text", "hovertext", "me
 /** A figure with its CSS variables resolved. @param {Figure} figure @param {Element} host */
 export function dressed(figure, host) {
   const style = getComputedStyle(host);
-  /** @type {Map<string, string>} */
-  const known = new Map();
-  const colour = (/** @type {string} */ name) => {
-    const value = known.get(name) ?? (style.getPropertyValue(name).trim() || "#888888");
-    known.set(name, value);
-    return value;
-  };
+  const colour = (/** @type {string} */ name) => style.getPropertyValue(name).trim() || "#888888";
   /** @param {unknown} value @param {string} [key] @returns {any} a part of a figure, in Plotly's names */
   const walk = (value, key = "") => {
     if (typeof value === "string") return value.startsWith("var(--") ? colour(value.slice(4, -1)) : value;

@@ -110,8 +110,7 @@ export function changesOf(candidate, column) {
   const total = column.length ? [...new Set(column.flatMap(({ before }) => before.map(({ from }) => from)))]
     .reduce((sum, { mass }) => sum + mass, 0) : 1;
   const after = [...candidate.after].sort((one, other) => other.chance - one.chance);
-  return after.map(({ to, chance }, rank) => ({ to, chance, rank,
-    average: shared ? to.mass / total : null, rankAverage: shared ? column.indexOf(to) : null }));
+  return after.map(({ to, chance }) => ({ to, chance, average: shared ? to.mass / total : null }));
 }
 
 /** Describes what may follow a candidate. @param {Candidate} candidate @param {Change[]} changes @param {(id: number) => string} show */
@@ -120,10 +119,7 @@ export function changeWords(candidate, changes, show) {
   if (!first) return ["nothing was drafted after it"];
   const lines = changes.slice(0, 3).map(({ to, chance, average }) =>
     `${show(to.token)}  ${probability(chance)}${average === null ? "" : ` (${probability(average)})`}`);
-  const best = changes.find(({ rankAverage }) => rankAverage === 0);
-  const moved = best && best !== first
-    ? [`${show(best.to.token)} is first on average, here ${best.rank + 1} of ${changes.length}`] : [];
-  return [first.average === null ? "after it:" : "after it (on average):", ...lines, ...moved];
+  return [first.average === null ? "after it:" : "after it (on average):", ...lines];
 }
 
 // Draws a lattice on the marginals' sheet, and leaves a hit for each candidate.

@@ -2,7 +2,7 @@
 
 import { box, clip, group, joinPaths, MONO, nats, ORIGIN, outline, path, probability, put, render, svg, text, textWidth } from "../shared/ink.js";
 import { COLUMN_MIN_WIDTH, entropyOf, LatticeDrawing, preferredNode } from "./lattice.js";
-import { DrawnPanel, placeIn, DeferredDrawing } from "./panel.js";
+import { DrawnPanel, placeIn } from "./panel.js";
 import { onTheme, Shade } from "../shared/pen.js";
 import { define } from "../shared/define.js";
 import { drafterWords } from "../shared/round.js";
@@ -48,7 +48,6 @@ function columnEdges(width, count) {
 const GUTTER = { left: 24, right: 78, gap: 14, head: 26, ranks: 15, foot: 4 };
 const HEAD = GUTTER.head + GUTTER.ranks;
 const MIN_SUMS_WIDTH = 200;
-const TEXT_HEIGHT = 12; // pixels over its base line
 const RETURN_MS = 700; // at once, the sheet would jump between two nodes
 const ROW = { min: 11, max: 34 };
 const SANS = "system-ui, sans-serif";
@@ -69,16 +68,12 @@ export class MarginalsPanel extends DrawnPanel {
   scrolledFrom = /** @type {ScrollToOptions | null} */ (null); // before it went to a selected node
   scrolled = { left: 0, top: 0 }; // pixels; read from the page it would be laid out for it
   returning = 0; // a timer
-  visibleBottom = 0; // pixels from the top of the drawing
   row = ROW.min;
-  deferredTexts = new DeferredDrawing(() => this.finish());
   waiting = "Here you see what the drafters propose for each position.";
 
   constructor(/** @type {HTMLElement} */ host, /** @type {Stage} */ stage) {
     super(host, stage, "marginals", "Marginals");
     this.shade = new Shade(host);
-    this.lowerTexts = svg("g", { class: "cp-drawing" }); // texts below the visible part, which are drawn later
-    this.drawing.after(this.lowerTexts);
     this.changeMarksBox = svg("g", { class: "cp-change" }, this.canvas); // what a focused candidate changes in the next column
     this.headsBox = svg("g", { class: "cp-drawing" }, this.canvas);
     put(this.tip.box, { role: "status" });
@@ -97,7 +92,6 @@ export class MarginalsPanel extends DrawnPanel {
   }
 
   drawRound(/** @type {Round} */ { drafts, engine }) {
-    this.visibleBottom = this.scrolled.top + this.room.height + TEXT_HEIGHT;
     this.focusHit(null);
     if (drafts.length) this.paint(drafts);
     else if (engine) {
@@ -123,24 +117,16 @@ export class MarginalsPanel extends DrawnPanel {
       else this.drawHeatMap(draft, drafter, left, share - 2 * GUTTER.gap);
     });
     const { lines, boxes, texts } = body;
-    const seen = texts.filter(([, { y }]) => Number(y) < this.visibleBottom);
-    this.marks.texts = texts.filter(([, { y }]) => Number(y) >= this.visibleBottom);
-    const rows = Array.from(Map.groupBy(seen, ([, { y }]) => y).values(), (row) => group(row)); // or one text less would move all others
+    const rows = Array.from(Map.groupBy(texts, ([, { y }]) => y).values(), (row) => group(row)); // or one text less would move all others
     render(this.drawing, [group(lines), group(joinPaths(boxes)), group(rows), path("cp-frontier", this.edges)]);
     render(this.headsBox, this.heads.map((head) => group([...joinPaths(head.boxes), ...head.texts])));
     this.placeHeads();
-    this.deferredTexts.begin();
     const sizes = drafts.map((draft, drafter) => `drafter ${drafter + 1}: ${draft.depth} depths, ${draft.k} ranks`);
     const used = this.hits.filter((hit) => hit.node !== null).length;
     const walkable = Boolean(this.firstGuess());
     put(this.canvas, { role: walkable ? "application" : "img", tabindex: walkable ? 0 : null,
       "aria-label": `Marginals of round ${this.round.index + 1}; ${sizes.join("; ")}; ${used} cells shown are in the tree`
         + (walkable ? "; arrow keys walk from guess to guess" : "") });
-  }
-
-  finish() {
-    render(this.lowerTexts, this.marks.texts);
-    return false;
   }
 
   measure(/** @type {Draft[]} */ drafts) {
@@ -298,7 +284,7 @@ export class MarginalsPanel extends DrawnPanel {
     this.focusedHit = hit;
     const { candidate, drawing } = hit?.transition ?? {};
     const changes = candidate && drawing ? drawing.changesShown(candidate) : [];
-    for (const part of [this.drawing, this.lowerTexts]) part.classList.toggle("is-dimmed", changes.length > 0);
+    this.drawing.classList.toggle("is-dimmed", changes.length > 0);
     render(this.changeMarksBox, hit && drawing ? changes.flatMap((change) => this.changeMarks(hit, change, drawing.origin)) : []);
     if (!hit) {
       this.tip.hide();

@@ -236,11 +236,8 @@ export class DrawnPanel extends Panel {
     return [];
   }
 
-  finish() {} // draws at once what was to be drawn later
-
   // The drawing as a picture that stands alone; null if there is nothing to see.
   svg() {
-    this.finish();
     return this.empty.box.hidden ? stillOfSvg(this.canvas) : null;
   }
 }

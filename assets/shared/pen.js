@@ -29,18 +29,12 @@ export class Shade {
     this.colours = { root: read(ORIGIN.root), drafter1: read(ORIGIN.drafter1), drafter2: read(ORIGIN.drafter2), both: read(ORIGIN.both) };
     this.panel = read("--panel");
     this.ink = luminance(read("--ink"));
-    this.inverted = /** @type {Map<string, boolean>} */ (new Map()); // a cache
   }
 
   inverts(/** @type {Origin} */ origin, /** @type {number} */ alpha) {
-    const key = `${origin} ${alpha.toFixed(2)}`;
-    const cached = this.inverted.get(key);
-    if (cached !== undefined) return cached;
     const tint = luminance(this.colours[origin].map((part, channel) => part * alpha + this.panel[channel] * (1 - alpha)));
     const contrast = (/** @type {number} */ one) => (Math.max(one, tint) + 0.05) / (Math.min(one, tint) + 0.05);
-    const inverts = contrast(luminance(this.panel)) > contrast(this.ink);
-    this.inverted.set(key, inverts);
-    return inverts;
+    return contrast(luminance(this.panel)) > contrast(this.ink);
   }
 }
 

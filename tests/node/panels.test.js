@@ -103,7 +103,7 @@ test("a lattice links each candidate to its successors and shows how it changes 
   assert.deepEqual(linesInto(first, [root], path, made).map(({ to, kept }) => [to.token, kept]), [[2, true], [1, false], [3, false]]);
 
   const changes = changesOf(first[1], second);
-  assert.deepEqual(changes.map(({ to, rank, rankAverage }) => [to.token, rank, rankAverage]), [[5, 0, 1], [4, 1, 0]]);
+  assert.deepEqual(changes.map(({ to }) => to.token), [5, 4]);
   near(changes[0].chance, 0.85);
   near(changes[0].average, 0.5 * 0.1 + 0.4 * 0.85 + 0.1 * 0.4);
 });
