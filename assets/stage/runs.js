@@ -66,7 +66,7 @@ export function expectedSpeed(runs, { rig, hardware, gains }, { method, budget =
   const ratios = runs.filter(({ machine, options: own }) => machine.startsWith(`${rig}, ${hardware}, `)
     && own && String([own.method, own.budget, own.pace, own.temperature]) === asked).flatMap((run) => ratioOf({ ...run, budget }));
   const [mean] = merged(ratios);
-  if (mean) return `${ratioText(mean.ratio)}× plain decoding in your ${ratios.length > 1 ? "runs" : "run"} (${rangeText(mean)})`;
+  if (mean) return `${ratioText(mean.ratio)}× plain in your ${ratios.length > 1 ? "runs" : "run"} (${rangeText(mean)})`;
   return method === "ddtree" && pace === "fixed" && !temperature ? gains[2 ** Math.round(Math.log2(budget))] ?? "" : "";
 }
 
