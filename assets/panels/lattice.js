@@ -113,15 +113,6 @@ export function changesOf(candidate, column) {
   return after.map(({ to, chance }) => ({ to, chance, average: shared ? to.mass / total : null }));
 }
 
-/** Describes what may follow a candidate. @param {Candidate} candidate @param {Change[]} changes @param {(id: number) => string} show */
-export function changeWords(candidate, changes, show) {
-  const [first] = changes;
-  if (!first) return ["nothing was drafted after it"];
-  const lines = changes.slice(0, 3).map(({ to, chance, average }) =>
-    `${show(to.token)}  ${probability(chance)}${average === null ? "" : ` (${probability(average)})`}`);
-  return [first.average === null ? "after it:" : "after it (on average):", ...lines];
-}
-
 // Draws a lattice on the marginals' sheet, and leaves a hit for each candidate.
 export class LatticeDrawing {
   left = 0;
@@ -211,10 +202,11 @@ export class LatticeDrawing {
   words(/** @type {Candidate} */ candidate) {
     const { round } = this.sheet;
     const fate = candidate.node === null ? "not in the tree" : `in the tree, ${round.fate[candidate.node]}`;
-    const below = this.lattice.columns[candidate.depth + 1];
-    const where = `depth ${candidate.depth + 1}: probability ${probability(candidate.mass)}, ${fate}`;
-    return [round.show(candidate.token), where,
-      ...(below ? changeWords(candidate, changesOf(candidate, below), (id) => round.show(id)) : [])];
+    const changes = changesOf(candidate, this.lattice.columns[candidate.depth + 1] ?? []);
+    const after = !changes.length ? "nothing was drafted after it" : changes[0].average === null ? "after it:" : "after it (on average):";
+    return [round.show(candidate.token), `depth ${candidate.depth + 1}: probability ${probability(candidate.mass)}, ${fate}`, after,
+      ...changes.slice(0, 3).map(({ to, chance, average }) => (
+        `${round.show(to.token)}  ${probability(chance)}${average === null ? "" : ` (${probability(average)})`}`))];
   }
 
   // What follows a candidate: its changes to the shown candidates of the next column, with their boxes.

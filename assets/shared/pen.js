@@ -38,12 +38,7 @@ export class Shade {
   }
 }
 
-// Calls back when light turns to dark or back: by the system, or by a class or attribute of the page.
+// Calls back when light turns to dark or back, which a class of the body says.
 export function onTheme(/** @type {() => void} */ callback) {
-  const later = () => requestAnimationFrame(callback);
-  const watch = new MutationObserver(later);
-  for (const element of [document.documentElement, document.body]) {
-    watch.observe(element, { attributes: true, attributeFilter: ["class", "data-theme", "style"] });
-  }
-  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", later);
+  new MutationObserver(() => requestAnimationFrame(callback)).observe(document.body, { attributeFilter: ["class"] });
 }
