@@ -151,7 +151,7 @@ type Pointed = { node: number | null };
 type RunItem = { node: number, column: number, offset: number, room: number, unnamed: number[], follows: boolean };
 type RunLine = { items: RunItem[], reach: number }; // how many further columns it covers
 
-/** Where the nodes of a tree lie: columns are depths; a row is -1 if a folded ancestor hides the node. */
+/** Where the nodes of a tree lie: columns are depths. */
 type Layout = {
   columns: Int32Array, rows: Float64Array, places: Map<number, RunItem>, children: number[][], columnCount: number, rowCount: number,
 };

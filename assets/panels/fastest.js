@@ -63,7 +63,7 @@ export function verdictOf(measured, predicted, unknown) {
   const level = faster.length ? faster.filter(({ high }) => high >= top.low) : tried.filter(({ high }) => high >= 1);
   if (!level.length) return verdict("Fastest measured: plain decoding", [PLAIN]);
   const fixed = level.filter(({ name }) => !name);
-  const named = fixed.length ? fixed : level; // what auto did is in the title
+  const named = fixed.length > Number(faster.length > 0) ? fixed : level; // what auto did is in the title
   if (!faster.length && level.length < tried.length) return verdict(`None clearly faster than plain; level with it: ${namesOf(named, tried)}`);
   if (!faster.length) return verdict(`${namesOf(named, tried)}: no clear difference from plain decoding`);
   if (level.length === 1) return verdict(`Fastest measured: ${nameOf(top)}, ${ratioText(top.ratio)}× plain (${rangeText(top)})`, level);

@@ -63,7 +63,7 @@ export class Icicle extends TreeMarks {
     const [rejected, accepted] = [false, true].map((lit) => single.filter((node) => this.isLit(node) === lit).map((node) => this.node(node)));
     const bundles = groups.map((group) => {
       const [first, last] = [this.boxOf(group[0]), this.boxOf(group[group.length - 1])];
-      return { ...first, width: last.x + last.width - first.x, count: group.reduce((sum, node) => sum + 1 + this.panel.descendants(node), 0) };
+      return { ...first, width: last.x + last.width - first.x, count: group.reduce((sum, node) => sum + 1 + this.descendants(node), 0) };
     });
     render(this.lines, [group(this.axis()), group(joinPaths(bundles.map((bundle) => outline("cp-bundle", bundle)))),
       group(joinPaths(rejected)), group(joinPaths(accepted))]); // the accepted ones over their neighbours
@@ -140,6 +140,11 @@ export class Icicle extends TreeMarks {
     this.panel.tip.hide(); // it told about the view before
     this.top = MARGIN.top - Math.max(0, this.panel.layout.columns[cell] - 1) * WORD_ROW; // its parent's row comes first
     this.panel.repaint();
+  }
+
+  /** How many nodes hang below a node. @param {number} node @returns {number} */
+  descendants(node) {
+    return this.cells.children[node].reduce((sum, child) => sum + 1 + this.descendants(child), 0);
   }
 
   /** The cells of a bundle. @param {number} node */

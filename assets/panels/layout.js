@@ -6,24 +6,22 @@
 // comes first everywhere, so it is a straight line along row 0, and nothing else is on that row.
 
 /** parents[i] < i. `kept` holds the kept rows; `tail` is the node that carries the bonus, whose row to the
- *  right stays free for it. Gives each node's column and row; the row is -1 if a folded ancestor hides it.
- *  @param {Int32Array} parents @param {Set<number>} kept @param {number} tail @param {Set<number>} folded
+ *  right stays free for it. Gives each node's column and row.
+ *  @param {Int32Array} parents @param {Set<number>} kept @param {number} tail
  *  @param {(run: number[], column: number) => boolean} [flows] whether a run, which is a branch without forks, leaves its columns
  *  @param {(runs: number[][], column: number) => RunLine[]} [wrap] puts such runs below one node into lines */
-export function layoutOf(parents, kept, tail, folded, flows = () => false, wrap = () => []) {
+export function layoutOf(parents, kept, tail, flows = () => false, wrap = () => []) {
   const size = parents.length;
   const [columns, shift, rows] = [new Int32Array(size), new Float64Array(size), new Float64Array(size).fill(-1)];
   const places = /** @type {Layout["places"]} */ (new Map());
-  const children = Array.from({ length: size }, () => /** @type {number[]} */ ([])); // the kept one first, none under a folded node
+  const children = Array.from({ length: size }, () => /** @type {number[]} */ ([])); // the kept one first
   for (let node = 1; node < size; node++) {
     const parent = parents[node];
     columns[node] = columns[parent] + 1;
-    if (folded.has(parent)) continue;
     if (kept.has(node)) children[parent].unshift(node);
     else children[parent].push(node);
   }
   const runs = children.map(() => /** @type {number[]} */ ([])); // that begin at the nodes, none if they fork
-  const isPart = (/** @type {number} */ node) => !kept.has(node) && !folded.has(node);
   const isRun = (/** @type {number} */ node) => runs[node].length > 0 && flows(runs[node], columns[node]);
   const tops = /** @type {number[][]} */ (new Array(size));
   const bottoms = /** @type {number[][]} */ (new Array(size));
@@ -51,12 +49,11 @@ export function layoutOf(parents, kept, tail, folded, flows = () => false, wrap 
     tops[node] = [0, ...top];
     bottoms[node] = [0, ...bottom];
     const [first, second] = children[node];
-    if (isPart(node) && second === undefined && runs[first]?.length !== 0) runs[node] = [node, ...(runs[first] ?? [])];
+    if (!kept.has(node) && second === undefined && runs[first]?.length !== 0) runs[node] = [node, ...(runs[first] ?? [])];
   }
   rows[0] = 0;
-  for (let node = 0; node < size; node++) if (rows[node] >= 0) for (const child of children[node]) rows[child] = rows[node] + shift[child];
-  const lastColumns = Array.from(columns, (column, node) => (rows[node] < 0 ? 0 : column + Number(node === tail)));
-  return { columns, rows, places, children, columnCount: Math.max(...lastColumns) + 1, rowCount: Math.max(...rows) + 1 };
+  for (let node = 0; node < size; node++) for (const child of children[node]) rows[child] = rows[node] + shift[child];
+  return { columns, rows, places, children, columnCount: Math.max(...columns, columns[tail] + 1) + 1, rowCount: Math.max(...rows) + 1 };
 }
 
 /** The node to which a key leads from another one: left to the parent, right to the first child, up and down in its column,
@@ -66,7 +63,7 @@ export function neighbour(round, { columns, rows, places, children }, node, key)
   const nextInColumn = (/** @type {number} */ step) => {
     const downTo = (/** @type {number} */ other) => rows[other] + (places.get(other)?.offset ?? 0) / 1e5; // along a line, then to the next
     const below = (/** @type {number} */ other) => (downTo(other) - downTo(node)) * step;
-    const others = Array.from(round.tokens.keys()).filter((other) => columns[other] === columns[node] && rows[other] >= 0 && below(other) > 0);
+    const others = Array.from(round.tokens.keys()).filter((other) => columns[other] === columns[node] && below(other) > 0);
     return others.sort((one, other) => below(one) - below(other))[0] ?? null;
   };
   switch (key) {

@@ -1,30 +1,20 @@
 // The ancestor mask of the verify pass: row = query, column = key, derived from the parents (paper 000, section 4).
 
-import { box, button, group, joinPaths, path, put, render, text } from "../shared/ink.js";
+import { box, group, joinPaths, path, put, render, text } from "../shared/ink.js";
 import { DrawnPanel, placeIn } from "./panel.js";
 import { define } from "../shared/define.js";
-
-export function depthFirst(/** @type {Round} */ round) {
-  const order = [];
-  const open = [0];
-  for (let node = open.pop(); node !== undefined; node = open.pop()) {
-    order.push(node);
-    open.push(...round.children[node].toReversed());
-  }
-  return order;
-}
 
 /** Neighbouring rows of one drafter. @typedef {{ mask: number, start: number, end: number }} Block */
 
 /** Runs of neighbours under the root that come from one drafter alone: the blocks M1 and M2 of a merged tree.
- *  @param {Round} round @param {number[]} order */
-export function blocksOf(round, order) {
+ *  @param {Round} round */
+export function blocksOf(round) {
   const blocks = /** @type {Block[]} */ ([]);
-  for (let place = 1; place < order.length; place++) {
-    const mask = round.drafters[order[place]];
+  for (let node = 1; node < round.n; node++) {
+    const mask = round.drafters[node];
     const last = blocks[blocks.length - 1];
-    if (last && last.mask === mask) last.end = place + 1;
-    else blocks.push({ mask, start: place, end: place + 1 });
+    if (last && last.mask === mask) last.end = node + 1;
+    else blocks.push({ mask, start: node, end: node + 1 });
   }
   const pair = blocks.length === 2 && blocks[0].mask + blocks[1].mask === 3;
   return pair ? blocks : [];
@@ -68,26 +58,15 @@ const LENS = { cells: 11, cell: 13, margin: 22 }; // over cells that are smaller
 /** @typedef {{ node: number, row: number, column: number, x: number, y: number }} Cell */
 
 class MaskPanel extends DrawnPanel {
-  byDepth = false;
   pointed = /** @type {Cell | null} */ (null);
-  order = [0];
-  place = new Int32Array(1); // of each node in the order
   blocks = /** @type {Block[]} */ ([]);
   grid = new Grid(1, 1, 1, MARGIN);
   width = 0;
   waiting = "Here you see which rows each row of the verify pass sees.";
-  orderButton = button(this.bar, "depth-first", "Order the rows depth-first instead of as in the pass", () => {
-    this.byDepth = !this.byDepth;
-    this.resize();
-  });
 
   drawRound(/** @type {Round} */ round) {
     this.pointed = this.stage.keyNode = null;
-    this.orderButton.setAttribute("aria-pressed", String(this.byDepth));
-    this.order = this.byDepth ? depthFirst(round) : Array.from(round.tokens.keys());
-    this.place = new Int32Array(round.n);
-    this.order.forEach((node, place) => { this.place[node] = place; });
-    this.blocks = blocksOf(round, this.order);
+    this.blocks = blocksOf(round);
     this.measure();
     const { left, top, side } = this.grid;
     render(this.drawing, [
@@ -112,13 +91,13 @@ class MaskPanel extends DrawnPanel {
 
   // A cell for each pair (row, ancestor or self); those of kept rows are opaque and on top.
   cells() {
-    const { round, grid, place } = this;
+    const { round, grid } = this;
     const layer = (/** @type {boolean} */ kept, /** @type {number} */ opacity) => {
       /** @type {Partial<Record<Origin, string[]>>} */
       const squares = {};
-      for (const node of this.order) {
+      for (let node = 0; node < round.n; node++) {
         if (round.kept.has(node) !== kept) continue;
-        for (const key of round.path(node)) (squares[round.origin(key)] ??= []).push(grid.square(place[node], place[key]));
+        for (const key of round.path(node)) (squares[round.origin(key)] ??= []).push(grid.square(node, key));
       }
       return Object.entries(squares).map(([origin, cells]) => path(`o-${origin}`, cells.join(""), { "fill-opacity": opacity }));
     };
@@ -152,8 +131,8 @@ class MaskPanel extends DrawnPanel {
     const { cell, left, side, top } = this.grid;
     const step = 2 ** Math.max(0, Math.ceil(Math.log2(NUMBER_ROOM / cell)));
     const marks = [text("cp-mask-root", "root", left, top - 6)];
-    const number = (/** @type {number} */ place, /** @type {number} */ x, /** @type {number} */ y) => marks.push(text("", String(this.order[place]), x, y));
-    for (let place = step; place < this.order.length; place += step) {
+    const number = (/** @type {number} */ place, /** @type {number} */ x, /** @type {number} */ y) => marks.push(text("", String(place), x, y));
+    for (let place = step; place < this.round.n; place += step) {
       const middle = (place + 0.5) * cell;
       if (middle > NUMBER_ROOM) number(place, left + middle - 3, top - 6);
       if (left + side + NUMBER_ROOM < this.width) number(place, left + side + 4, top + middle + 3);
@@ -163,24 +142,24 @@ class MaskPanel extends DrawnPanel {
 
   // A magnified view around the pointer, at the top right, which a mask leaves empty, or at the left.
   lens(/** @type {Cell} */ { row, column, x, y }) {
-    const { grid, order, round } = this;
+    const { grid, round } = this;
     const side = LENS.margin + LENS.cells * LENS.cell;
     if (grid.cell > LENS.cell / 2 || (grid.cell >= 2 && side > 0.6 * grid.side)) return []; // no need, or no room
     const far = x > grid.left + grid.side - side - 20 && y < grid.top + side + 20;
     const [left, top] = [far ? 2 : grid.left + grid.side - side, grid.top];
-    const first = (/** @type {number} */ place) => Math.max(0, Math.min(order.length - LENS.cells, place - (LENS.cells >> 1)));
+    const first = (/** @type {number} */ place) => Math.max(0, Math.min(round.n - LENS.cells, place - (LENS.cells >> 1)));
     const [above, before] = [first(row), first(Math.max(0, column))];
     /** @param {number} down @param {number} right */
     const square = (down, right) => box(left + LENS.margin + right * LENS.cell, top + LENS.margin + down * LENS.cell, LENS.cell - 1, LENS.cell - 1);
     /** @param {number} place @param {number} right @param {number} down */
-    const number = (place, right, down) => text("", String(order[place]), left + right, top + down);
+    const number = (place, right, down) => text("", String(place), left + right, top + down);
     const [numbers, cells] = [/** @type {Mark[]} */ ([]), /** @type {Mark[]} */ ([])];
     for (let down = 0; down < LENS.cells; down++) {
-      const seen = new Set(round.path(order[above + down]));
+      const seen = new Set(round.path(above + down));
       numbers.push(number(above + down, 2, LENS.margin + down * LENS.cell + 10));
       if (down % 2 === 0) numbers.push(number(before + down, LENS.margin + down * LENS.cell, 12));
       for (let right = 0; right < LENS.cells; right++) {
-        const key = order[before + right];
+        const key = before + right;
         cells.push(path(seen.has(key) ? `o-${round.origin(key)}` : "is-unseen", square(down, right)));
       }
     }
@@ -193,10 +172,10 @@ class MaskPanel extends DrawnPanel {
   // The selected node's row (what it sees) and column (what sees it), with the cells of both drawn over.
   marksOf(/** @type {number} */ node) {
     const { round, grid } = this;
-    const along = this.place[node] * grid.cell;
+    const along = node * grid.cell;
     const size = Math.max(1, grid.cell);
-    const key = this.stage.keyNode === null ? "" : box(grid.left + this.place[this.stage.keyNode] * grid.cell, grid.top, size, grid.side);
-    const cells = round.path(node).map((key) => box(grid.left + this.place[key] * grid.cell, grid.top + along, size, size));
+    const key = this.stage.keyNode === null ? "" : box(grid.left + this.stage.keyNode * grid.cell, grid.top, size, grid.side);
+    const cells = round.path(node).map((key) => box(grid.left + key * grid.cell, grid.top + along, size, size));
     return [
       path("cp-mask-cross", box(grid.left - GAP - PREFIX, grid.top + along, grid.side + PREFIX + GAP, size)
         + box(grid.left + along, grid.top, size, grid.side)),
@@ -213,22 +192,21 @@ class MaskPanel extends DrawnPanel {
     const [x, y] = placeIn(this.canvas, event);
     const cell = this.grid.find(x, y);
     if (!cell || x < this.grid.left - PREFIX - GAP) return null;
-    return { node: this.order[cell.row], row: cell.row, column: Math.max(-1, cell.column), x, y };
+    return { node: cell.row, row: cell.row, column: Math.max(-1, cell.column), x, y };
   }
 
   onPointer(/** @type {MouseEvent} */ event) {
     this.pointed = this.pointedAt(event);
-    this.stage.keyNode = this.order[this.pointed?.column ?? -1] ?? null;
+    this.stage.keyNode = this.pointed && this.pointed.column >= 0 ? this.pointed.column : null;
     super.onPointer(event);
     this.stage.emit("hits");
     this.select(this.stage.selection);
   }
 
-  tipLines(/** @type {Cell} */ { node, column }) {
+  tipLines(/** @type {Cell} */ { node, column: key }) {
     const { round } = this;
     const rowName = (/** @type {number} */ row) => `row ${row} ${round.show(round.tokens[row])}`;
-    if (column < 0) return [rowName(node), `query; sees the whole prefix of ${round.start} tokens`];
-    const key = this.order[column];
+    if (key < 0) return [rowName(node), `query; sees the whole prefix of ${round.start} tokens`];
     const why = key === node ? "sees itself" : round.path(node).includes(key) ? "sees it" : "does not see";
     const seen = key === node ? [] : [`key: ${rowName(key)}, depth ${round.depths[key]}`];
     return [rowName(node), `query, depth ${round.depths[node]}: ${why}`, ...seen];

@@ -17,7 +17,7 @@ const LINES = [[1, 1], [1, 180], [1, 380], [2, 300], [2, Infinity], [3, 380], [3
   .map(([longest, width, count = Infinity]) => ({ longest, width, count }));
 const MIN_ROW = 12; // pixels
 const MAX_NAME = 120; // pixels of a drafted node's name
-const MARK = { before: 8, gap: 11, count: 26 }; // pixels from a mark to its name, from a name to the next mark, of the number of nodes without room
+const MARK = { before: 8, gap: 11, count: 26, cut: 42 }; // pixels from a mark to its name, from a name to the next mark, of the number of nodes without room, of a cut name with its mark
 const SEEN = ["after", "cache", "target", "budget"]; // facts that a tip leaves to other panels, or it would cover too much
 const ICICLE_NODES = 128; // a larger tree is an icicle unless a person chooses
 
@@ -35,14 +35,15 @@ class NameLine {
 
   /** @param {number} node @param {number} width of its name @param {number} reserve pixels for what comes after it @param {boolean} isFirst of its run */
   add(node, width, reserve, isFirst) {
-    const hasName = (isFirst || !this.counting) && this.end + width + reserve <= this.room;
+    const room = Math.min(width, this.room - this.end - reserve); // the last name may be cut
+    const hasName = (isFirst || !this.counting) && room >= (reserve ? width : Math.min(width, MARK.cut));
     const joins = !hasName && this.counting !== null && (!isFirst || this.end + MARK.count > this.room);
     /** @type {RunItem} */
-    const item = { node, column: this.column, offset: this.end - (joins ? MARK.count : 0), room: hasName ? width : 0, unnamed: [], follows: isFirst && this.items.length > 0 };
+    const item = { node, column: this.column, offset: this.end - (joins ? MARK.count : 0), room: hasName ? room : 0, unnamed: [], follows: isFirst && this.items.length > 0 };
     this.items.push(item);
     if (!joins) {
       this.counting = hasName ? null : item;
-      this.end += hasName ? width + MARK.gap : MARK.count;
+      this.end += hasName ? room + MARK.gap : MARK.count;
     }
     this.counting?.unnamed.push(node);
   }
@@ -50,14 +51,13 @@ class NameLine {
 
 export class TreePanel extends DrawnPanel {
   focus = 0;
-  folded = /** @type {Set<number>} */ (new Set());
   rejectedTree = /** @type {Round["rejectedTrees"][number] | null} */ (null);
   rejectedTreeShown = false;
   unverifiedOrigin = "drafter1";
   // The tree that is drawn: guesses that were not verified follow the round's own nodes.
   unverified = /** @type {ReturnType<typeof nextGuesses>} */ ({ parents: [], tokens: [] });
   parents = new Int32Array(1);
-  layout = layoutOf(new Int32Array(1), new Set(), 0, this.folded);
+  layout = layoutOf(new Int32Array(1), new Set(), 0);
   lines = LINES[0]; // that the layout has
   width = 640;
   height = 360;
@@ -105,7 +105,6 @@ export class TreePanel extends DrawnPanel {
     const scene = SCENES[this.stage.scene];
     const followsSoon = performance.now() - this.drawnSince < GROWTH_MS.grow + GROWTH_MS.walk;
     if (isNew) {
-      this.folded.clear();
       this.focus = 0;
       this.drawnSince = performance.now();
       if (this.marks instanceof Icicle) this.marks.widen();
@@ -140,7 +139,7 @@ export class TreePanel extends DrawnPanel {
       this.unverified = { tokens, parents: parents.map((parent) => (parent === 0 ? 0 : round.n + parent - 1)) };
     } else this.unverified = this.isIcicle ? { parents: [], tokens: [] } : nextGuesses(round);
     this.parents = Int32Array.of(...round.parents, ...this.unverified.parents);
-    this.layout = layoutOf(this.parents, round.kept, round.keep[round.keep.length - 1], this.folded);
+    this.layout = layoutOf(this.parents, round.kept, round.keep[round.keep.length - 1]);
     const { camera, layout: { columnCount, rowCount } } = this;
     this.measure();
     if (!camera.held) this.scale = this.isIcicle ? 1 : camera.scaleFor(this.width * this.scale, this.height * this.scale, columnCount, rowCount);
@@ -159,7 +158,7 @@ export class TreePanel extends DrawnPanel {
   wrapLines(tried = LINES) {
     const { round, camera } = this;
     for (const lines of this.isIcicle ? [] : tried) {
-      const layout = layoutOf(this.parents, round.kept, round.keep[round.keep.length - 1], this.folded,
+      const layout = layoutOf(this.parents, round.kept, round.keep[round.keep.length - 1],
         (run, column) => run.length <= lines.longest || column >= camera.narrowFrom, (runs, column) => this.wrap(runs, column, lines));
       if (lines === tried[0] || layout.rowCount < this.layout.rowCount) Object.assign(this, { lines, layout });
       if (camera.rowFor(this.height, this.layout.rowCount) >= MIN_ROW) return;
@@ -168,13 +167,13 @@ export class TreePanel extends DrawnPanel {
 
   // The pixels that the names of each column but the last ask for: those of branches, and half of those on the accepted path.
   columnNeeds() {
-    const { round, layout: { columns, rows, children, columnCount } } = this;
+    const { round, layout: { columns, children, columnCount } } = this;
     const needs = new Array(columnCount).fill(0);
     for (const [node, column] of this.isIcicle ? [] : columns.entries()) {
       const word = round.show(this.tokenOf(node));
       const isKept = round.kept.has(node);
       const need = isKept ? textWidth(word, PATH_FONT) / 2 + 8 : children[node].length ? textWidth(word, NAME_FONT) + MARK.before + MARK.gap + 2 : 0;
-      if (rows[node] >= 0) needs[column] = Math.max(needs[column], Math.min(isKept ? need : need / this.lanes, MAX_NAME));
+      needs[column] = Math.max(needs[column], Math.min(isKept ? need : need / this.lanes, MAX_NAME));
     }
     return needs.slice(0, -1);
   }
@@ -301,17 +300,8 @@ export class TreePanel extends DrawnPanel {
     this.resize();
   }
 
-  /** How many nodes hang below a node. @param {number} node @returns {number} */
-  descendants(node) {
-    return this.round.children[node].reduce((sum, child) => sum + 1 + this.descendants(child), 0);
-  }
-
   // Brings a pinned node into view.
   reveal(/** @type {number} */ node) {
-    if (this.layout.rows[node] < 0) {
-      for (const step of this.round.path(node)) if (step !== node) this.folded.delete(step);
-      this.layOut();
-    }
     const { marks } = this;
     const [x, y] = marks.at(node);
     if (marks instanceof Icicle && !marks.shown(node)) marks.open(node, true);

@@ -18,7 +18,7 @@ const ROOT_LEFT = 28; // pixels that the root's label may reach to the left, or 
 const MIN_STAGGERED_WIDTH = 30; // pixels of a column; labels in narrower ones are slanted
 const SLANT = { degrees: -52, maxWidth: 68 };
 const POINTER_RADIUS = 14; // pixels
-const ZOOM_TO_NAMES = 2;
+const ZOOM = 1.6;
 const MAX_LABELS = 120; // of drafted nodes in view, the likeliest first
 const AXIS_HEIGHT = 18;
 
@@ -107,7 +107,7 @@ export class TreeMarks {
   nearest(x, y) {
     const { round, layout } = this.panel;
     const isMarked = (/** @type {number} */ node) => layout.places.get(node)?.room !== 0 || this.names.has(node);
-    const distances = Array.from(round.tokens.keys()).filter((node) => layout.rows[node] >= 0 && isMarked(node)).map((node) => {
+    const distances = Array.from(round.tokens.keys()).filter(isMarked).map((node) => {
       const [right, down] = this.at(node);
       const name = this.names.get(node);
       return { node, distance: Math.hypot(Math.max(right - x, 0, x - (name ? name.x + name.width : right)), down - y) };
@@ -126,10 +126,12 @@ export class TreeMarks {
     this.panel.camera.pan(right, down);
   }
 
-  /** Unfolds or folds the children of a node; by default it toggles them. @param {number} node @param {boolean} [unfolds] */
-  open(node, unfolds = this.panel.folded.has(node)) {
-    const { folded, round } = this.panel;
-    if (round.children[node].length && unfolds === folded.has(node)) this.panel.toggle(() => (unfolds ? folded.delete(node) : folded.add(node)));
+  /** Zooms in to a node, or out. @param {number} node @param {boolean} [zoomsIn] */
+  open(node, zoomsIn = true) {
+    const [x, y] = this.at(node);
+    this.panel.camera.zoom(zoomsIn ? ZOOM : 1 / ZOOM, x, y);
+    this.panel.tip.hide();
+    this.panel.repaint();
   }
 
   /** The nodes for which a number stands. @param {number} node */
@@ -139,13 +141,9 @@ export class TreeMarks {
 
   // Zooms in to the nodes for which a number stands. Returns whether it did.
   follow(/** @type {number} */ node) {
-    const { panel, panel: { camera, width } } = this;
     if (!this.unnamedAt(node).length) return false;
-    const [x, y] = this.at(node);
-    camera.zoom(ZOOM_TO_NAMES, x, y);
-    camera.pan(width / 4 - this.at(node)[0], 0);
-    panel.tip.hide();
-    panel.repaint();
+    this.pan(this.panel.width / 4 - this.at(node)[0], 0);
+    this.open(node);
     return true;
   }
 
@@ -156,8 +154,8 @@ export class TreeMarks {
   }
 
   shown(/** @type {number} */ node) {
-    const { layout, rank, limit } = this.panel;
-    return layout.rows[node] >= 0 && (limit === null || rank[node] < limit);
+    const { rank, limit } = this.panel;
+    return limit === null || rank[node] < limit;
   }
 
   isLit(/** @type {number} */ node) {
@@ -173,9 +171,9 @@ export class TreeMarks {
 
   /** The part of the panel that a node takes with its edge. @param {number} node @returns {Box} */
   boxOf(node) {
-    const { layout, parents } = this.panel;
+    const { parents } = this.panel;
     const [x, y] = this.at(node);
-    const [left, above] = node && layout.rows[node] >= 0 ? this.at(parents[node]) : [x, y];
+    const [left, above] = node ? this.at(parents[node]) : [x, y];
     return { x: left - 8, y: Math.min(y, above) - 8, width: x - left + 16, height: Math.abs(y - above) + 16 };
   }
 
@@ -230,8 +228,8 @@ export class TreeMarks {
 
   // Whether the walk has reached the bonus, which hangs on the last kept node.
   bonusReached(/** @type {number} */ tail) {
-    const { layout, litColumns, folded } = this.panel;
-    return this.shown(tail) && litColumns > layout.columns[tail] + 1 && !folded.has(tail);
+    const { layout, litColumns } = this.panel;
+    return this.shown(tail) && litColumns > layout.columns[tail] + 1;
   }
 
   bonus(/** @type {number} */ tail) {
@@ -244,7 +242,7 @@ export class TreeMarks {
 
   // Labels the kept path, then the most probable other nodes while there is space for their labels.
   labels(/** @type {number[]} */ shown) {
-    const { panel, panel: { camera, folded, layout, round, width, height } } = this;
+    const { panel, panel: { camera, layout, round, width, height } } = this;
     const kept = round.keep.filter((node) => this.shown(node) && this.isLit(node)); // what the walk has not reached is a guess
     const form = camera.held ? labelForm(round, camera) : camera.form;
     const path = kept.map((node) => this.pathLabel(round.tokens[node], layout.columns[node], round.origin(node), form));
@@ -252,14 +250,10 @@ export class TreeMarks {
     if (this.bonusReached(tail)) path.push(this.pathLabel(round.bonus, layout.columns[tail] + 1, "root", form));
     const inFull = (/** @type {number} */ y) => y > AXIS_HEIGHT + 10 && y < height - 6;
     const marks = path.filter(([, { x, y }]) => !camera.held || (inFull(Number(y)) && Number(x) > 20 && Number(x) < width - 20));
-    for (const node of folded) {
-      const [x, y] = this.at(node);
-      if (this.shown(node)) marks.push(label(`+${panel.descendants(node)}`, x + this.radius + 5, y + 3.5, "is-fold"));
-    }
     if (panel.limit !== null && !panel.stage.scene) return marks; // it grows too quickly to be read
     const inkOf = (/** @type {number} */ node) => (node < round.n ? panel.ink(node) : 0);
     marks.push(...shown.filter((node) => layout.places.get(node)?.unnamed.length).map((node) => this.countLabel(node)));
-    const isNamed = (/** @type {number} */ node) => !this.isLit(node) && !folded.has(node) && layout.places.get(node)?.room !== 0;
+    const isNamed = (/** @type {number} */ node) => !this.isLit(node) && layout.places.get(node)?.room !== 0;
     const guesses = shown.filter((node) => this.isInView(node) && isNamed(node) && inFull(this.at(node)[1]));
     guesses.sort((one, other) => inkOf(other) - inkOf(one));
     return [...marks, ...guesses.slice(0, MAX_LABELS).flatMap((node) => this.guessLabel(node, inkOf(node)))];
@@ -332,19 +326,17 @@ export class TreeMarks {
 
   // For screen readers, focus and pointer: an unpainted circle per node, each a treeitem with a name. Returns whether more follow.
   drawSomeItems() {
-    const { round, layout, folded, focus } = this.panel;
+    const { round, focus } = this.panel;
     const first = this.nextItem;
     this.nextItem += ITEMS_PER_FRAME;
     const part = this.items.children[first / ITEMS_PER_FRAME] ?? svg("g", { role: "presentation" }, this.items);
     render(part, Array.from(round.tokens.keys()).slice(first, this.nextItem).map((node) => {
-      const isDrawn = layout.rows[node] >= 0;
-      const [x, y] = isDrawn ? this.at(node) : [0, 0];
+      const [x, y] = this.at(node);
       return ["circle", {
-        class: "cp-item", role: "treeitem", display: isDrawn ? null : "none",
+        class: "cp-item", role: "treeitem",
         cx: x.toFixed(1), cy: y.toFixed(1), r: Math.max(4, this.radius),
         tabindex: node === focus ? 0 : -1, "data-node": node, "aria-level": round.depths[node] + 1,
         "aria-label": describe(round, node),
-        "aria-expanded": round.children[node].length ? String(!folded.has(node)) : null,
       }];
     }));
     if (this.nextItem < round.n) return true;

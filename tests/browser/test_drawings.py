@@ -39,7 +39,7 @@ DRAWN = """() => {
         cell: mask.grid.cell,
         cells: all("[data-panel=mask] .cp-mask-cells path", (path) => path.getAttribute("d")).join("")
             .matchAll(/M([^,]+),([^h]+)h/g).map(([, x, y]) => [y - mask.grid.top, x - mask.grid.left]
-                .map((at) => mask.order[Math.round(at / mask.grid.cell)])).toArray(),
+                .map((at) => Math.round(at / mask.grid.cell))).toArray(),
         mask: mask.canvas.getAttribute("aria-label"),
         steps: all("[data-panel=verifier] .cp-step", node),
         verdicts: all("[data-panel=verifier] .cp-token.is-kept", text),
@@ -92,9 +92,6 @@ def test_the_panels_draw_what_the_trace_says(onlooker: Watched, method: str) -> 
     page = open_workbench(onlooker, trace)
     for index in (0, len(trace.entries) // 2, len(trace.entries) - 1):
         check_drawing(page, trace, index)
-    for _ in range(2):  # rows in depth-first order, and back
-        page.get_by_role("button", name="Order the rows depth-first").click()
-        check_drawing(page, trace, 0)
 
 
 def test_a_large_tree_is_drawn_as_its_trace_says(onlooker: Watched) -> None:
@@ -152,17 +149,6 @@ def test_pictures_of_the_batch_and_the_timeline_are_self_contained(onlooker: Wat
         page.get_by_role("menuitem", name="Draft tree SVG").click()
     legend = page.locator("[data-panel=tree] .cs-legend li:visible span:last-child").all_inner_texts()
     assert all(words in saved.value.path().read_text() for words in legend), "a picture has its complete legend"
-
-
-def test_a_folded_node_unfolds_when_another_panel_pins_it(onlooker: Watched) -> None:
-    trace = scripted_trace("ddtree", 64)
-    page = open_workbench(onlooker, trace)
-    hidden = ancestors(trace.entries[0].round.tree.parents)[:, 1].nonzero()[0].tolist()[1:]
-    page.evaluate(f"{TREE}.marks.open(1, false)")
-    assert page.evaluate(f"[...{TREE}.layout.rows].filter((row) => row < 0).length") == len(hidden)
-    assert f"+{len(hidden)}" in page.locator(".cp-label.is-fold").all_text_contents()
-    page.evaluate(f"{STAGE}.pin({hidden[0]})")
-    assert page.evaluate(f"{TREE}.layout.rows[{hidden[0]}] >= 0")
 
 
 def test_every_panel_says_when_there_is_no_round(onlooker: Watched) -> None:

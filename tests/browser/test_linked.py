@@ -30,7 +30,7 @@ PLACES = """(node) => {
     return {
         tree: middle(document.querySelector(`[data-panel=tree] [data-node="${node}"]`)),
         text: middle(document.querySelector(`.cs-part.is-current .cs-token[data-node="${node}"]`)),
-        mask: on(mask.canvas, ...[left, top].map((edge) => edge + (mask.place[node] + 0.5) * size)),
+        mask: on(mask.canvas, ...[left, top].map((edge) => edge + (node + 0.5) * size)),
         cache: on(cache.canvas, cache.slotMiddle(node), 39),
         marginals: on(marginals.canvas, cell.x + cell.width / 2, cell.y + cell.height / 2),
         verifier: middle(document.querySelector(`[data-panel=verifier] .cp-step .cp-token[data-node="${node}"]`)),

@@ -14,7 +14,7 @@ test("nodes of a depth have different places, and no two edges cross", () => {
   const next = random(1);
   for (let size = 1; size < 60; size++) {
     const { parents, keep } = tree(size, next);
-    const { columns, rows, columnCount, rowCount } = layoutOf(parents, new Set(keep), keep.at(-1), new Set());
+    const { columns, rows, columnCount, rowCount } = layoutOf(parents, new Set(keep), keep.at(-1));
     assert.deepEqual(Array.from(columns), depthsOf(parents));
     assert.equal(new Set(parents.map((_, node) => `${columns[node]} ${rows[node]}`)).size, size);
     for (let depth = 1; depth < columnCount; depth++) {
@@ -29,17 +29,10 @@ test("the kept path is alone on the first row, and the place after it is free fo
   const next = random(2);
   for (let turn = 0; turn < 50; turn++) {
     const { parents, keep } = tree(40, next);
-    const { columns, rows, columnCount } = layoutOf(parents, new Set(keep), keep.at(-1), new Set());
+    const { columns, rows, columnCount } = layoutOf(parents, new Set(keep), keep.at(-1));
     assert.deepEqual([...parents.keys()].filter((node) => rows[node] === 0).sort((one, other) => columns[one] - columns[other]), keep);
     assert.ok(columnCount > keep.length);
   }
-});
-
-test("a folded node hides its descendants", () => {
-  //   0 ─ 1 ─ 2 ─ 3,  1 ─ 4,  0 ─ 5
-  const { rows, rowCount } = layoutOf([-1, 0, 1, 2, 1, 0], new Set([0, 1, 2, 3]), 3, new Set([1]));
-  assert.deepEqual(Array.from(rows), [0, 0, -1, -1, -1, 1]);
-  assert.equal(rowCount, 2);
 });
 
 test("a camera fits the tree, keeps the point that it zooms at, and can be restored from an address", () => {
@@ -74,8 +67,8 @@ test("runs share lines: each node has its own place, under the kept path", () =>
   for (let turn = 0; turn < 50; turn++) {
     const { parents, keep } = tree(60, next);
     const wrap = (runs) => runs.length === 0 ? [] : [{ items: runs.flat().map((node, place) => ({ node, column: 1, offset: 10 * place, room: 8, follows: place > 0 && !runs.flat().includes(parents[node]) })), reach: 1 }];
-    const { columns, rows, places, rowCount } = layoutOf(parents, new Set(keep), keep.at(-1), new Set(), (run) => run.length <= 2, wrap);
-    assert.ok(rowCount <= layoutOf(parents, new Set(keep), keep.at(-1), new Set()).rowCount + 2 && Math.min(...rows) === 0);
+    const { columns, rows, places, rowCount } = layoutOf(parents, new Set(keep), keep.at(-1), (run) => run.length <= 2, wrap);
+    assert.ok(rowCount <= layoutOf(parents, new Set(keep), keep.at(-1)).rowCount + 2 && Math.min(...rows) === 0);
     assert.equal(new Set(parents.map((_, node) => `${columns[node]} ${places.get(node)?.offset} ${rows[node]}`)).size, 60);
     for (const node of places.keys()) assert.ok(rows[node] > 0);
   }
