@@ -78,7 +78,7 @@ export class Timeline {
     for (const name of STAGES.slice(0, -2)) html("i", { style: `background: var(--stage-${name})` }, html("span", "", key, name));
     this.drawTransport();
     stage.on("lines round run ticked hits select play mode", this.scheduleDraw);
-    stage.on("play state round", () => this.drawTransport());
+    stage.on("lines play state round", () => this.drawTransport());
     new ResizeObserver(([{ contentRect }]) => {
       this.size = contentRect;
       this.scheduleDraw();
