@@ -103,7 +103,7 @@ function outcome(/** @type {Stage} */ stage) {
   }
   /** @type {Sentence} */
   const headline = speedup ? VERDICTS[speedup.outcome](speedup, passes) : [[`${passes}.`]];
-  const unknown = stage.comparing ? `How much faster that is: ${stage.comparing}` : "How much faster that is was not measured.";
+  const unknown = stage.comparing.endsWith("…") ? `How much faster that is: ${stage.comparing}` : stage.comparing || "How much faster that is was not measured.";
   const why = speedup ? speedup.outcome !== "slower" && speedup.words : !stage.withheld && unknown; // what is slower or withheld says so below
   const more = [stage.budgetPreview.error, speedup?.outcome === "similar" && `${passes}.`, why, comparison?.text.words];
   return { headline, more: more.filter(Boolean).join(" "), title: comparison?.text.rule };
