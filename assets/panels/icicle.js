@@ -86,16 +86,6 @@ export class Icicle extends TreeMarks {
     });
   }
 
-  shareOf(/** @type {number} */ node) {
-    const { cells, panel: { layout } } = this;
-    return [cells.left[node] + cells.width[node] / 2, (layout.columns[node] + 0.5) / this.rowCount];
-  }
-
-  get view() {
-    const high = this.row * this.rowCount;
-    return { x: this.from, y: -(this.top - MARGIN.top) / high, width: this.span, height: this.panel.height / high };
-  }
-
   isWider(/** @type {number} */ node) { // than the view
     return this.cells.width[node] > this.span * 1.001;
   }

@@ -5,24 +5,32 @@
 // the order of their parents, which is why curves of one family between two columns cannot cross. The kept path
 // comes first everywhere, so it is a straight line along row 0, and nothing else is on that row.
 
+/** The children of each node, the kept one first, without the `hidden` ones. @param {Int32Array} parents @param {Set<number>} kept @param {number[]} hidden */
+function childrenOf(parents, kept, hidden) {
+  const children = Array.from(parents, () => /** @type {number[]} */ ([]));
+  for (let node = 1; node < parents.length; node++) {
+    if (kept.has(node)) children[parents[node]].unshift(node);
+    else if (!hidden.includes(node)) children[parents[node]].push(node);
+  }
+  return children;
+}
+
 /** parents[i] < i. `kept` holds the kept rows; `tail` is the node that carries the bonus, whose row to the
  *  right stays free for it. Gives each node's column and row.
  *  @param {Int32Array} parents @param {Set<number>} kept @param {number} tail
- *  @param {(run: number[], column: number) => boolean} [flows] whether a run, which is a branch without forks, leaves its columns
- *  @param {(runs: number[][], column: number) => RunLine[]} [wrap] puts such runs below one node into lines */
-export function layoutOf(parents, kept, tail, flows = () => false, wrap = () => []) {
+ *  @param {Layout["places"]} [flowing] nodes that leave their columns, and those that a number stands for
+ *  @param {number} [longest] run, which is a branch without forks, that may share a line with others below the same node
+ *  @param {(runs: number[][]) => RunLine[]} [wrap] puts such runs into lines */
+export function layoutOf(parents, kept, tail, flowing = new Map(), longest = 0, wrap = () => []) {
   const size = parents.length;
   const [columns, shift, rows] = [new Int32Array(size), new Float64Array(size), new Float64Array(size).fill(-1)];
-  const places = /** @type {Layout["places"]} */ (new Map());
-  const children = Array.from({ length: size }, () => /** @type {number[]} */ ([])); // the kept one first
-  for (let node = 1; node < size; node++) {
-    const parent = parents[node];
-    columns[node] = columns[parent] + 1;
-    if (kept.has(node)) children[parent].unshift(node);
-    else children[parent].push(node);
-  }
+  const places = new Map(flowing);
+  const hidden = Array.from(flowing.values()).filter(({ room, unnamed }) => !room && !unnamed.length).map(({ node }) => node);
+  const children = childrenOf(parents, kept, hidden);
+  for (let node = 1; node < size; node++) columns[node] = columns[parents[node]] + 1;
+  const lastColumn = Math.max(...columns);
   const runs = children.map(() => /** @type {number[]} */ ([])); // that begin at the nodes, none if they fork
-  const isRun = (/** @type {number} */ node) => runs[node].length > 0 && flows(runs[node], columns[node]);
+  const isRun = (/** @type {number} */ node) => runs[node].length > 0 && runs[node].length <= longest;
   const tops = /** @type {number[][]} */ (new Array(size));
   const bottoms = /** @type {number[][]} */ (new Array(size));
   for (let node = size - 1; node >= 0; node--) {
@@ -38,7 +46,7 @@ export function layoutOf(parents, kept, tail, flows = () => false, wrap = () => 
     const below = children[node].filter(isRun);
     children[node] = children[node].filter((child) => !isRun(child));
     for (const child of children[node]) shift[child] = add(tops[child], bottoms[child]);
-    for (const { items, reach } of wrap(below.map((child) => runs[child]), columns[node] + 1)) {
+    for (const { items, reach } of wrap(below.map((child) => runs[child]))) {
       const down = add(new Array(reach + 1).fill(0), new Array(reach + 1).fill(0));
       for (const item of items) {
         shift[item.node] = parents[item.node] === node ? down : 0;
@@ -48,12 +56,17 @@ export function layoutOf(parents, kept, tail, flows = () => false, wrap = () => 
     children[node].push(...below);
     tops[node] = [0, ...top];
     bottoms[node] = [0, ...bottom];
+    if (flowing.has(node)) { // it may reach to the right end
+      tops[node] = new Array(lastColumn - columns[node] + 1).fill(0);
+      bottoms[node] = tops[node].fill(0).map(() => Math.max(0, ...bottom));
+    }
     const [first, second] = children[node];
     if (!kept.has(node) && second === undefined && runs[first]?.length !== 0) runs[node] = [node, ...(runs[first] ?? [])];
   }
+  for (const node of hidden) children[parents[node]].push(node); // in its row
   rows[0] = 0;
   for (let node = 0; node < size; node++) for (const child of children[node]) rows[child] = rows[node] + shift[child];
-  return { columns, rows, places, children, columnCount: Math.max(...columns, columns[tail] + 1) + 1, rowCount: Math.max(...rows) + 1 };
+  return { columns, rows, places, children, columnCount: Math.max(lastColumn, columns[tail] + 1) + 1, rowCount: Math.max(...rows) + 1 };
 }
 
 /** The node to which a key leads from another one: left to the parent, right to the first child, up and down in its column,
@@ -86,7 +99,7 @@ const BAND = 16; // pixels from row 0 to row 1 at least
 const COLUMN = { min: 8, comfortable: 42, max: 168, maxZoomed: 320 };
 const ROW = { min: 0.1, comfortable: 30, max: 84 };
 const MAX_SCALE = 1.7;
-const MIN_GAP = { kept: 20, comfortable: 31, named: 24, other: 7 }; // pixels between two columns if other columns need the room
+const MIN_GAP = { kept: 20, comfortable: 31, other: 7 }; // pixels between two columns if other columns need the room
 
 export class Camera {
   constructor(/** @type {Stage} */ stage) {
@@ -128,12 +141,6 @@ export class Camera {
     }
     let end = 0;
     this.stops = [0, ...gaps.map((gap) => (end += (gap + (rest * (this.spreads || rest < 0 ? 1 : 0.4)) / gaps.length) / this.column))];
-  }
-
-  // The first column after which no name has room before the next one, however the view was zoomed.
-  get narrowFrom() {
-    const narrow = this.stops.findIndex((stop, column) => (this.stops[column + 1] - stop) * this.column < MIN_GAP.named * this.zoomed);
-    return narrow < 0 ? Infinity : narrow;
   }
 
   // Where the edges to a column begin to bend.

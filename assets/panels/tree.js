@@ -25,27 +25,29 @@ const ICICLE_NODES = 128; // a larger tree is an icicle unless a person chooses
 class NameLine {
   items = /** @type {RunItem[]} */ ([]);
   reach = 0;
-  end = 0; // pixels
   counting = /** @type {RunItem | null} */ (null); // the number to which nodes are added
 
-  constructor(/** @type {number} */ column, /** @type {number} */ room) {
+  /** @param {number} column @param {number} end of what stands before it, in pixels from the column @param {number} room from there */
+  constructor(column, end, room) {
     this.column = column;
+    this.end = end;
     this.room = room;
   }
 
-  /** @param {number} node @param {number} width of its name @param {number} reserve pixels for what comes after it @param {boolean} isFirst of its run */
-  add(node, width, reserve, isFirst) {
+  /** @param {number} node @param {number[]} below it, if it has no room @param {number} width of its name
+   *  @param {number} reserve pixels for what comes after it @param {boolean} isFirst of its run */
+  add(node, below, width, reserve, isFirst) {
     const room = Math.min(width, this.room - this.end - reserve); // the last name may be cut
-    const hasName = (isFirst || !this.counting) && room >= (reserve ? width : Math.min(width, MARK.cut));
+    const hasName = !below.length && (isFirst || !this.counting) && room >= (reserve ? width : Math.min(width, MARK.cut));
     const joins = !hasName && this.counting !== null && (!isFirst || this.end + MARK.count > this.room);
     /** @type {RunItem} */
     const item = { node, column: this.column, offset: this.end - (joins ? MARK.count : 0), room: hasName ? room : 0, unnamed: [], follows: isFirst && this.items.length > 0 };
-    this.items.push(item);
+    this.items.push(item, ...below.map((other) => ({ ...item, node: other, unnamed: [] })));
     if (!joins) {
       this.counting = hasName ? null : item;
       this.end += hasName ? room + MARK.gap : MARK.count;
     }
-    this.counting?.unnamed.push(node);
+    this.counting?.unnamed.push(node, ...below);
   }
 }
 
@@ -62,7 +64,7 @@ export class TreePanel extends DrawnPanel {
   width = 640;
   height = 360;
   scale = 1; // of the drawing: a small tree is drawn larger
-  lanes = 1; // of the names of a branch: two, above and under it, if its row is that high
+  narrowFrom = Infinity; // the first column in which a name has no room before the next one
   rank = new Int32Array(1); // of each node in the best-first order
   limit = /** @type {number | null} */ (null); // how many nodes of that order are drawn so far; null: all
   litColumns = Infinity; // columns of the kept path that the walk has reached
@@ -147,19 +149,18 @@ export class TreePanel extends DrawnPanel {
     this.measure();
     const row = (this.height - 60) / rowCount; // about
     camera.spreads = row > MIN_ROW;
-    this.lanes = rowCount > 1 && row > 2 * MIN_ROW ? 2 : 1;
     if (camera.held) camera.arrange(this.columnNeeds(), round.keep.length);
     else camera.fitColumns(this.width, this.columnNeeds(), round.keep.length, () => labelForm(round, camera));
     this.wrapLines();
-    if (!camera.held) camera.row = camera.rowFor(this.height - (this.lanes > 1 ? 9 : 0), this.layout.rowCount); // words hang below the last row
+    if (!camera.held) camera.row = camera.rowFor(this.height, this.layout.rowCount);
   }
 
   // Puts runs into the first of these lines with which all rows are high enough, or else those with the fewest rows.
   wrapLines(tried = LINES) {
     const { round, camera } = this;
+    const flowing = this.isIcicle ? new Map() : this.flow();
     for (const lines of this.isIcicle ? [] : tried) {
-      const layout = layoutOf(this.parents, round.kept, round.keep[round.keep.length - 1],
-        (run, column) => run.length <= lines.longest || column >= camera.narrowFrom, (runs, column) => this.wrap(runs, column, lines));
+      const layout = layoutOf(this.parents, round.kept, round.keep[round.keep.length - 1], flowing, lines.longest, (runs) => this.wrap(runs, flowing, lines));
       if (lines === tried[0] || layout.rowCount < this.layout.rowCount) Object.assign(this, { lines, layout });
       if (camera.rowFor(this.height, this.layout.rowCount) >= MIN_ROW) return;
     }
@@ -172,34 +173,73 @@ export class TreePanel extends DrawnPanel {
     for (const [node, column] of this.isIcicle ? [] : columns.entries()) {
       const word = round.show(this.tokenOf(node));
       const isKept = round.kept.has(node);
-      const need = isKept ? textWidth(word, PATH_FONT) / 2 + 8 : children[node].length ? textWidth(word, NAME_FONT) + MARK.before + MARK.gap + 2 : 0;
-      needs[column] = Math.max(needs[column], Math.min(isKept ? need : need / this.lanes, MAX_NAME));
+      const need = isKept ? Math.min(MAX_NAME, textWidth(word, PATH_FONT) / 2 + 8) : children[node].length ? this.wideOf(node) + MARK.gap : 0;
+      needs[column] = Math.max(needs[column], need);
     }
     return needs.slice(0, -1);
   }
 
+  wideOf(/** @type {number} */ node) {
+    return MARK.before + Math.min(MAX_NAME, textWidth(this.round.show(this.tokenOf(node)), NAME_FONT)) + 2;
+  }
+
+  // Pixels from a column to the right end of the view, before it was zoomed.
+  roomFrom(/** @type {number} */ column) {
+    return this.width - (this.camera.x(column) - this.camera.left) / this.camera.zoomed - SIDES.left - 8;
+  }
+
+  // Where drafted nodes stand from the first narrow column on: after their parents' names. If a name has no room, a number stands
+  // for its node and all below it.
+  flow() {
+    const { camera, round, parents, layout: { columns, children } } = this;
+    const gapOf = (/** @type {number} */ column) => (camera.x(column + 1) - camera.x(column)) / camera.zoomed;
+    const isNarrow = (/** @type {number} */ column, /** @type {number} */ node) => !round.kept.has(node) && children[node].length > 0 && gapOf(column) < this.wideOf(node) + MARK.gap - 1;
+    this.narrowFrom = Math.min(Infinity, ...Array.from(columns).filter(isNarrow));
+    const places = /** @type {Layout["places"]} */ (new Map());
+    const numbers = /** @type {Map<number, RunItem>} */ (new Map()); // by the nodes for which they stand
+    for (let node = 1; node < parents.length; node++) {
+      if (round.kept.has(node) || columns[node] < this.narrowFrom) continue;
+      const [above, number] = [places.get(parents[node]), numbers.get(parents[node])];
+      if (number) {
+        number.unnamed.push(node);
+        numbers.set(node, number);
+        places.set(node, { ...number, node, unnamed: [] });
+        continue;
+      }
+      const { column, offset } = above ? { column: above.column, offset: above.offset + above.room + MARK.gap } : { column: columns[node], offset: 0 };
+      const line = new NameLine(column, offset, camera.zoomed > 1 ? Infinity : this.roomFrom(column) * camera.zoomed); // one pans to the names
+      line.add(node, [], this.wideOf(node), children[node].length ? MARK.count : 0, true);
+      const [item] = line.items;
+      places.set(node, item);
+      if (!item.room) numbers.set(node, item);
+    }
+    return places;
+  }
+
   /** Runs below one node in lines; numbers stand for the nodes whose names have no room.
-   *  @param {number[][]} runs @param {number} column @param {typeof LINES[number]} lines */
-  wrap(runs, column, { width, count }) {
-    const { camera, round } = this;
-    const start = camera.x(column);
-    const fitted = this.width - (start - camera.left) / camera.zoomed - SIDES.left - 8; // the room of a line before the view was zoomed
-    const room = camera.zoomed > 1 ? Infinity : fitted * camera.zoomed; // one pans to the names
-    const wideOf = (/** @type {number} */ node) => MARK.before + Math.min(MAX_NAME, textWidth(round.show(this.tokenOf(node)), NAME_FONT)) + 2;
+   *  @param {number[][]} runs @param {Layout["places"]} flowing @param {typeof LINES[number]} lines */
+  wrap(runs, flowing, { width, count }) {
+    if (!runs.length) return [];
+    const { camera, layout: { columns, columnCount } } = this;
+    const own = columns[runs[0][0]];
+    const { column, offset } = flowing.get(runs[0][0]) ?? { column: own, offset: 0 };
+    const fitted = this.roomFrom(column);
+    const room = camera.zoomed > 1 ? Infinity : fitted * camera.zoomed;
     const lines = /** @type {NameLine[]} */ ([]);
     let filled = Infinity;
     for (const [place, run] of runs.entries()) {
-      const widths = run.map(wideOf);
+      const widths = run.map((node) => this.wideOf(node));
       const wide = widths.reduce((sum, one) => sum + one + MARK.gap, 0);
-      if (lines.length < count && filled + wide - MARK.gap > Math.min(width, fitted)) {
-        lines.push(new NameLine(column, room));
+      if (lines.length < count && filled + wide - MARK.gap > Math.min(width, fitted - offset)) {
+        lines.push(new NameLine(column, offset, room));
         filled = 0;
       }
       filled += wide;
       const line = lines[lines.length - 1];
       const isLast = lines.length < count || place === runs.length - 1;
-      for (const [step, node] of run.entries()) line.add(node, widths[step], isLast && step === run.length - 1 ? 0 : MARK.count, !step);
-      while (column + line.reach + 1 < camera.stops.length && start + line.end > camera.turn(column + line.reach + 1)) line.reach++;
+      for (const [step, node] of run.entries()) line.add(node, flowing.get(node)?.unnamed.slice(1) ?? [], widths[step], isLast && step === run.length - 1 ? 0 : MARK.count, !step);
+      if (flowing.has(run[0])) line.reach = columnCount - own - 1;
+      while (own + line.reach + 1 < camera.stops.length && camera.x(column) + line.end > camera.turn(own + line.reach + 1)) line.reach++;
     }
     return lines;
   }

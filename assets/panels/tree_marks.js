@@ -13,12 +13,12 @@ const TICK = "M-2.9,0.2 L-0.9,2.4 L3,-2.3";
 export const PATH_FONT = `600 12.5px ${MONO}`;
 export const NAME_FONT = `10.5px ${MONO}`; // of drafted nodes
 const SMALL_FONT = `9px ${MONO}`; // if rows are closer than lines
-const MAP = { width: 120, height: 64, margin: 8 }; // in the corner: which part is in view
 const ROOT_LEFT = 28; // pixels that the root's label may reach to the left, or it would leave the panel
 const MIN_STAGGERED_WIDTH = 30; // pixels of a column; labels in narrower ones are slanted
 const SLANT = { degrees: -52, maxWidth: 68 };
 const POINTER_RADIUS = 14; // pixels
 const ZOOM = 1.6;
+const BEND = 11; // pixels in which an edge bends after a name
 const MAX_LABELS = 120; // of drafted nodes in view, the likeliest first
 const AXIS_HEIGHT = 18;
 
@@ -45,13 +45,11 @@ export class TreeMarks {
     this.chosen = svg("g", {}, panel.drawing);
     this.points = svg("g", {}, panel.drawing);
     this.items = svg("g", { class: "cp-items", role: "presentation" }, panel.canvas);
-    this.map = svg("g", { "pointer-events": "none" }, panel.canvas);
   }
 
-  // Draws the tree and its map; the items follow as soon as there is time.
+  // Draws the tree; the items follow as soon as there is time.
   update() {
     this.draw();
-    render(this.map, this.mapMarks());
     this.nextItem = 0;
     this.deferredItems.begin();
   }
@@ -65,7 +63,8 @@ export class TreeMarks {
     const edges = shown.filter((node) => node && !this.isLit(node) && !places.get(node)?.follows).map((node) => this.edge(node));
     const nodes = shown.filter((node) => places.get(node)?.room !== 0).map((node) => this.node(node));
     const ticks = kept.map((node) => path("cp-tick", TICK, { transform: `translate(${this.at(node)})` }));
-    const siblings = shown.filter((node) => places.get(node)?.follows).map((node) => this.at(node));
+    const startsLater = (/** @type {RunItem | undefined} */ place) => place?.follows && (place.room > 0 || place.unnamed.length > 0);
+    const siblings = shown.filter((node) => startsLater(places.get(node))).map((node) => this.at(node));
     const high = Math.min(9, camera.row - 3);
     const dividers = siblings.map(([x, y]) => `M${x - this.radius - 4.5},${y - high / 2}v${high}`);
     render(this.lines, [path("cp-or", dividers.join("")), group(joinPaths(edges)), path("cp-walk", kept.map((node) => this.curve(node)).join(""))]);
@@ -75,32 +74,6 @@ export class TreeMarks {
     render(this.points, [path("cp-name-ground", this.grounds),
       group(joinPaths(nodes)), group(ticks), group(this.bonus(round.keep[round.keep.length - 1])), group(labels),
       group(this.axis())]);
-  }
-
-  // Where a node lies between the first and the last column and row, as shares.
-  shareOf(/** @type {number} */ node) {
-    const { layout: { columns, rows, columnCount, rowCount } } = this.panel;
-    return [columns[node] / Math.max(1, columnCount - 1), rows[node] / Math.max(1, rowCount - 1)];
-  }
-
-  /** The part in view, as shares of all of the drawing. @returns {Box} */
-  get view() {
-    const { camera, layout: { columnCount, rowCount }, width, height } = this.panel;
-    const drawnWidth = camera.column * Math.max(1, columnCount - 1);
-    const drawnHeight = camera.row * Math.max(1, rowCount - 1);
-    return { x: -camera.left / drawnWidth, y: (camera.row - camera.y(1)) / drawnHeight, width: width / drawnWidth, height: height / drawnHeight };
-  }
-
-  /** A small map of all nodes, with the part in view if that is not all. @returns {Mark[]} */
-  mapMarks() {
-    const { view, panel: { width, height, parents } } = this;
-    const [left, top, right, low] = [view.x, view.y, view.x + view.width, view.y + view.height].map((share) => Math.min(1, Math.max(0, share)));
-    if (right - left > 0.99 && low - top > 0.99) return [];
-    const [x, y] = [width - MAP.width - MAP.margin, height - MAP.height - MAP.margin];
-    const nodes = Array.from(parents.keys(), (node) => this.shareOf(node)).filter(([, down]) => down >= 0 && down <= 1)
-      .map(([across, down]) => box((x + across * MAP.width).toFixed(1), (y + down * MAP.height).toFixed(1), 1.5, 1));
-    return [path("cp-map", box(x, y, MAP.width, MAP.height)), path("cp-map-nodes", nodes.join("")),
-      path("cp-map-view", box(x + left * MAP.width, y + top * MAP.height, (right - left) * MAP.width, (low - top) * MAP.height))];
   }
 
   /** The node nearest to a point of the panel, null if none is near. @param {number} x @param {number} y @returns {number | null} */
@@ -150,7 +123,7 @@ export class TreeMarks {
   // Takes everything off the panel, for another drawing of the tree.
   remove() {
     this.deferredItems.end();
-    for (const part of [this.lines, this.chosen, this.points, this.items, this.map]) part.remove();
+    for (const part of [this.lines, this.chosen, this.points, this.items]) part.remove();
   }
 
   shown(/** @type {number} */ node) {
@@ -179,20 +152,21 @@ export class TreeMarks {
 
   // All curves between two columns bend at the same abscissas, so that they keep their order and never cross.
   curve(/** @type {number} */ node) {
-    const { camera, layout: { columns }, parents } = this.panel;
+    const { camera, layout: { columns, places }, parents } = this.panel;
     const [x, y] = this.at(node);
     const [start, above] = this.at(parents[node]);
     if (above === y) return `M${start.toFixed(1)},${y.toFixed(1)}H${x.toFixed(1)}`;
-    const turn = camera.turn(columns[node]);
-    const end = camera.x(columns[node]);
+    const { column = columns[node], offset = 0 } = places.get(node) ?? {};
+    const end = camera.x(column) + offset;
+    const turn = offset ? end - BEND : camera.turn(column);
     const middle = (turn + end) / 2;
     return `M${start.toFixed(1)},${above.toFixed(1)}H${turn.toFixed(1)}C${middle.toFixed(1)},${above.toFixed(1)} `
       + `${middle.toFixed(1)},${y.toFixed(1)} ${end.toFixed(1)},${y.toFixed(1)}H${x.toFixed(1)}`;
   }
 
   axis() {
-    const { camera, layout, width, round } = this.panel;
-    const count = Math.min(layout.columnCount, Math.max(camera.narrowFrom + 1, round.keep.length + 1)); // what is deeper stands in no column
+    const { camera, layout, width, narrowFrom } = this.panel;
+    const count = Math.min(layout.columnCount, narrowFrom + 1); // what is deeper stands in no column
     const ground = camera.held ? [path("cp-name-ground", box(0, 0, width, AXIS_HEIGHT))] : []; // else nothing is so high up
     const first = camera.left < 24 || camera.x(1) < camera.left + 30 ? "0" : "depth 0"; // if it fits
     let end = -Infinity;
@@ -294,20 +268,17 @@ export class TreeMarks {
     return label(words, x - 2, y + 3.5, "is-fold");
   }
 
-  // The name of a drafted node stands right of it, on its own edge, or beside that if there is more room, but over no other name.
+  // The name of a drafted node stands right of it, on its own edge, but over no other name.
   guessLabel(/** @type {number} */ node, /** @type {number} */ ink) {
-    const { round, camera, layout, width, lanes } = this.panel;
-    const [left, level] = this.at(node);
+    const { round, camera, layout, width } = this.panel;
+    const [left, y] = this.at(node);
     const [font, line, className] = camera.row < 10 ? [SMALL_FONT, 7.2, "is-small"] : [NAME_FONT, 10, ""];
     const [child] = layout.children[node];
     const room = layout.places.get(node)?.room ?? 0;
     const x = left + this.radius + 3;
     const token = round.show(this.panel.tokenOf(node));
     const next = room || child === undefined ? left + room : this.at(child)[0] - this.radius - 4;
-    const isBeside = lanes > 1 && child !== undefined && x + textWidth(token, font) > next;
-    const y = isBeside ? level + (layout.columns[node] % 2 ? 1 : -1) * (this.radius + line / 2) : level;
-    const end = isBeside ? this.at(layout.children[child][0] ?? child)[0] : next;
-    const words = clip(token, Math.min(end, width) - x, font);
+    const words = clip(token, Math.min(next, width) - x, font);
     if (!words || (words.endsWith("…") && words.length < 4)) return [];
     const name = { x, y, width: textWidth(words, font), height: line, isWhole: words === token };
     const meets = (/** @type {Box} */ other) => Math.abs(other.y - y) < line && x < other.x + other.width + 3 && other.x < x + name.width + 3;

@@ -119,7 +119,6 @@ def test_every_tree_of_a_run_fits_its_panel(onlooker: Watched, size: tuple[int, 
         show_round(page, index)
         extent = page.evaluate(EXTENT)
         assert min(extent["left"], extent["right"]) > 6 and extent["top"] > 30 and extent["bottom"] > 0
-        assert page.locator(".cp-map-view").count() == 0, "all of it is visible"
 
 
 def test_zooming_keeps_the_accepted_path_visible(onlooker: Watched) -> None:

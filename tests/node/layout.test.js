@@ -67,9 +67,20 @@ test("runs share lines: each node has its own place, under the kept path", () =>
   for (let turn = 0; turn < 50; turn++) {
     const { parents, keep } = tree(60, next);
     const wrap = (runs) => runs.length === 0 ? [] : [{ items: runs.flat().map((node, place) => ({ node, column: 1, offset: 10 * place, room: 8, follows: place > 0 && !runs.flat().includes(parents[node]) })), reach: 1 }];
-    const { columns, rows, places, rowCount } = layoutOf(parents, new Set(keep), keep.at(-1), (run) => run.length <= 2, wrap);
+    const { columns, rows, places, rowCount } = layoutOf(parents, new Set(keep), keep.at(-1), new Map(), 2, wrap);
     assert.ok(rowCount <= layoutOf(parents, new Set(keep), keep.at(-1)).rowCount + 2 && Math.min(...rows) === 0);
     assert.equal(new Set(parents.map((_, node) => `${columns[node]} ${places.get(node)?.offset} ${rows[node]}`)).size, 60);
     for (const node of places.keys()) assert.ok(rows[node] > 0);
   }
+});
+
+test("branches that leave their columns have their rows alone to the right end, and what a number stands for lies in its row", () => {
+  //   0 ─ 1 ─ 2 ─ 3 ─ 4,  2 ─ 5,  0 ─ 6 ─ 7 ─ 8;  kept 0; from 2 on they leave their columns, 4 is hidden behind 3
+  const parents = [-1, 0, 1, 2, 3, 2, 0, 6, 7];
+  const place = (node, room, unnamed) => [node, { node, column: 2, offset: 10 * node, room, unnamed, follows: false }];
+  const flowing = new Map([place(2, 8, []), place(3, 0, [3, 4]), place(4, 0, []), place(5, 8, []), place(7, 8, []), place(8, 8, [])]);
+  const { rows, children } = layoutOf(parents, new Set([0]), 0, flowing);
+  assert.equal(rows[4], rows[3]);
+  assert.ok(rows[3] === rows[2] && rows[5] > rows[3] && rows[7] > rows[5], "no branch begins beside another one");
+  assert.deepEqual(children[3], [4]);
 });
