@@ -86,10 +86,11 @@ export interface RecordingSummary {
   won: string;
 }
 
-/** Predicted τ and speed at other budgets, from ``rounds`` sampled rounds. */
+/** Predicted τ and speed at the budgets that the run's drafts fill, from ``rounds`` sampled rounds; ``candidates``: the nodes that these hold on average. */
 export interface BudgetForecast {
   budgets: number[];
   rounds: number;
+  candidates: number;
   tau: Band | null;
   speed: Band | null;
   plain: number;

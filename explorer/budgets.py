@@ -45,11 +45,13 @@ class MeasuredCurve(TypedDict):
 
 
 class BudgetForecast(TypedDict):
-    """Predicted τ and speed at other budgets, from ``rounds`` sampled rounds. ``plain``: plain decoding's tokens/s (0
-    if unknown). ``withheld``: why there is no speed, or why it is not to be compared."""
+    """Predicted τ and speed at the budgets that the run's drafts fill, from ``rounds`` sampled rounds; ``candidates``:
+    the nodes that these hold on average. ``plain``: plain decoding's tokens/s (0 if unknown). ``withheld``: why there
+    is no speed, or why it is not to be compared."""
 
     budgets: list[int]
     rounds: int
+    candidates: int
     tau: Band | None
     speed: Band | None
     plain: float
@@ -83,7 +85,7 @@ class Budgets:
         return encoded(Entry(replace(round_, candidates=()), {}, entry.elapsed_seconds))
 
     def curve(self, query: Mapping[str, Any]) -> BudgetForecast:
-        """Predict τ and speed of {"run", "live": whether it goes on} at every budget.
+        """Predict τ and speed of {"run", "live": whether it goes on} at every budget that its drafts fill.
 
         Speeds come from the measured cost curve, scaled to match the run's own speed: the one measured beside plain
         decoding, else that of its rounds. No speed is predicted if curve and run disagree."""
@@ -91,14 +93,16 @@ class Budgets:
         trace = self._trace_of(run)
         curve = self._curve(run, trace, bool(query.get("live")))
         view: BudgetForecast = {
-            "budgets": list(curve.budgets), "rounds": len(curve.kept), "tau": None, "speed": None, "plain": 0.0,
-            "withheld": "", "measured": None}
+            "budgets": list(curve.budgets), "rounds": len(curve.kept), "candidates": 0, "tau": None, "speed": None,
+            "plain": 0.0, "withheld": "", "measured": None}
         compared = self._speed_of(run)
         measured = compared if compared and not compared["withheld"] else {}
         if trace.header.curve and measured:
             view["measured"] = recorded_curve(trace.header, float(measured["plain_speed"]))
         if not len(curve.kept):  # what a text repeats is left out too
             return view
+        view["candidates"], curve = curve.candidates, curve.predictable()
+        view["budgets"] = list(curve.budgets)
         view["tau"], (cost, view["withheld"]) = _band(curve.tau), self._cost(trace)
         if cost and (modelled := modelled_speed(trace, cost)) is None:
             view["withheld"] = "No round was timed alone, so no speed is predicted."

@@ -101,6 +101,9 @@ export function wordsAt(forecast, chosen) {
   const speed = forecast.withheld && !measured ? null : known;
   if (chosen < 1) return { short: `plain decoding: τ 1${forecast.plain ? `, ${rateText(forecast.plain)} tokens/s` : ""}`, more: "" };
   if (!tau) return { short: "", more: "" };
+  if (!measured && chosen > Math.max(...budgets)) {
+    return { short: `${counted(chosen, "node")}: not predicted, this run's drafts hold ${forecast.candidates} candidates a round`, more: forecast.withheld };
+  }
   const at = (/** @type {number[]} */ values) => interpolate(budgets, values, chosen);
   const how = !measured ? ", predicted" : budgets.includes(chosen) ? "" : ", about";
   const short = `${counted(chosen, "node")}${how}: τ ${at(tau.mean).toFixed(1)}${speed ? `, ${rateText(at(speed.mean))} tokens/s` : ""}`;

@@ -106,7 +106,9 @@ export class Frames {
       frame.previousElementSibling?.toggleAttribute("hidden", frame.hidden);
     }
     this.area.classList.toggle("is-tried", Boolean(budgetPreview.round));
-    if (budgetPreview.round) this.area.style.setProperty("--tried", `"predicted: this round at ${counted(budgetPreview.budget ?? 0, "node")}"`);
+    const { budget, round } = budgetPreview;
+    const held = round && round.n - 1 < Number(budget) ? `: ${counted(round.n - 1, "candidate")}` : "";
+    if (round) this.area.style.setProperty("--tried", `"predicted: this round at ${counted(Number(budget), "node")}${held}"`);
     if (this.roundWaits && !this.drawing) {
       this.roundWaits = false;
       this.round = stage.round;

@@ -126,6 +126,7 @@ def marginals_of(lattice: Lattice) -> Lattice:
 
 BUDGETS = tuple(2**power for power in range(11))
 Z_80_PERCENT = 1.28  # an 80 % interval reaches this many standard errors to either side
+MIN_FILLED = 0.9  # fraction of a budget that the recorded candidates fill, for it to be predicted
 MAX_RATIO_ERROR = 1.5  # ratio of a predicted speed-up to the measured one, either way
 Figures = NDArray[np.float64]
 
@@ -201,6 +202,20 @@ class BudgetCurve:
     budgets: Sequence[int]
     kept: Figures
     rows: Figures
+
+    @property
+    def candidates(self) -> int:
+        """Nodes per round at the largest budget, on average: all that the drafts hold if they do not fill it."""
+        return round(float(self.rows[:, -1].mean())) - 1
+
+    def predictable(self) -> "BudgetCurve":
+        """Leave out the budgets beyond the run's own that its drafts do not fill: a run at them would draft more."""
+        own, filled = self.trace.header.request.budget, (self.rows.mean(0) - 1) / MIN_FILLED
+        at = [place for place, budget in enumerate(self.budgets) if budget <= max(own, filled[place])]
+        budgets = [self.budgets[place] for place in at]
+        if budgets[-1] < self.candidates and len(at) < len(self.budgets):
+            budgets, at = [*budgets, self.candidates], [*at, -1]
+        return replace(self, budgets=budgets, kept=self.kept[:, at], rows=self.rows[:, at])
 
     @property
     def tau(self) -> tuple[Figures, Figures, Figures]:

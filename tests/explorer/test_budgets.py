@@ -56,6 +56,14 @@ def test_the_curve_passes_through_the_run_and_rises_with_the_budget() -> None:
     assert min(view["speed"]["mean"]) > 0 and view["plain"] > 0 and view["withheld"] == ""
 
 
+def test_only_budgets_that_the_recorded_candidates_fill_are_predicted() -> None:
+    trace = scripted_trace("dflash", 2)
+    view = call_curve({"run": trace}, 0, run="run")
+    assert view["candidates"] == max(draft.depth for draft in trace.entries[0].round.drafts), "a chain has no more"
+    assert max(view["budgets"]) == view["candidates"]
+    assert len(view["tau"]["mean"]) == len(view["speed"]["mean"]) == len(view["budgets"])
+
+
 def forecast_with(trace: Trace, cost: CostCurve, measured: dict[str, Any]) -> Any:
     """Return the forecast of a run with this cost curve and these speeds measured beside plain decoding."""
     instruments = ScriptedInstruments()

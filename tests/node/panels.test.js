@@ -163,6 +163,7 @@ test("up to the largest budget that was measured for the prompt, no other figure
   assert.match(wordsAt(forecast, 4).short, /3\.0, 58\D/);
   assert.match(wordsAt(forecast, 16).short, /^[^,.]*not measured/);
   assert.match(wordsAt({ ...forecast, measured: null }, 4).short, /predicted.*2\.0, 750\D/);
+  assert.match(wordsAt({ ...forecast, candidates: 18, measured: null }, 64).short, /^64 [^.,]*not predicted.* 18 /);
 });
 
 test("a node's budget is its rank in the order in which nodes enter, for methods with such an order", () => {
