@@ -102,7 +102,7 @@ class Side {
   drawFigures(figures, others) {
     this.figures.replaceChildren(...figures.map(({ name, low = NaN, text, doubt, range }, place) => {
       const item = html("div", "");
-      const best = others.length > 0 && others.every((other) => low > (other[place].high ?? NaN));
+      const best = !doubt && others.length > 0 && others.every((other) => low > (other[place].high ?? NaN));
       html("dd", best ? "is-better" : doubt && "is-doubtful", item, best ? `${text} ▲` : text);
       html("dt", "", item, [name, doubt || range].filter(Boolean).join(", "));
       return item;

@@ -9,7 +9,7 @@ import { DrawnPanel, placeIn } from "./panel.js";
 import { counted, figuresOf, machineOf, rateText, speedText, usedOf } from "../shared/round.js";
 import { define } from "../shared/define.js";
 import { autoName, decodedPlainly } from "../stage/slowdown.js";
-import { ratioOf, ratiosOf, verdictOf } from "./fastest.js";
+import { ratioOf, ratiosOf, requestOf, verdictOf } from "./fastest.js";
 
 const MAX_AXIS_NODES = 1024; // at the right end of the axis
 const MARGIN = { left: 38, right: 14, top: 14, bottom: 20, between: 17 };
@@ -101,9 +101,7 @@ export function wordsAt(forecast, chosen) {
   const speed = forecast.withheld && !measured ? null : known;
   if (chosen < 1) return { short: `plain decoding: τ 1${forecast.plain ? `, ${rateText(forecast.plain)} tokens/s` : ""}`, more: "" };
   if (!tau) return { short: "", more: "" };
-  if (!measured && chosen > Math.max(...budgets)) {
-    return { short: `${counted(chosen, "node")}: not predicted, this run's drafts hold ${forecast.candidates} candidates a round`, more: forecast.withheld };
-  }
+  if (!measured && chosen > Math.max(...budgets)) return { short: `${counted(chosen, "node")}: not predicted, a round drafted ${forecast.candidates} candidates`, more: forecast.withheld };
   const at = (/** @type {number[]} */ values) => interpolate(budgets, values, chosen);
   const how = !measured ? ", predicted" : budgets.includes(chosen) ? "" : ", about";
   const short = `${counted(chosen, "node")}${how}: τ ${at(tau.mean).toFixed(1)}${speed ? `, ${rateText(at(speed.mean))} tokens/s` : ""}`;
@@ -143,6 +141,7 @@ class BudgetPanel extends DrawnPanel {
     this.refreshForecast = oneAtATime(() => this.fetchForecast());
     stage.on("lines compared state", throttled(() => this.refreshForecast(), REFRESH_MS));
     stage.on("ticked compared scene", () => this.draw(stage.round));
+    stage.on("run", () => { this.movedIn = ""; });
     stage.on("options", () => {
       const { settings: { budget }, value: { run } } = stage;
       if (this.barBudget !== undefined && budget !== this.barBudget) this.movedIn = run;
@@ -206,7 +205,7 @@ class BudgetPanel extends DrawnPanel {
     if (!this.answer || !stage.live) this.refreshForecast(); // what it was made from may have changed while nobody saw it
     const { answer } = this;
     this.forecast = answer && throughOwnPoint(answer, own);
-    const others = stage.ownRuns.filter((point) => point.machine === own.machine && point.prompt === header.prompt && ![own, ...stage.overlays].some(({ run }) => run === point.run));
+    const others = stage.ownRuns.filter((point) => requestOf(point) === requestOf(own) && ![own, ...stage.overlays].some(({ run }) => run === point.run));
     this.plain.speed = Number(stage.speedup?.plain_speed ?? this.forecast?.plain ?? 0);
     const scaled = [...others, ...stage.overlays].map((point) => (point.ratio && stage.speedup ? { ...point, speed: point.ratio * this.plain.speed } : point));
     const points = [...scaled, own];
@@ -250,8 +249,7 @@ class BudgetPanel extends DrawnPanel {
   /** What was measured beside plain decoding for the shown prompt: own runs, and what was timed after a slower one. @param {RunPoint} own */
   measuredRatios(own) {
     const { comparison, ownRuns } = this.stage;
-    const request = (/** @type {RunPoint} */ { machine, options }) => machine + JSON.stringify({ ...options, budget: 0, max_tokens: 0, pace: "" });
-    const runs = ownRuns.filter((one) => one.run !== own.run && request(one) === request(own));
+    const runs = ownRuns.filter((one) => one.run !== own.run && requestOf(one) === requestOf(own));
     const timed = (comparison?.others ?? []).filter((other) => !other.dtype && !decodedPlainly(other));
     return [...runs, ...(this.pending ? [] : [own, ...timed])].flatMap((one) => ratioOf({ ...one, name: autoName("options" in one ? one.options ?? {} : one) }));
   }

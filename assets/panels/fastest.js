@@ -13,6 +13,9 @@ export const rangeText = (/** @type {Ratio} */ { low, high }) => `${ratioText(lo
 const nameOf = (/** @type {Ratio} */ { name, budget }) => name ?? counted(budget, "node");
 const fastest = (/** @type {Ratio[]} */ ratios) => ratios.toSorted((one, other) => other.ratio - one.ratio)[0];
 
+/** What runs have in common that differ in their budget alone. @param {Pick<RunPoint, "machine" | "options">} point */
+export const requestOf = ({ machine, options }) => machine + JSON.stringify({ ...options, budget: 0, max_tokens: 0, pace: "" });
+
 /** The ratio of a measured run, or of a setting that was timed after it; none if it has no range.
  *  @param {{ budget: number, name?: string, ratio?: number, range?: string }} measured @returns {Ratio[]} */
 export function ratioOf({ budget, name, ratio = 0, range = "" }) {

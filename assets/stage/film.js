@@ -196,7 +196,7 @@ export class Film {
       html("span", "", row, name);
       row.style.setProperty("--share", String(Number(value) / Math.max(Number(plain), Number(tree))));
       html("i", "", row);
-      html("b", "", row, `${value} ${unit}`);
+      html("b", "", row, `${value} ${seconds ? "s" : value === "1" ? "pass" : "passes"}`);
       return row;
     }));
   }

@@ -99,14 +99,13 @@ export class Frames {
   // Draws the panels, so that they show the same round. All of them have it before the next one is taken.
   draw() {
     this.planned = 0;
-    const { stage, stage: { budgetPreview } } = this;
+    const { stage, stage: { budgetPreview: { budget, round } } } = this;
     for (const { frame, about } of this.entries.values()) {
       if (!about.when) continue; // else it leaves its room to the others until it has something to show
       frame.hidden = !about.when(stage) && !frame.classList.contains("is-full");
       frame.previousElementSibling?.toggleAttribute("hidden", frame.hidden);
     }
-    this.area.classList.toggle("is-tried", Boolean(budgetPreview.round));
-    const { budget, round } = budgetPreview;
+    this.area.classList.toggle("is-tried", Boolean(round));
     const held = round && round.n - 1 < Number(budget) ? `: ${counted(round.n - 1, "candidate")}` : "";
     if (round) this.area.style.setProperty("--tried", `"predicted: this round at ${counted(Number(budget), "node")}${held}"`);
     if (this.roundWaits && !this.drawing) {

@@ -126,7 +126,7 @@ export class RunList {
   keepShown() {
     const { stage } = this;
     const { value: { run, state }, header, rounds } = stage;
-    if (!header || !["done", "stopped"].includes(state) || stage.recorded || rounds.length < 2) return;
+    if (!header || !["done", "stopped"].includes(state) || stage.recorded || !rounds.length) return;
     const point = { ...runPoint(stage, header), lengths: undefined, spent: undefined }; // read anew when it is ticked
     const before = stage.ownRuns.find((one) => one.run === run);
     if (before?.state === state && before.printed === point.printed && before.ratio === point.ratio && before.doubt === point.doubt) return;

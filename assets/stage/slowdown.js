@@ -1,9 +1,10 @@
 // The note under the figures: why the run was slower than plain decoding, how much of its budget auto used, a faster setting.
 // Also starts the comparison with plain decoding after a run.
 
+import { ratioText, requestOf } from "../panels/fastest.js";
 import { action, html, write } from "../shared/ink.js";
 import { jobEnd } from "../shared/lines.js";
-import { counted, usedOf } from "../shared/round.js";
+import { counted, machineOf, usedOf } from "../shared/round.js";
 
 const TIMING_POLL_MS = 1000; // rare, because an answer disturbs the timing
 const RARELY_DRAFTING = 0.25; // fraction of rounds up to which a run counts as decoding plainly
@@ -57,14 +58,16 @@ export function slowdownNote(/** @type {Stage} */ stage, /** @type {HTMLElement}
   return box;
 }
 
-/** The setting to use instead of one that was slower; `title` names those that were measured with it.
- *  @param {{ speedup: Pick<PrintedSpeed, "ratio">, comparison: Pick<PlainComparison, "others"> }} run
+/** The setting to use instead of one that was slower; `title` names those that were measured with it. `own`: runs of the same request.
+ *  @param {{ speedup: Pick<PrintedSpeed, "ratio">, comparison: Pick<PlainComparison, "others">, own?: RunPoint[] }} run
  *  @returns {{ label: string, title: string, setting: { method: string, budget: number, pace: string } }} */
-export function fasterSetting({ speedup, comparison }) {
-  const better = (comparison.others || []).filter((other) => other.ratio > speedup.ratio && !decodedPlainly(other));
+export function fasterSetting({ speedup, comparison, own = [] }) {
+  const earlier = own.map(({ method, budget, options: { pace = "fixed" } = {}, ratio = 0, range = "" }) => (
+    { method, budget, pace, ratio, range, times: `${ratioText(ratio)}×`, dtype: "", rounds: 1, drafted: 1 }));
+  const better = [...comparison.others ?? [], ...earlier].filter((other) => other.ratio > speedup.ratio && !decodedPlainly(other)).toSorted((one, other) => other.ratio - one.ratio);
   const named = (/** @type {typeof better[0]} */ { pace, budget, dtype }) => (
     dtype ? `${dtype} (start with --dtype ${dtype})` : autoName({ pace, budget }) ?? counted(budget, "node"));
-  const title = better.length ? `Measured just now on this prompt, interleaved with plain decoding: ${better.map((other) => `${named(other)} ${other.times}`).join("; ")}.`
+  const title = better.length ? `Measured on this prompt, interleaved with plain decoding: ${better.map((other) => `${named(other)} ${other.times}`).join("; ")}.`
     : "No other setting that was tried was faster.";
   const usable = better.find(({ dtype, range }) => !dtype && Number.parseFloat(range) > 1); // clearly
   if (!usable) return { title, label: "Use plain decoding", setting: { method: "autoregressive", budget: 0, pace: "fixed" } };
@@ -78,10 +81,11 @@ export function fasterButton(/** @type {Stage} */ stage, /** @type {Element} */ 
   const use = action(parent, "", "", () => stage.header && stage.emit("fillBar", { ...stage.header.options, ...setting }), "cs-use");
   use.hidden = true;
   stage.on("lines round run compared mode", () => {
-    const { speedup, comparison, comparing, server } = stage;
+    const { speedup, comparison, comparing, server, header, ownRuns } = stage;
     use.hidden = speedup?.outcome !== "slower" || !comparison || Boolean(comparing) || !server; // other settings are still being timed
     if (!speedup || !comparison) return;
-    const instead = fasterSetting({ speedup, comparison });
+    const own = header ? ownRuns.filter((one) => requestOf(one) === requestOf({ machine: machineOf(header), options: header.options })) : [];
+    const instead = fasterSetting({ speedup, comparison, own });
     ({ setting, title: use.title } = instead);
     write(use, instead.label);
   });
@@ -109,7 +113,7 @@ export function compareRuns(/** @type {Stage} */ stage) {
   stage.on("lines state round", () => {
     const { header, rounds, recorded, server, following, current, value: { run, state, followed } } = stage;
     const played = !following || current === rounds.length - 1;
-    const ended = played && ["done", "stopped"].includes(state) && rounds.length > 1;
+    const ended = played && ["done", "stopped"].includes(state) && rounds.length > 0;
     if (!ended || recorded || followed || !header?.drafters.length || header.budget === 0 || !server || comparedRuns.has(run)) return;
     comparedRuns.add(run);
     if (!stage.comparison && !stage.figures.shared) compare(run);

@@ -183,7 +183,7 @@ export class Stage extends EventEmitter {
 
   // Whether a finished run is shown at its end: its last round, or its representative one.
   get atEnd() {
-    return !this.busy && this.rounds.length > 1 && (this.atRepresentative || this.current === this.rounds.length - 1);
+    return !this.busy && this.rounds.length > 0 && (this.atRepresentative || this.current === this.rounds.length - 1);
   }
 
   // Shows the representative round of a finished run.

@@ -97,7 +97,7 @@ function chunkWords(stage, round, over) {
 function outcome(/** @type {Stage} */ stage) {
   const { speedup, comparison, repetition, figuresBeforeRepetition: run } = stage;
   const cut = repetition ? null : cutOf(stage);
-  const passes = `${cut?.lead ?? ""}${run.tokens} tokens in ${run.rounds} passes`;
+  const passes = `${cut?.lead ?? ""}${counted(run.tokens, "token")} in ${run.rounds === 1 ? "1 pass" : `${run.rounds} passes`}`;
   if (!stage.header?.drafters.length) {
     return { headline: /** @type {Sentence} */ ([[`${passes}: one at a time.`]]), more: "Nothing was guessed ahead: this is plain decoding, the baseline of every speed-up." };
   }

@@ -115,7 +115,7 @@ export class TextPanel {
     this.question.title = prompt; // which a low window cuts
     this.edit.hidden = !stage.server || Boolean(pending);
     if (pending) host.scrollTop = host.scrollHeight;
-    const point = !stage.busy && stage.header && !stage.recorded && stage.rounds.length > 1 ? runPoint(stage, stage.header) : null;
+    const point = !stage.busy && stage.header && !stage.recorded && stage.rounds.length ? runPoint(stage, stage.header) : null;
     this.figures.hidden = !point;
     if (point && this.figures.dataset.key !== (this.figures.dataset.key = figuresText(point))) this.showFigures(this.figures, point);
     this.drawBeside();
