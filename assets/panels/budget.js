@@ -136,7 +136,7 @@ class BudgetPanel extends DrawnPanel {
       this.top = this.figuresBox.offsetHeight;
       this.draw(stage.round);
     }).observe(this.figuresBox);
-    this.resetButton = button(this.figuresBox, "↺", "Show the tree as it was run", () => stage.tryBudget(null));
+    this.resetButton = button(this.figuresBox, "↺", "Show the tree as it was run", () => { this.movedIn = ""; stage.tryBudget(null); });
     this.useButton = button(this.figuresBox, "Use", "Put this node budget into the bar", () => stage.emit("budget", this.fastest[0].budget));
     this.refreshForecast = oneAtATime(() => this.fetchForecast());
     stage.on("lines compared state", throttled(() => this.refreshForecast(), REFRESH_MS));
@@ -263,7 +263,7 @@ class BudgetPanel extends DrawnPanel {
     const { words, title, level } = verdictOf([...this.measuredRatios(own), ...curve], predicted, unknown);
     this.fastest = level.filter(({ name }) => !name);
     this.useButton.hidden = !this.fastest[0]?.budget || settings.pace === "auto" || level.some(({ budget }) => [chosen, settings.budget].includes(budget));
-    put(write(this.fastestLine, `${this.fastest.length ? "▲ " : ""}${words}`), { title });
+    put(write(this.fastestLine, `${this.fastest.length ? "▲ " : ""}${words}`), { title: [title, forecast?.withheld].filter(Boolean).join(". ") });
   }
 
   x(/** @type {number} */ budget) {
@@ -333,7 +333,7 @@ class BudgetPanel extends DrawnPanel {
    *  @param {RunPoint & { pin?: string }} point @param {Plot["name"]} name @param {(value: number) => number} y @returns {Mark[]} */
   pointMarks(point, name, y) {
     const { run, method, budget, speed, title, pin } = point;
-    const words = `${title || "this run"}: ${pointWords(point)}, measured`;
+    const words = `${title || "this run"}: ${pointWords(point)}, measured${point.ratio && this.stage.speedup && run !== this.stage.value.run ? "; drawn by its ratio to plain decoding" : ""}`;
     const [x, down] = [this.x(budget), y(valueOf(point, name))];
     const { style, mark } = methodStyle(method);
     const doubtful = name === "speed" && speed === null;
