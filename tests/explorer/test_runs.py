@@ -7,7 +7,7 @@ import pytest
 from engine.errors import CancellationError, RequestError
 from engine.records import PromptRequest
 from engine.requests.admission import MAX_PENDING_RUNS, MAX_RUNS_PER_ADDRESS, Admission
-from engine.trace import Line, dumps, estimate_bytes, loads
+from engine.trace import Line, Trace, dumps, estimate_bytes, loads
 from explorer.runs import RUN_BYTES, RunLog, Runner, Runs
 from tests.explorer.scripted import ENDLESS, ScriptedSource, scripted_trace
 from tests.explorer.scripted_rigs import current_rig, wait_for_end
@@ -108,10 +108,16 @@ def test_a_restarted_run_that_is_stopped_has_the_rounds_since_its_restart() -> N
     assert (whole := run.trace()) and whole.end.rounds == len(whole.entries) == 2
 
 
-def test_the_estimated_size_of_a_run_is_close_to_its_memory() -> None:
-    data = dumps(scripted_trace("joint", 64))
+def loaded_and_taken(data: bytes) -> tuple[Trace, int]:
+    """Return the trace and the bytes that were allocated meanwhile, by whatever thread."""
     tracemalloc.start()
     trace = loads(data)
     taken = tracemalloc.get_traced_memory()[0]
     tracemalloc.stop()
+    return trace, taken
+
+
+def test_the_estimated_size_of_a_run_is_close_to_its_memory() -> None:
+    data = dumps(scripted_trace("joint", 64))
+    trace, taken = min((loaded_and_taken(data) for _ in range(5)), key=lambda one: one[1])
     assert 0.5 < (estimate_bytes(trace.header) + sum(map(estimate_bytes, trace.entries))) / taken < 3
