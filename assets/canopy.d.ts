@@ -326,6 +326,7 @@ type Recording = import("./types.d.ts").RecordingSummary;
 type Band = import("./types.d.ts").Band;
 /** What a run's drafts would have kept at other budgets, or why that is not known. */
 type BudgetForecast = import("./types.d.ts").BudgetForecast & { error?: string };
+type Ratio = import("./panels/fastest.js").Ratio;
 type PlainComparison = import("./types.d.ts").PlainComparison;
 type PrintedSpeed = import("./types.d.ts").PrintedSpeed;
 type RunFigures = ReturnType<typeof import("./shared/round.js").figuresOf>;

@@ -1,8 +1,5 @@
 // The node budget, tuned by eye: τ and tokens per second against it, and the tree of the shown round at any of it.
 
-/** @import { Ratio } from "./fastest.js" */
-/** @import { Band } from "../types.d.ts" */
-
 import { button, group, html, oneAtATime, methodStyle, path, put, render, roundTicks, throttled, text, write } from "../shared/ink.js";
 import { entryBudget } from "./facts.js";
 import { DrawnPanel, placeIn } from "./panel.js";
@@ -106,7 +103,7 @@ export function wordsAt(forecast, chosen) {
   const how = !measured ? ", predicted" : budgets.includes(chosen) ? "" : ", about";
   const short = `${counted(chosen, "node")}${how}: τ ${at(tau.mean).toFixed(1)}${speed ? `, ${rateText(at(speed.mean))} tokens/s` : ""}`;
   const range = `τ ${at(tau.low).toFixed(1)} to ${at(tau.high).toFixed(1)}${speed ? `, ${rateText(at(speed.low))} to ${rateText(at(speed.high))} tokens/s` : ""}`;
-  const from = measured ? "Measured for this prompt" : `Predicted from the drafts of ${forecast.rounds} rounds${speed ? " and what a pass costs" : ""}`;
+  const from = measured ? "Measured for this prompt" : `Predicted from the drafts of ${counted(forecast.rounds, "round")}${speed ? " and what a pass costs" : ""}`;
   return { short, more: `${from}: ${range}. ${measured ? "" : forecast.withheld}` };
 }
 

@@ -30,7 +30,8 @@ export function ratiosOf(curve) {
   return budgets.map((budget, at) => ({ budget, ratio: speed.mean[at] / plain, low: speed.low[at] / plain, high: speed.high[at] / plain })).filter(({ ratio }) => ratio > 0);
 }
 
-/** One ratio for each setting, by budget: the mean of those measured, whose range narrows with each, but holds them. @param {Ratio[]} measured */
+/** One ratio for each setting, by budget: the mean of those measured, whose range narrows with each, but holds them.
+ *  @template {Ratio} One @param {One[]} measured @returns {One[]} */
 export function merged(measured) {
   return [...new Set(measured.map(nameOf))].map((name) => {
     const same = measured.filter((one) => nameOf(one) === name);

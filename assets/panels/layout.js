@@ -5,12 +5,12 @@
 // the order of their parents, which is why curves of one family between two columns cannot cross. The kept path
 // comes first everywhere, so it is a straight line along row 0, and nothing else is on that row.
 
-/** The children of each node, the kept one first, without the `hidden` ones. @param {Int32Array} parents @param {Set<number>} kept @param {number[]} hidden */
+/** The children of each node, the kept one first, without the `hidden` ones. @param {Int32Array} parents @param {Set<number>} kept @param {Set<number>} hidden */
 function childrenOf(parents, kept, hidden) {
   const children = Array.from(parents, () => /** @type {number[]} */ ([]));
   for (let node = 1; node < parents.length; node++) {
     if (kept.has(node)) children[parents[node]].unshift(node);
-    else if (!hidden.includes(node)) children[parents[node]].push(node);
+    else if (!hidden.has(node)) children[parents[node]].push(node);
   }
   return children;
 }
@@ -25,7 +25,7 @@ export function layoutOf(parents, kept, tail, flowing = new Map(), longest = 0, 
   const size = parents.length;
   const [columns, shift, rows] = [new Int32Array(size), new Float64Array(size), new Float64Array(size).fill(-1)];
   const places = new Map(flowing);
-  const hidden = Array.from(flowing.values()).filter(({ room, unnamed }) => !room && !unnamed.length).map(({ node }) => node);
+  const hidden = new Set(Array.from(flowing.values()).filter(({ room, unnamed }) => !room && !unnamed.length).map(({ node }) => node));
   const children = childrenOf(parents, kept, hidden);
   for (let node = 1; node < size; node++) columns[node] = columns[parents[node]] + 1;
   const lastColumn = Math.max(...columns);
@@ -58,7 +58,7 @@ export function layoutOf(parents, kept, tail, flowing = new Map(), longest = 0, 
     bottoms[node] = [0, ...bottom];
     if (flowing.has(node)) { // it may reach to the right end
       tops[node] = new Array(lastColumn - columns[node] + 1).fill(0);
-      bottoms[node] = tops[node].fill(0).map(() => Math.max(0, ...bottom));
+      bottoms[node] = tops[node].map(() => Math.max(0, ...bottom));
     }
     const [first, second] = children[node];
     if (!kept.has(node) && second === undefined && runs[first]?.length !== 0) runs[node] = [node, ...(runs[first] ?? [])];

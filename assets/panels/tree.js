@@ -194,7 +194,7 @@ export class TreePanel extends DrawnPanel {
     const { camera, round, parents, layout: { columns, children } } = this;
     const gapOf = (/** @type {number} */ column) => (camera.x(column + 1) - camera.x(column)) / camera.zoomed;
     const isNarrow = (/** @type {number} */ column, /** @type {number} */ node) => !round.kept.has(node) && children[node].length > 0 && gapOf(column) < this.wideOf(node) + MARK.gap - 1;
-    this.narrowFrom = Math.min(Infinity, ...Array.from(columns).filter(isNarrow));
+    this.narrowFrom = Math.min(...Array.from(columns).filter(isNarrow)); // Infinity without one
     const places = /** @type {Layout["places"]} */ (new Map());
     const numbers = /** @type {Map<number, RunItem>} */ (new Map()); // by the nodes for which they stand
     for (let node = 1; node < parents.length; node++) {

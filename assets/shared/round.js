@@ -269,8 +269,8 @@ export function settingOf(/** @type {Pick<Header, "method" | "budget" | "drafter
   return header.budget === null || header.drafters?.length === 0 ? header.method : `${header.method}, ${counted(header.budget, "node")}`;
 }
 
-/** @param {number} count @param {string} what */
-export const counted = (count, what) => `${count} ${what}${count === 1 ? "" : "s"}`;
+/** @param {number | string} count @param {string} what @param {string} [several] */
+export const counted = (count, what, several = `${what}s`) => `${count} ${Number(count) === 1 ? what : several}`;
 
 // How many nodes a round verified of its budget; with auto the median of the rounds that drafted.
 export function usedOf(/** @type {Header} */ header, /** @type {Round[]} */ rounds) {

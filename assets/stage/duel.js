@@ -2,7 +2,7 @@
 // comparison, slowed down for the eye; if the speed-up is withheld, all passes take equally long.
 
 import { button, fitType, html, write } from "../shared/ink.js";
-import { TokenReader } from "../shared/round.js";
+import { counted, TokenReader } from "../shared/round.js";
 
 const MIN_FONT_SIZE = 13; // pixels
 const MAX_TYPE = 40;
@@ -113,7 +113,7 @@ export class Duel {
     track.fill.style.width = `${(100 * track.shown) / Math.max(1, times.length)}%`;
     track.box.classList.toggle("is-over", over);
     const passes = track.shown ? tokens[track.shown - 1].pass : 0;
-    const counts = `${passes} ${passes === 1 ? "pass" : "passes"}`;
+    const counts = counted(passes, "pass", "passes");
     const timed = measured ? over ? `, ${measured.seconds} s: ${measured.speed} tokens/s` : `, ${at.toFixed(3)} s` : "";
     write(track.flag, `${over && this.running.length > 1 ? "✓ " : ""}${counts}${timed}`);
     const last = spans[Math.max(0, track.shown - 1)];

@@ -3,6 +3,7 @@
 // frame, which stays. A scene only sets what text, tree, race and story show. Under reduced motion the reader steps through.
 
 import { action, button, html, write } from "../shared/ink.js";
+import { counted } from "../shared/round.js";
 
 const BEATS = 3; // passes of plain decoding that are shown
 const BEAT_MS = 600;
@@ -187,8 +188,8 @@ export class Film {
     const [tree, plain] = seconds ?? [String(rounds), String(tokens)];
     this.endBars.hidden = scene !== "card" || !header?.drafters.length || header.chunked;
     if (this.endBars.hidden) return;
-    const unit = seconds ? "s" : "passes";
-    const label = `One token a pass: ${plain} ${unit}; with the draft tree: ${tree} ${unit}`;
+    const worded = (/** @type {string} */ value) => (seconds ? `${value} s` : counted(value, "pass", "passes"));
+    const label = `One token a pass: ${worded(plain)}; with the draft tree: ${worded(tree)}`;
     if (this.endBars.ariaLabel === label) return;
     this.endBars.ariaLabel = label;
     this.endBars.replaceChildren(...[["One token a pass", plain], ["With the draft tree", tree]].map(([name, value], place) => {
@@ -196,7 +197,7 @@ export class Film {
       html("span", "", row, name);
       row.style.setProperty("--share", String(Number(value) / Math.max(Number(plain), Number(tree))));
       html("i", "", row);
-      html("b", "", row, `${value} ${seconds ? "s" : value === "1" ? "pass" : "passes"}`);
+      html("b", "", row, worded(value));
       return row;
     }));
   }

@@ -112,6 +112,6 @@ function notesOf(stage, { run, speedup, speed: { doubt }, scope, extent }) {
     round: round ? `of ${counted(round.n, "row")}, ${duration}` : "",
     first: `${Math.round((100 * (end?.cached ?? 0)) / (rounds[0]?.start || 1))} % of the prompt from the cache`,
     rounds: extent,
-    speed: header?.method === "served" ? "as it arrived here" : speedup ? "beside plain decoding" : [scope, doubt].filter(Boolean).join(", ") || (run.shared ? `shared ${run.shared} of ${run.rounds} rounds` : "engine time"),
+    speed: header?.method === "served" ? "as it arrived here" : speedup ? "beside plain decoding" : [scope, doubt].filter(Boolean).join(", ") || (run.shared ? `shared ${run.shared} of ${counted(run.rounds, "round")}` : "engine time"),
   };
 }

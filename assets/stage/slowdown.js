@@ -1,7 +1,7 @@
 // The note under the figures: why the run was slower than plain decoding, how much of its budget auto used, a faster setting.
 // Also starts the comparison with plain decoding after a run.
 
-import { ratioText, requestOf } from "../panels/fastest.js";
+import { merged, ratioOf, ratioText, requestOf } from "../panels/fastest.js";
 import { action, html, write } from "../shared/ink.js";
 import { jobEnd } from "../shared/lines.js";
 import { counted, machineOf, usedOf } from "../shared/round.js";
@@ -31,7 +31,7 @@ function autoUsage(header, rounds) {
   if (!header || header.pace !== "auto" || !header.drafters.length || !rounds.length) return "";
   const drafted = rounds.filter((round) => round.n > 1).length;
   if (!drafted) return "auto decoded plainly: a draft would have cost more than it gained.";
-  return `auto used ${usedOf(header, rounds)} of up to ${(header.budget ?? 0).toLocaleString("en")} nodes and drafted in ${drafted} of ${rounds.length} rounds.`;
+  return `auto used ${usedOf(header, rounds)} of up to ${(header.budget ?? 0).toLocaleString("en")} nodes and drafted in ${drafted} of ${counted(rounds.length, "round")}.`;
 }
 
 export function slowdownNote(/** @type {Stage} */ stage, /** @type {HTMLElement} */ parent) {
@@ -62,17 +62,18 @@ export function slowdownNote(/** @type {Stage} */ stage, /** @type {HTMLElement}
  *  @param {{ speedup: Pick<PrintedSpeed, "ratio">, comparison: Pick<PlainComparison, "others">, own?: RunPoint[] }} run
  *  @returns {{ label: string, title: string, setting: { method: string, budget: number, pace: string } }} */
 export function fasterSetting({ speedup, comparison, own = [] }) {
-  const earlier = own.map(({ method, budget, options: { pace = "fixed" } = {}, ratio = 0, range = "" }) => (
-    { method, budget, pace, ratio, range, times: `${ratioText(ratio)}×`, dtype: "", rounds: 1, drafted: 1 }));
-  const better = [...comparison.others ?? [], ...earlier].filter((other) => other.ratio > speedup.ratio && !decodedPlainly(other)).toSorted((one, other) => other.ratio - one.ratio);
-  const named = (/** @type {typeof better[0]} */ { pace, budget, dtype }) => (
-    dtype ? `${dtype} (start with --dtype ${dtype})` : autoName({ pace, budget }) ?? counted(budget, "node"));
-  const title = better.length ? `Measured on this prompt, interleaved with plain decoding: ${better.map((other) => `${named(other)} ${other.times}`).join("; ")}.`
+  const earlier = own.map(({ method, options: { budget = 0, pace = "fixed" } = {}, ratio, range }) => ({ method, budget, pace, ratio, range, dtype: "" }));
+  const measured = [...(comparison.others ?? []).filter((other) => !decodedPlainly(other)), ...earlier].flatMap(({ method, budget, pace, ratio, range, dtype }) => {
+    const name = dtype ? `${dtype} (start with --dtype ${dtype})` : autoName({ pace, budget }) ?? counted(budget, "node");
+    return ratioOf({ budget, name, ratio, range }).map((one) => ({ ...one, name, method, pace, dtype }));
+  });
+  const better = merged(measured).filter(({ ratio }) => ratio > speedup.ratio).sort((one, other) => other.ratio - one.ratio);
+  const title = better.length ? `Measured on this prompt, interleaved with plain decoding: ${better.map(({ name, ratio }) => `${name} ${ratioText(ratio)}×`).join("; ")}.`
     : "No other setting that was tried was faster.";
-  const usable = better.find(({ dtype, range }) => !dtype && Number.parseFloat(range) > 1); // clearly
+  const usable = better.find(({ dtype, low }) => !dtype && low > 1); // clearly
   if (!usable) return { title, label: "Use plain decoding", setting: { method: "autoregressive", budget: 0, pace: "fixed" } };
-  const { method, budget, pace, times } = usable;
-  return { title, label: `Use ${named(usable)}: ${times}`, setting: { method, budget, pace } };
+  const { name, method, budget, pace, ratio } = usable;
+  return { title, label: `Use ${name}: ${ratioText(ratio)}×`, setting: { method, budget, pace } };
 }
 
 // Under a run that was slower: the setting to use instead.

@@ -37,7 +37,7 @@ function sceneWords({ scene, recordedRound: round, speedup, comparison, roundsBe
   }
   if (scene === "same" && comparison) {
     const { text, tracks } = comparison;
-    return { headline: [["Same words "], ["✓", "is-fast"], [", "], [String(roundsBeforeRepetition.length), "is-fast"], [` passes instead of ${tracks.texts.length}.`]],
+    return { headline: [["Same words "], ["✓", "is-fast"], [", "], [counted(roundsBeforeRepetition.length, "pass", "passes"), "is-fast"], [` instead of ${tracks.texts.length}.`]],
       more: `${text.words} ${withheld}` };
   }
   return null;
@@ -47,7 +47,7 @@ function sceneWords({ scene, recordedRound: round, speedup, comparison, roundsBe
 function guesses(/** @type {Pick<Round, "n" | "depths">} */ { n, depths }) {
   const ahead = Math.max(...depths);
   const reach = ahead === 1 ? "one token ahead" : `${n - 1 === ahead ? "" : "up to "}${ahead} tokens ahead`;
-  return `${n - 1} ${n === 2 ? "guess" : "guesses"}, ${reach}`;
+  return `${counted(n - 1, "guess", "guesses")}, ${reach}`;
 }
 
 /** What has to be said of what is shown. @param {Stage} stage @returns {{ headline: Sentence, more: string, title?: string }} */
@@ -66,7 +66,7 @@ function wordsOf(stage) {
   if (over) return outcome(stage);
   if (stage.following && stage.current > 0 && stage.rounds.length > MAX_TOLD) { // nobody reads a sentence a round any more
     const { tau, tokens, rounds } = figuresOf(stage.rounds.slice(0, stage.current + 1));
-    return { headline: [[tau.toFixed(1), "cs-count"], [" tokens a pass so far."]], more: `${tokens} tokens in ${rounds} passes.` };
+    return { headline: [[tau.toFixed(1), "cs-count"], [" tokens a pass so far."]], more: `${tokens} tokens in ${counted(rounds, "pass", "passes")}.` };
   }
   return { headline: keptWords("One pass of the big model just wrote ", round), more: explain(round) };
 }
@@ -88,7 +88,7 @@ function explain(/** @type {Round} */ round) {
 function chunkWords(stage, round, over) {
   const run = stage.figures;
   const passes = reportedSums(stage, run)?.passes;
-  const written = `${counted(run.tokens, "token")}${passes ? ` in about ${passes} passes` : ""}.`;
+  const written = `${counted(run.tokens, "token")}${passes ? ` in about ${counted(passes, "pass", "passes")}` : ""}.`;
   return { headline: over ? /** @type {Sentence} */ ([[written]]) : keptWords("The server just sent ", round),
     more: "Which tokens were guessed ahead in one pass is not known: this server does not report its rounds." };
 }
@@ -97,14 +97,14 @@ function chunkWords(stage, round, over) {
 function outcome(/** @type {Stage} */ stage) {
   const { speedup, comparison, repetition, figuresBeforeRepetition: run } = stage;
   const cut = repetition ? null : cutOf(stage);
-  const passes = `${cut?.lead ?? ""}${counted(run.tokens, "token")} in ${run.rounds === 1 ? "1 pass" : `${run.rounds} passes`}`;
+  const passes = `${cut?.lead ?? ""}${counted(run.tokens, "token")} in ${counted(run.rounds, "pass", "passes")}`;
   if (!stage.header?.drafters.length) {
     return { headline: /** @type {Sentence} */ ([[`${passes}: one at a time.`]]), more: "Nothing was guessed ahead: this is plain decoding, the baseline of every speed-up." };
   }
   /** @type {Sentence} */
   const headline = speedup ? VERDICTS[speedup.outcome](speedup, passes) : [[`${passes}.`]];
   const unknown = stage.comparing.endsWith("…") ? `How much faster that is: ${stage.comparing}` : stage.comparing || "How much faster that is was not measured.";
-  const why = speedup ? speedup.outcome !== "slower" && speedup.words : !stage.withheld && unknown; // what is slower or withheld says so below
+  const why = speedup ? speedup.outcome !== "slower" && speedup.words : stage.withheld ? stage.scene === "card" && "The bars count passes, not time." : unknown; // what is slower or withheld says so below
   const more = [stage.budgetPreview.error, speedup?.outcome === "similar" && `${passes}.`, why, comparison?.text.words];
   return { headline, more: more.filter(Boolean).join(" "), title: comparison?.text.rule };
 }

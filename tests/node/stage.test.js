@@ -258,3 +258,15 @@ test("a run can branch off if no earlier round is missing, and not with a token 
   assert.deepEqual(can, [true, true, false]);
   assert.deepEqual([7, 8].map((token) => stage.endsText(token)), [true, false]);
 });
+
+test("a run that ended in its first round is at its end, and is compared with plain decoding", () => {
+  const stage = new Stage();
+  let asked = 0;
+  stage.mode = "workbench";
+  stage.server = { compare: async () => ({ error: `asked ${++asked}` }) };
+  compareRuns(stage);
+  stage.read([state("running"), header({ recorded: "" }), ...rounds(0)]);
+  assert.ok(!stage.atEnd && asked === 0);
+  stage.read([END, state("done")]);
+  assert.ok(stage.atEnd && asked === 1);
+});

@@ -41,5 +41,10 @@ test("after a slower run the fastest other setting is offered, otherwise plain d
   const told = fasterSetting({ speedup: SPEED, comparison: { others: [lucky, other] } });
   assert.deepEqual([told.label, told.setting], ["Use auto (up to 64 nodes): 1.30×", { method: "ddtree", budget: 64, pace: "auto" }]);
   assert.equal(fasterSetting({ speedup: SPEED, comparison: { others: [{ ...other, range: "0.9 to 1.7" }] } }).label, "Use plain decoding");
+  const own = (budget, ratio, range, pace = "fixed", used = budget) => ({ method: "ddtree", budget: used, ratio, range, options: { budget, pace } });
+  const offered = (...runs) => fasterSetting({ speedup: SPEED, comparison: { others: [other] }, own: runs }).setting.budget;
+  assert.equal(offered(own(2, 1.5, "1.4 to 1.6"), own(8, undefined, undefined)), 2, "the best of one's own runs");
+  assert.equal(offered(own(32, 1.5, "1.4 to 1.6", "auto", 3)), 32, "an auto run's limit, not the nodes that it used");
+  assert.equal(offered(own(2, 1.5, "1.4 to 1.6"), own(2, 0.8, "0.7 to 0.9")), 64, "repeated runs count as one setting");
 });
 
