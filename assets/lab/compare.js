@@ -131,8 +131,8 @@ export class Compare {
     lab.stage.on("ticked", () => lab.stage.mode === "lab" && this.draw());
   }
 
-  // Shows the ticked runs, at most four; if fewer than two are ticked, the shown run and one to compare with it: of a recording,
-  // another one; of an own run, the latest of the same prompt, or else the latest.
+  // Shows at most four runs: those of a link, or the ticked ones; if fewer than two, also the shown run and one to compare with
+  // it: of a recording, another one; of an own run, the latest of the same prompt, or else the latest.
   draw() {
     const { stage } = this.lab;
     const shown = stage.header && stage.rounds.length && !stage.busy ? [stage.value.run] : [];
@@ -140,8 +140,10 @@ export class Compare {
     const samePrompt = (/** @type {RunPoint} */ { prompt }) => Number(prompt === stage.header?.prompt);
     const own = stage.ownRuns.toSorted((one, other) => samePrompt(other) - samePrompt(one)).map(({ run }) => run);
     const others = stage.recorded ? [...recorded, ...own] : [...own, ...recorded];
-    const names = [...stage.overlaidRuns.map(({ run }) => run), ...shown, ...others];
-    const runs = [...new Set(names)].slice(0, Math.max(2, Math.min(SIDES.length, stage.overlaidRuns.length)));
+    const chosen = stage.comparedRuns.length ? stage.comparedRuns : stage.overlaidRuns.map(({ run }) => run);
+    const runs = [...new Set([...chosen, ...shown, ...others])].slice(0, Math.max(2, Math.min(SIDES.length, chosen.length)));
+    if (!stage.busy) stage.comparedRuns = runs;
+    controls.parts?.address.write(false);
     while (this.sides.length > runs.length) this.sides.pop()?.box.remove();
     while (this.sides.length < runs.length) this.sides.push(new Side(this.grid, this.sides.length));
     this.sides.forEach((side, place) => side.open(runs[place], () => this.update()));

@@ -3,6 +3,7 @@
 import { button, group, html, oneAtATime, methodStyle, path, put, render, roundTicks, throttled, text, write } from "../shared/ink.js";
 import { entryBudget } from "./facts.js";
 import { DrawnPanel, placeIn } from "./panel.js";
+import { picture } from "../shared/picture.js";
 import { counted, figuresOf, machineOf, rateText, speedText, usedOf } from "../shared/round.js";
 import { define } from "../shared/define.js";
 import { autoName, decodedPlainly } from "../stage/slowdown.js";
@@ -138,7 +139,7 @@ class BudgetPanel extends DrawnPanel {
     this.refreshForecast = oneAtATime(() => this.fetchForecast());
     stage.on("lines compared state", throttled(() => this.refreshForecast(), REFRESH_MS));
     stage.on("ticked compared scene", () => this.draw(stage.round));
-    stage.on("run", () => { this.movedIn = ""; });
+    stage.on("run mode", () => { this.movedIn = ""; });
     stage.on("options", () => {
       const { settings: { budget }, value: { run } } = stage;
       if (this.barBudget !== undefined && budget !== this.barBudget) this.movedIn = run;
@@ -217,6 +218,11 @@ class BudgetPanel extends DrawnPanel {
     const plots = PLOTS.map(({ name, label }, place) => this.plot({ name, label: place && own.doubt ? `${label}, ${own.doubt}` : label }, place, points));
     const handle = { class: "cp-budget-handle", cx: this.x(this.chosen), cy: this.height - MARGIN.bottom, r: 5 };
     render(this.drawing, [...plots.map((marks) => group(marks)), ["circle", handle]]);
+  }
+
+  // With its sentences.
+  svg() {
+    return picture(this.host, "--panel");
   }
 
   // The smallest budget at which the selected node is in the tree.

@@ -459,7 +459,7 @@ define({
     { glyph: "■", label: "both", color: "--both", origin: "both", title: "Guessed by both drafters" },
     { glyph: "◆", label: "bonus", color: "--target", title: "The target's own next token, after the last accepted node" },
     { glyph: "●✓", label: "accepted" }, { glyph: "○", label: "rejected" },
-    { glyph: "|", label: "or", when: ({ round }) => Boolean(round && round.n > 24 && round.n <= ICICLE_NODES), title: "Between guesses of one depth, with the same parent, that share a line" },
+    { glyph: "|", label: "or, at the same depth", when: ({ round }) => Boolean(round && round.n > 24 && round.n <= ICICLE_NODES), title: "Between guesses of one depth, with the same parent, that share a line" },
     { glyph: "┄", label: "not verified", when: ({ run, round }) => run.present.unverified || Boolean(round && nextGuesses(round).tokens.length), title: "Dashed: the drafter's next guesses, which the node budget left out; or the tree that the method routed did not choose" },
   ],
   create: (host, stage) => new TreePanel(host, stage),

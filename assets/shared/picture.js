@@ -146,7 +146,7 @@ function isLeftOut(element, style, isRoot) {
 /** @param {Element} element @param {SVGElement} into @param {boolean} isRoot @param {Bounds} [bounds] */
 function drawElement(element, into, isRoot, bounds) {
   const style = getComputedStyle(element);
-  if (isLeftOut(element, style, isRoot) || (bounds && element.matches("li + li") && element.getBoundingClientRect().bottom > bounds.bottom + 2)) return;
+  if (isLeftOut(element, style, isRoot) || (parseFloat(style.borderTopWidth) && isCut(element.getBoundingClientRect(), bounds))) return;
   if (style.visibility === "visible") { // an inline element has a box in each of its lines
     for (const box of style.display === "inline" ? element.getClientRects() : [element.getBoundingClientRect()]) {
       if (!isCut(box, bounds)) drawBox(box, style, into);

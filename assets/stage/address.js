@@ -1,5 +1,5 @@
-// The address bar holds the view: #trace=…&round=…&node=…&mode=…&tab=…&panel=…&zoom=…&method=…&budget=…; rounds and
-// nodes as shown. Of a run of one's own also what it was asked with (ask), for a server that does not have the run any more.
+// The address bar holds the view: #trace=…&round=…&node=…&mode=…&tab=…&panel=…&zoom=…&method=…&budget=…&tried=…&runs=…;
+// rounds and nodes as shown. Of a run of one's own also what it was asked with (ask), for a server that does not have the run any more.
 
 const MAX_REQUEST_LENGTH = 16000; // characters of what a run was asked with; a longer conversation is left out
 
@@ -8,7 +8,8 @@ function read() {
   const integer = (/** @type {string} */ name) => (/^\d+$/.test(named.get(name) || "") ? Number(named.get(name)) : null);
   return {
     ask: parsedRequest(named.get("ask")), trace: named.get("trace"), round: integer("round"), node: integer("node"), mode: named.get("mode"), panel: named.get("panel"),
-    method: named.get("method"), budget: integer("budget"), tab: named.get("tab"), zoom: named.get("zoom"),
+    method: named.get("method"), budget: integer("budget"), tried: integer("tried"), tab: named.get("tab"), zoom: named.get("zoom"),
+    runs: (named.get("runs") ?? "").split(",").filter(Boolean),
   };
 }
 
@@ -39,6 +40,7 @@ export class Address {
   constructor(stage, recordings, frames) {
     this.stage = stage;
     this.frames = frames;
+    this.tree = frames.entries.get("tree")?.panel;
     this.recordings = recordings;
     this.defaultMode = stage.mode; // the mode of an address that names none
     stage.on("round mode opened", ({ push = false }) => this.write(push));
@@ -47,12 +49,8 @@ export class Address {
     window.addEventListener("popstate", () => this.restore());
   }
 
-  get tree() {
-    return this.frames.entries.get("tree")?.panel;
-  }
-
   text() {
-    const { stage, stage: { pending, live, following, pinned, mode, tab, settings: { method, budget } } } = this;
+    const { stage, stage: { pending, live, following, pinned, mode, tab, budgetPreview, comparedRuns, settings: { method, budget } } } = this;
     const run = pending?.run || (stage.round && stage.value.run);
     const named = {
       trace: run,
@@ -60,6 +58,8 @@ export class Address {
       node: pinned,
       mode,
       tab: mode === "lab" && tab,
+      runs: mode === "lab" && tab === "compare" && String(comparedRuns),
+      tried: budgetPreview.budget,
       panel: this.frames.filledPanel,
       zoom: mode !== "lab" && this.tree?.camera?.text(),
       method,
@@ -88,7 +88,7 @@ export class Address {
   // Shows the view that the address names; a run other than the one shown is fetched.
   async restore() {
     const { stage, frames, recordings } = this;
-    const { mode, tab, trace, round, node, panel, zoom } = read();
+    const { mode, tab, trace, round, node, panel, zoom, tried, runs } = read();
     this.suspended = true;
     clearTimeout(this.timer); // it would write the view from before
     this.timer = 0;
@@ -98,9 +98,12 @@ export class Address {
       if (trace && trace !== stage.value.run) await recordings.open(trace, { still: true });
       const isShown = !trace || trace === stage.value.run;
       if (isShown && round !== null) stage.go(round - 1, {});
+      if (isShown && tried !== null) await stage.tryBudget(tried);
       if (isShown && node !== null && node !== stage.pinned) stage.pin(node);
-      if ((panel || null) !== frames.filledPanel) frames.fillWindow(panel);
+      if (panel !== frames.filledPanel) frames.fillWindow(panel);
       if (this.tree?.camera?.restore(zoom)) this.tree.resize?.();
+      stage.comparedRuns = runs;
+      stage.emit("ticked");
       return isShown && (round !== null || stage.live);
     } finally {
       this.suspended = false;

@@ -96,13 +96,10 @@ export function bar(stage, parent, parts) {
 /** @param {Header} header @param {string} hardware */
 const machineText = ({ rig, dtype }, hardware) => [rig, hardware, dtype].filter(Boolean).join(", ");
 
-/** What was asked, unless it is the title, and on which machine; the loaded rig has its name on a button.
+/** What was asked, unless it is the title, and on which machine, without what makers add to all names; the loaded rig has its name on a button.
  *  @param {Header} header @param {Parts} parts */
 function settingText(header, { rigs }) {
   const rig = header.rig === rigs?.state?.rig ? "" : header.rig;
-  return [header.title && settingOf(header), machineText({ ...header, rig }, shortened(header.hardware))].filter(Boolean).join(" · ");
+  const hardware = (header.hardware || "").replace(/\((R|TM)\)| (CPU|Processor)\b|\s*@\s*[\d.]+ ?GHz|\s*\b\d+-Core\b/gi, "").trim();
+  return [header.title && settingOf(header), machineText({ ...header, rig }, hardware)].filter(Boolean).join(" · ");
 }
-
-// A processor's name without what its maker adds to all of them.
-const shortened = (/** @type {string} */ hardware) => (
-  (hardware || "").replace(/\((R|TM)\)| (CPU|Processor)\b|\s*@\s*[\d.]+ ?GHz|\s*\b\d+-Core\b/gi, "").trim());

@@ -60,14 +60,12 @@ export function reportedSums({ run: { header, end } }, run) {
   return drafted > 0 && passes > 0 ? { drafted, accepted, passes } : { drafted: 0, accepted: 0, passes: 0 };
 }
 
-const UNREPORTED = "Unknown: this server does not report its rounds.";
-
 /** A figure of such a run, {text, note, title}; undefined if it does not depend on rounds.
  *  @param {string} name @param {Sums} sums */
 function reportedFigure(name, { drafted, accepted, passes }) {
   if (drafted && name === "accepted") return { text: `${accepted} of ${drafted}`, note: "drafted tokens", title: "As the server counted them." };
   if (drafted && name === "rounds") return { text: `≈ ${passes}`, note: "", title: "Passes, estimated as all tokens less the accepted ones." };
-  return ["tau", "accepted", "rounds", "round"].includes(name) ? { text: "", note: "not reported", title: UNREPORTED } : undefined;
+  return ["tau", "accepted", "rounds", "round"].includes(name) ? { text: "", note: "not reported", title: "Unknown: this server does not report its rounds." } : undefined;
 }
 
 export function metrics(/** @type {Stage} */ stage, /** @type {HTMLElement} */ parent) {

@@ -173,6 +173,7 @@ export class RunList {
     }
     stage.overlaidRuns = [...stage.overlaidRuns.filter((one) => one.run !== run), ...(point ? [point] : [])];
     this.store();
+    if (!quiet) stage.comparedRuns = [];
     stage.emit("ticked");
   }
 

@@ -41,6 +41,7 @@ export class Stage extends EventEmitter {
   settings = /** @type {Setting} */ ({}); // as the controls have them
   ownRuns = /** @type {RunPoint[]} */ ([]); // this browser's runs, the latest first
   overlaidRuns = /** @type {RunPoint[]} */ ([]); // the runs that are laid over the one that is shown
+  comparedRuns = /** @type {string[]} */ ([]); // the names of those that the lab compares; none: it chooses
   otherAnswer = /** @type {RunPoint | null} */ (null); // another answer to the same turn
   foundTokens = /** @type {Set<number>} */ (new Set()); // the tokens that a search has found
   keyNode = /** @type {number | null} */ (null); // the node of the mask's column under the pointer
@@ -274,6 +275,7 @@ export class Stage extends EventEmitter {
     this.budgetPreview = { budget: null, round: null, error: "" };
     this.comparison = null;
     this.comparing = "";
+    this.comparedRuns = [];
     this.setComments(this.incoming.about);
     this.incoming.about = {};
     this.following = this.live;

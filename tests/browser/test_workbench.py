@@ -219,6 +219,14 @@ def test_a_budget_is_tried_out_on_the_shown_round_and_then_run_in_full(watched: 
     assert f"{tried} nodes" in figures and "predicted" in figures
     slider.press("ArrowLeft")
     page.wait_for_function(f"{STAGE}.budgetPreview.round.budget === {tried // 2} && {BUDGET_INPUT} === '{tried // 2}'")
+    restored = page.evaluate("""async () => {
+        const { stage, address } = Canopy.parts;
+        history.replaceState(null, "", address.text());
+        await stage.tryBudget(null);
+        await address.restore();
+        return stage.budgetPreview.round.budget;
+    }""")
+    assert restored == tried // 2, "its address holds it"
     page.get_by_role("button", name="Show the tree as it was run").click()
     page.wait_for_function(f"!{STAGE}.budgetPreview.round && {DRAWN} === {drawn}")
 
