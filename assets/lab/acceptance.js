@@ -36,8 +36,7 @@ export class Acceptance extends Tool {
     const { results: { table }, progress, runRig, unasked, stage } = this.lab;
     const measurement = progress.other_rig || (progress.recorded ? "recorded measurement" : `measurement ${progress.sweep}`);
     const rows = table ? table.rows.filter((row) => row.budget > 0) : [];
-    /** @type {[string, string][]} */
-    const sources = [];
+    const sources = /** @type {[string, string][]} */ ([]);
     if (rows.length) sources.push(["sweep", measurement]);
     if (stage.header && stage.rounds.length && !unasked) sources.push(["run", runRig ? `current run, of ${runRig}` : "current run"]);
     fillSelect(this.source, sources);

@@ -1,10 +1,9 @@
-// τ and tokens per second by node budget.
+// τ and tokens per second against the node budget: measured settings, predictions, the run in progress.
 
 import { showLine } from "./forms.js";
 import { Plot } from "./plots.js";
 import { html, throttled } from "../shared/ink.js";
 
-// τ and tokens per second against the node budget: measured settings, predictions, the run in progress.
 export class Curves {
   constructor(/** @type {Lab} */ lab, /** @type {Element} */ parent) {
     this.lab = lab;

@@ -67,7 +67,14 @@ export class Plot {
     // not an image, because it contains plotly's own controls
     this.canvas = /** @type {PlotlyElement} */ (html("div", { class: "lab-canvas", role: "figure" }, this.body));
     this.empty = new Empty(this.body, "cp-empty");
-    this.canvas.addEventListener("pointerdown", () => this.waitForDragEnd());
+    this.canvas.addEventListener("pointerdown", () => {
+      this.dragging = true;
+      const release = () => setTimeout(() => {
+        this.dragging = false;
+        if (!this.drawnSize) this.redraw();
+      }, 80);
+      for (const end of ["pointerup", "pointercancel"]) window.addEventListener(end, release, { once: true, capture: true });
+    });
     new ResizeObserver(() => this.drawnSize !== this.size && this.redraw()).observe(this.body);
     onTheme(() => this.redraw());
   }
@@ -106,15 +113,6 @@ export class Plot {
     await plotly.react(this.canvas, data, { ...layout, width, height, uirevision }, CONFIG);
     this.drawnSize = `${width} ${height}`;
     if (fresh) this.canvas.on("plotly_click", ({ points }) => points[0] && this.onPoint?.(points[0]));
-  }
-
-  waitForDragEnd() {
-    this.dragging = true;
-    const release = () => setTimeout(() => {
-      this.dragging = false;
-      if (!this.drawnSize) this.redraw();
-    }, 80);
-    for (const end of ["pointerup", "pointercancel"]) window.addEventListener(end, release, { once: true, capture: true });
   }
 
   async save(/** @type {string} */ format, /** @type {string} */ name) {

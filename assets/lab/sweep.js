@@ -8,7 +8,6 @@ import { counted } from "../shared/round.js";
 import { send } from "../stage/save.js";
 
 const MAX_FILE_MIB = 8; // as on the server
-const SUGGESTED_CONCURRENCY = [1, 4, 16];
 /** @type {Record<string, string>} */
 export const STATES = {
   none: "", queued: "waiting", running: "measuring", paused: "paused", stopped: "stopped", done: "done", error: "ended by an error",
@@ -137,7 +136,7 @@ export class Sweep {
   get severalAction() {
     const title = "Ticks 1, 4 and 16 requests at once in the form; then press Measure";
     return this.measureAction && { label: "Choose several at once", title, act: () => {
-      this.concurrency.values = SUGGESTED_CONCURRENCY;
+      this.concurrency.values = [1, 4, 16];
       this.openForm(this.concurrency.inputs.get(1));
     } };
   }

@@ -43,18 +43,13 @@ export class Verdict {
   }
 
   draw() {
-    const { busy, progress, results: { table, counts, command } } = this.lab;
+    const { busy, progress, reason, results: { table, counts, command }, setup } = this.lab;
     this.best = table ? table.best : null;
     this.row.hidden = this.figures.hidden = this.commands.hidden = !this.best;
     this.useButton.hidden = Boolean(progress.other_rig);
     this.command.show(this.best ? progress.command : "");
     this.bestCommand.show(this.best && counts.length > 1 ? command : "");
-    if (table && this.best) this.drawResult(table, this.best);
-    else this.drawEmpty(busy);
-  }
-
-  drawEmpty(/** @type {boolean} */ busy) {
-    const { reason, setup } = this.lab;
+    if (table && this.best) return this.drawResult(table, this.best);
     const none = `Nothing was measured with ${setup.rig} yet, and the page has no recorded measurement of it.`;
     write(this.eyebrow, setup.rig);
     write(this.headline, reason ? "Nothing can be measured here" : "Which method and budget are fastest here?");

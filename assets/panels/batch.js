@@ -49,19 +49,15 @@ class BatchPanel extends DrawnPanel {
       return;
     }
     Object.assign(this, placeBlocks(shared));
-    this.measure();
-    this.drawBlocks();
-    this.drawList(shared.runs);
-  }
-
-  // The mask on the left, the list on what is left of the width.
-  measure() {
+    // The mask on the left, the list on what is left of the width.
     const { width, height } = this.room;
     const listed = Math.min(LIST.max, Math.max(LIST.min, width * LIST.share));
     const room = Math.max(40, Math.min(width - listed - MARGIN.left - MARGIN.gap, height - MARGIN.top - MARGIN.bottom));
     this.grid = new Grid(room, this.rows, 24, MARGIN);
     this.setSize(width, height);
     this.list.style.left = `${Math.ceil(MARGIN.left + this.grid.side + MARGIN.gap)}px`;
+    this.drawBlocks();
+    this.drawList(shared.runs);
   }
 
   // Every pair (row, ancestor-or-self); what was kept in full colour.

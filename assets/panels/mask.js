@@ -67,8 +67,13 @@ class MaskPanel extends DrawnPanel {
   drawRound(/** @type {Round} */ round) {
     this.pointed = this.stage.keyNode = null;
     this.blocks = blocksOf(round);
-    this.measure();
-    const { left, top, side } = this.grid;
+    const { width, height } = this.room;
+    const room = Math.min(width - MARGIN.left - MARGIN.right - PREFIX - GAP, height - MARGIN.top - MARGIN.bottom);
+    const grid = this.grid = new Grid(room, round.n, 36, MARGIN);
+    grid.left = Math.max(MARGIN.left + PREFIX + GAP, Math.floor((width - grid.side + PREFIX + GAP) / 2)); // in the middle
+    this.width = width;
+    this.setSize(width, height);
+    const { left, top, side } = grid;
     render(this.drawing, [
       path("cp-mask-ground", box(left, top, side, side)),
       path("cp-mask-prefix", box(left - GAP - PREFIX, top, PREFIX, side)),
@@ -79,22 +84,11 @@ class MaskPanel extends DrawnPanel {
       + `all rows see the prefix of ${round.start}${blocks ? `; blocks: ${blocks}` : ""}` });
   }
 
-  measure() {
-    const { width, height } = this.room;
-    const room = Math.min(width - MARGIN.left - MARGIN.right - PREFIX - GAP, height - MARGIN.top - MARGIN.bottom);
-    this.grid = new Grid(room, this.round.n, 36, MARGIN);
-    const middle = Math.floor((width - this.grid.side + PREFIX + GAP) / 2);
-    this.grid.left = Math.max(MARGIN.left + PREFIX + GAP, middle);
-    this.width = width;
-    this.setSize(width, height);
-  }
-
   // A cell for each pair (row, ancestor or self); those of kept rows are opaque and on top.
   cells() {
     const { round, grid } = this;
     const layer = (/** @type {boolean} */ kept, /** @type {number} */ opacity) => {
-      /** @type {Partial<Record<Origin, string[]>>} */
-      const squares = {};
+      const squares = /** @type {Partial<Record<Origin, string[]>>} */ ({});
       for (let node = 0; node < round.n; node++) {
         if (round.kept.has(node) !== kept) continue;
         for (const key of round.path(node)) (squares[round.origin(key)] ??= []).push(grid.square(node, key));

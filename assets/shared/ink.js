@@ -33,12 +33,10 @@ export function methodMark(method, parent) {
 }
 
 export const graphemes = new Intl.Segmenter(undefined, { granularity: "grapheme" });
-/** @type {Map<string, number>} */
-const widths = new Map();
+const widths = /** @type {Map<string, number>} */ (new Map()); // of texts, by their fonts
 
-/** The attributes that `put` wrote last: reading them back from the document would be slower.
- *  @type {WeakMap<Element, Attributes>} */
-const written = new WeakMap();
+// The attributes that `put` wrote last: reading them back from the document would be slower.
+const written = /** @type {WeakMap<Element, Attributes>} */ (new WeakMap());
 
 /** Sets attributes, null removes one; an attribute that already has the value is left alone.
  *  @template {Element} E @param {E} element @param {Attributes} attributes */
@@ -110,11 +108,8 @@ export function render(parent, marks) {
     else if (inside !== undefined) write(child, inside);
     child = child.nextElementSibling;
   }
-  while (child) {
-    const next = child.nextElementSibling;
-    child.remove();
-    child = next;
-  }
+  while (child?.nextElementSibling) child.nextElementSibling.remove();
+  child?.remove();
 }
 
 /** @param {string} className @param {string} d @param {Attributes} [more] @returns {Mark} */
@@ -127,8 +122,7 @@ export const text = (className, words, x, y, more) => ["text", { class: classNam
 /** Paths, those that look the same as one: a thousand nodes are then some twenty paths.
  *  @param {Mark[]} marks @returns {Mark[]} */
 export function joinPaths(marks) {
-  /** @type {Map<string, Attributes>} */
-  const joined = new Map();
+  const joined = /** @type {Map<string, Attributes>} */ (new Map());
   for (const [, attributes] of marks) {
     let key = "";
     for (const name in attributes) if (name !== "d") key += `${attributes[name]} `;
@@ -145,8 +139,7 @@ export const box = (x, y, width, height) => `M${x},${y}h${width}v${height}h-${wi
 /** The outline of a box as a mark, `by` pixels larger on each side. @param {string} className @param {Box} bounds */
 export const outline = (className, { x, y, width, height }, by = 0) => path(className, box(x - by, y - by, width + 2 * by, height + 2 * by));
 
-/** @type {CanvasRenderingContext2D | null} */
-let ruler = null; // made at first use; every browser has the 2D kind
+let ruler = /** @type {CanvasRenderingContext2D | null} */ (null); // made at first use; every browser has the 2D kind
 export function textWidth(/** @type {string} */ text, /** @type {string} */ font) {
   const key = font + "|" + text;
   let width = widths.get(key);

@@ -94,8 +94,7 @@ function linesOf(/** @type {Text} */ node) {
   range.selectNodeContents(node);
   const boxes = range.getClientRects();
   if (boxes.length < 2) return boxes.length ? [{ text: node.data, box: boxes[0] }] : [];
-  /** @type {{ text: string, box: DOMRect }[]} */
-  const found = [];
+  const found = /** @type {{ text: string, box: DOMRect }[]} */ ([]);
   for (const { segment, index } of graphemes.segment(node.data)) {
     range.setStart(node, index);
     range.setEnd(node, index + segment.length);
@@ -118,14 +117,6 @@ function drawText(node, style, into, bounds) {
       "font-size": zoom * parseFloat(style.fontSize), "font-weight": style.fontWeight, "letter-spacing": style.letterSpacing, "xml:space": "preserve",
     }, into).textContent = text.replace(/\n/g, "");
   }
-}
-
-/** @param {SVGElement} element @param {SVGElement} into @param {Bounds} [bounds] */
-function drawSvg(element, into, bounds) {
-  const { left: x, top: y, width, height } = element.getBoundingClientRect();
-  const viewBox = element.getAttribute("viewBox") || `0 0 ${width} ${height}`;
-  const part = svg("svg", { x, y, width, height, viewBox, overflow: "hidden", color: getComputedStyle(element).color }, into);
-  part.append(...marksOf(element, bounds));
 }
 
 /** What hides its overflow is clipped by a drawing inside the drawing, in the coordinates of the screen.
@@ -152,14 +143,18 @@ function drawElement(element, into, isRoot, bounds) {
       if (!isCut(box, bounds)) drawBox(box, style, into);
     }
   }
-  if (element instanceof SVGElement) drawSvg(element, into, bounds);
-  else {
-    const inside = isRoot ? into : clippedTo(element, style, into);
-    const shown = inside === into ? bounds : element.getBoundingClientRect();
-    for (const child of element.childNodes) {
-      if (child instanceof Element) drawElement(child, inside, false, shown);
-      else if (child instanceof Text && style.visibility === "visible") drawText(child, style, inside, shown);
-    }
+  if (element instanceof SVGElement) {
+    const { left: x, top: y, width, height } = element.getBoundingClientRect();
+    const viewBox = element.getAttribute("viewBox") || `0 0 ${width} ${height}`;
+    const part = svg("svg", { x, y, width, height, viewBox, overflow: "hidden", color: style.color }, into);
+    part.append(...marksOf(element, bounds));
+    return;
+  }
+  const inside = isRoot ? into : clippedTo(element, style, into);
+  const shown = inside === into ? bounds : element.getBoundingClientRect();
+  for (const child of element.childNodes) {
+    if (child instanceof Element) drawElement(child, inside, false, shown);
+    else if (child instanceof Text && style.visibility === "visible") drawText(child, style, inside, shown);
   }
 }
 

@@ -48,7 +48,13 @@ export class Notices {
     this.note.choice.ariaLabel = "Hide this note";
     this.liveRegion = html("div", { class: "cs-spoken", "aria-live": "polite" }, this.box);
     this.toast = html("div", { class: "cs-toast", role: "status", hidden: true }, document.body);
-    stage.on("state", () => this.drawWaiting());
+    stage.on("state", () => {
+      const { state, message } = stage.value;
+      if (state === "error" && message) this.fail(message);
+      const waiting = waitingWords(stage);
+      const queued = stage.pending?.state === "queued";
+      this.wait.say(!waiting ? "" : queued ? waiting.more : `${waiting.headline} ${waiting.more}`);
+    });
     stage.on("round", throttled(() => {
       const { recordedRound: round } = stage;
       if (!round || round.chunked) return;
@@ -63,15 +69,6 @@ export class Notices {
     stage.on("refused", (message) => this.fail(message));
     stage.on("cancelled", () => this.runAgain("Stopped before its first token; the previous run is still shown."));
     stage.on("lines mode", () => this.drawNote());
-  }
-
-  drawWaiting() {
-    const { stage } = this;
-    const { state, message } = stage.value;
-    if (state === "error" && message) this.fail(message);
-    const waiting = waitingWords(stage);
-    const queued = stage.pending?.state === "queued";
-    this.wait.say(!waiting ? "" : queued ? waiting.more : `${waiting.headline} ${waiting.more}`);
   }
 
   fail(/** @type {string} */ message) {

@@ -15,7 +15,12 @@ export class Player {
   constructor(/** @type {Stage} */ stage) {
     this.stage = stage;
     stage.on("requested run", () => this.pause());
-    stage.on("arrived", () => this.playLive());
+    stage.on("arrived", () => { // a live run is played at reading speed; faster the more rounds wait
+      if (this.playing) return;
+      this.liveRoundMs = MAX_LIVE_ROUND_MS;
+      this.setPlaying(true);
+      this.showNext();
+    });
     stage.on("refused cancelled", () => stage.playsBehind && !stage.live && this.skip()); // the run before stays, and is timed
     stage.on("mode", ({ moved }) => moved && this.playing && stage.following && this.skip());
   }
@@ -42,14 +47,6 @@ export class Player {
   setPlaying(/** @type {boolean} */ playing) {
     this.playing = playing;
     this.stage.emit("play");
-  }
-
-  // Plays a live run at reading speed; faster the more rounds wait.
-  playLive() {
-    if (this.playing) return;
-    this.liveRoundMs = MAX_LIVE_ROUND_MS;
-    this.setPlaying(true);
-    this.showNext();
   }
 
   // To the newest round of a live run, and to its end if it has ended.

@@ -23,7 +23,20 @@ export class Recordings {
     this.listed = listed;
     this.input = html("input", { type: "file", hidden: true, "aria-label": "Trace file to open" }, document.body);
     this.input.addEventListener("change", () => this.read(this.input.files?.[0]));
-    this.acceptDrops();
+    const { classList } = document.body;
+    document.addEventListener("dragover", (event) => {
+      if (!event.dataTransfer?.types.includes("Files")) return;
+      event.preventDefault();
+      classList.add("cs-dropping");
+    });
+    document.addEventListener("dragleave", ({ relatedTarget }) => relatedTarget || classList.remove("cs-dropping"));
+    document.addEventListener("drop", (event) => {
+      classList.remove("cs-dropping");
+      const file = event.dataTransfer?.files[0];
+      if (!file || !stage.server) return;
+      event.preventDefault();
+      this.read(file);
+    });
   }
 
   // The recording that a rig opens with, which is also the tour's; "" if it has none.
@@ -97,22 +110,5 @@ export class Recordings {
     });
     if (opened) await this.open(opened.run, { push: true });
     this.opened = file.name;
-  }
-
-  acceptDrops() {
-    const { classList } = document.body;
-    document.addEventListener("dragover", (event) => {
-      if (!event.dataTransfer?.types.includes("Files")) return;
-      event.preventDefault();
-      classList.add("cs-dropping");
-    });
-    document.addEventListener("dragleave", ({ relatedTarget }) => relatedTarget || classList.remove("cs-dropping"));
-    document.addEventListener("drop", (event) => {
-      classList.remove("cs-dropping");
-      const file = event.dataTransfer?.files[0];
-      if (!file || !this.stage.server) return;
-      event.preventDefault();
-      this.read(file);
-    });
   }
 }

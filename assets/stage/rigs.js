@@ -33,7 +33,11 @@ export class Rigs {
     this.form = html("form", "cs-rig-form", sheet);
     this.form.addEventListener("submit", (event) => {
       event.preventDefault();
-      this.choose();
+      this.requestedHere = true;
+      this.refusal = "";
+      if (this.state) this.state.failure = "";
+      this.draw();
+      this.ask("rig_choose", { rig: new FormData(this.form).get("canopy-rig") || this.customField.value });
     });
     const list = html("fieldset", "", this.form);
     html("legend", "cs-spoken", list, "Rig to load");
@@ -72,14 +76,6 @@ export class Rigs {
     html("strong", "", words, name);
     html("span", "cs-rig-note", words, ` ${note}`);
     return input;
-  }
-
-  choose() {
-    this.requestedHere = true;
-    this.refusal = "";
-    if (this.state) this.state.failure = "";
-    this.draw();
-    this.ask("rig_choose", { rig: new FormData(this.form).get("canopy-rig") || this.customField.value });
   }
 
   refresh() {

@@ -219,7 +219,12 @@ export class TextPanel {
       this.spans.push(part);
       this.body.append(part);
     }
-    this.shadeRepetition();
+    const { repetition } = stage;
+    const repeatedFrom = repetition ? repetition.token : Infinity;
+    if (repeatedFrom === this.shadedFrom && repeatedFrom === Infinity) return;
+    this.shadedFrom = repeatedFrom;
+    for (const token of this.body.querySelectorAll(".cs-token")) token.classList.toggle("is-repeated", Number(token.dataset.place) >= repeatedFrom);
+    this.body.title = repetition?.words ?? "";
   }
 
   // What the answer was made to begin with.
@@ -230,16 +235,6 @@ export class TextPanel {
     html("span", "cs-forced-text", part, words);
     if (this.stage.parentRun) button(part, "⤺ back", "Show the run again that this one branched off", () => this.stage.emit("unbranch"));
     return part;
-  }
-
-  // Marks the text from its first repeated token on.
-  shadeRepetition() {
-    const { repetition } = this.stage;
-    const from = repetition ? repetition.token : Infinity;
-    if (from === this.shadedFrom && from === Infinity) return;
-    this.shadedFrom = from;
-    for (const token of this.body.querySelectorAll(".cs-token")) token.classList.toggle("is-repeated", Number(token.dataset.place) >= from);
-    this.body.title = repetition?.words ?? "";
   }
 
   roundPart(/** @type {number} */ index) {
