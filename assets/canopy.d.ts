@@ -127,6 +127,8 @@ interface PanelView {
   fit?(): void;
   /** Leaves a part of the drawing for all of it. Returns whether there was more to see. */
   widen?(): boolean;
+  /** Whether the tree is an icicle; null: if it is large. */
+  asIcicle?: boolean | null;
   /** Which part of the drawing is seen, as text for an address. */
   camera?: { text(): string; restore(text: string | null): boolean };
 }

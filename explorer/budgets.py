@@ -115,6 +115,11 @@ class Budgets:
         view["withheld"] = compared.get("withheld") or view["withheld"]
         return view
 
+    def fastest(self, run: str) -> int:
+        """Return the budget that is predicted to be the fastest for an ended run, 0 if unknown."""
+        view = self.curve({"run": run})
+        return view["budgets"][int(np.argmax(view["speed"]["mean"]))] if view["speed"] else 0
+
     def _curve(self, run: str, trace: Trace, live: bool) -> BudgetCurve:
         run_budget = trace.header.request.budget
         budgets = sorted({*BUDGETS, *([run_budget] if 0 < run_budget <= MAX_BUDGET else [])})

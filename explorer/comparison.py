@@ -31,17 +31,20 @@ MAX_QUIET_WAIT_SECONDS = 3.0  # for a quiet machine: the page still draws the en
 PROCESSOR_SAMPLE_SECONDS = 0.2  # the time over which missing processors are counted
 MAX_TIMINGS = 3  # of a run whose speed-up is withheld because the machine was busy
 MAX_RETRY_SECONDS = 12.0  # after the first timing began, none is repeated
-SMALLER_BUDGETS = (16, 4)  # node budgets that are tried if a larger one did not pay
+SMALLER_BUDGETS = (16, 4)  # that are tried if a larger one did not pay; a predicted one takes the first's place
 
 
 class Comparison:
-    """Compares ended runs for the browser; each result is stored with its run."""
+    """Compares ended runs for the browser; each result is stored with its run. ``fastest_budget`` predicts a run's
+    (0 if unknown)."""
 
-    def __init__(self, rig: CurrentRig, trace_of: Callable[[str], Trace], admission: Admission, runs: Runs) -> None:
+    def __init__(self, rig: CurrentRig, trace_of: Callable[[str], Trace], admission: Admission, runs: Runs,
+                 fastest_budget: Callable[[str], int] = lambda run: 0) -> None:
         self._rig = rig
         self._trace_of = trace_of
         self._admission = admission
         self._runs = runs
+        self._fastest_budget = fastest_budget
         self._jobs = Jobs(admission)
 
     def functions(self) -> list[Call]:
@@ -81,10 +84,10 @@ class Comparison:
             interrupt()
             if view["speed"]["again"]:  # costs would be those of a busy machine, too
                 return view
-            if view["speed"]["outcome"] == SLOWER:
-                job.result = view = self._note(run, comparison, self._measure_others(trace, job))
-            # the page's panel Budget predicts from it
+            job.message = "what a pass costs"  # the page's panel Budget predicts from it
             instruments.measure_cost(trace, interrupt, again=self._cost_is_stale(trace, view["speed"]))
+            if view["speed"]["outcome"] == SLOWER:
+                job.result = view = self._note(run, comparison, self._measure_others(run, trace, job))
         return view
 
     def _timed(self, run: str, trace: Trace, job: Job, lead: str) -> RunComparison:
@@ -176,26 +179,30 @@ class Comparison:
         return replace(comparison, rounds=tuple(timing.rounds), plain=tuple(timing.plain), pieces=pieces,
                        turns=timing.pairs)
 
-    def _measure_others(self, trace: Trace, job: Job) -> list[OtherSetting]:
+    def _measure_others(self, run: str, trace: Trace, job: Job) -> list[OtherSetting]:
         """Time settings that may be faster than the run was; return them, the fastest first."""
         job.message = "other settings"
         request = replace(request_of(trace), max_tokens=CANDIDATE_TOKENS)
-        tried: list[tuple[PromptRequest, Instruments | None]] = [(other, None) for other in faster_candidates(request)]
+        tried: list[tuple[PromptRequest, Instruments | None]] = [
+            (other, None) for other in faster_candidates(request, self._fastest_budget(run))]
         if twin := self._rig.instruments.twin(self._interrupt(job)):
             fixed = replace(request, pace=FIXED, budget=min(request.budget, SMALLER_BUDGETS[0]))
             fixed_request = request if request.pace == FIXED else fixed
             tried.append((fixed_request, twin))
-        settings = [_other_setting(candidate, rig, self._time(candidate, monotonic() + CANDIDATE_SECONDS, job, rig))
-                    for candidate, rig in tried]
+        settings = [self._other_setting(candidate, rig, job) for candidate, rig in tried]
         return sorted(settings, key=lambda setting: -setting.ratio)
 
-
-def _other_setting(request: PromptRequest, rig: Instruments | None, timing: InterleavedTiming) -> OtherSetting:
-    speed = speed_beside_plain(timing.pairs, timing.rounds)
-    return OtherSetting(
-        request.method, request.budget, request.pace, rig.laboratory.conditions.dtype if rig else "",
-        len(timing.rounds), sum(len(round_.tree) > 1 for round_ in timing.rounds), speed.ratio, speed.times,
-        speed.range)
+    def _other_setting(self, request: PromptRequest, rig: Instruments | None, job: Job) -> OtherSetting:
+        until = monotonic() + CANDIDATE_SECONDS
+        timing = self._time(request, until, job, rig)
+        turns = timing.pairs
+        while 0 < len(turns) < MIN_TURNS + SETTLING_TURNS and monotonic() < until:  # a short text
+            turns = [*turns, *self._time(request, until, job, rig).pairs]
+        speed = speed_beside_plain(turns, timing.rounds)
+        return OtherSetting(
+            request.method, request.budget, request.pace, rig.laboratory.conditions.dtype if rig else "",
+            len(timing.rounds), sum(len(round_.tree) > 1 for round_ in timing.rounds), speed.ratio, speed.times,
+            speed.range)
 
 
 def plain_of(request: PromptRequest) -> PromptRequest:
@@ -212,8 +219,10 @@ def request_of(trace: Trace) -> PromptRequest:
     return request if trace.end.reason in ("stop", "context") else replace(request, max_tokens=written)
 
 
-def faster_candidates(request: PromptRequest) -> list[PromptRequest]:
-    """Return settings of the same method that may beat plain decoding if this one did not: auto, and smaller
-    budgets."""
-    smaller = [replace(request, budget=budget, pace=FIXED) for budget in SMALLER_BUDGETS if budget < request.budget]
+def faster_candidates(request: PromptRequest, predicted: int = 0) -> list[PromptRequest]:
+    """Return settings of the same method that may beat plain decoding if this one did not: auto, the budget that is
+    predicted to be the fastest, and smaller budgets."""
+    first, *others = SMALLER_BUDGETS
+    smaller = [replace(request, budget=budget, pace=FIXED) for budget in dict.fromkeys([predicted or first, *others])
+               if budget < request.budget]
     return [replace(request, pace=AUTO), *smaller] if request.pace == FIXED else smaller

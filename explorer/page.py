@@ -58,7 +58,8 @@ def build(rig: CurrentRig, library: Library, choice: RigChoice | None = None, re
     choice, runs = choice or RigChoice(rig, Admission()), Runs()
     endpoints = Endpoints(library, runs, runner := Runner(rig, runs, choice.admission), follow, shared)
     trace_of = endpoints.trace_of
-    comparison = Comparison(rig, trace_of, choice.admission, runs)
+    budgets = Budgets(rig, trace_of, endpoints.speed_of)
+    comparison = Comparison(rig, trace_of, choice.admission, runs, budgets.fastest)
     lab = Lab(rig, trace_of, choice.admission, results, endpoints.speed_of)
     presets = read_presets(ASSETS / "prompts")
     first = None if follow else library.first()
@@ -73,8 +74,7 @@ def build(rig: CurrentRig, library: Library, choice: RigChoice | None = None, re
             recordings=library.summaries(), vetted=presets.vetted(), opening=first.name if first else "",
             followed=bool(follow), shares=bool(shared),
             server_functions=as_json_calls([
-                *endpoints.functions(), *choice.functions(), *comparison.functions(),
-                *Budgets(rig, trace_of, endpoints.speed_of).functions(),
+                *endpoints.functions(), *choice.functions(), *comparison.functions(), *budgets.functions(),
                 two_runs_call(trace_of)]))
         _wire(controls)
         _update_bar(page, controls, stage, rig, presets)

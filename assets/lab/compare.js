@@ -6,7 +6,9 @@ import { controls } from "../stage/controls.js";
 import { knownRun } from "../shared/lines.js";
 import { panels } from "../shared/define.js";
 import { machineOf, settingOf } from "../shared/round.js";
+import { ICICLE_NODES } from "../panels/tree.js";
 import { PLAIN, ratioOf, ratioText } from "../panels/fastest.js";
+import { bestRound } from "../stage/film.js";
 import { Stage } from "../stage/stage.js";
 import { TextPanel } from "../stage/text.js";
 
@@ -89,7 +91,7 @@ class Side {
     const isUnclear = outcome === "similar";
     const doubt = isUnclear ? "no clear difference" : times ? "" : stage.speed.doubt || "not measured";
     return [
-      { name: "tokens per round", text: tau.toFixed(2), low: tau, high: tau },
+      { name: "tokens per round", text: tau.toFixed(2) },
       { name: "tokens/s", text: speed ?? (stage.speed.text || "–"), low, high, doubt: speed ? "" : stage.speed.doubt },
       { name: "plain decoding", text: (isUnclear ? range : times) || "–", low, high, doubt, range },
       { name: "rounds", text: String(rounds.length) },
@@ -112,6 +114,7 @@ class Side {
 
 export class Compare {
   sides = /** @type {Side[]} */ ([]);
+  compared = ""; // the names of the runs that are shown, from their best round on
   firstDifference = 0; // the first token at which the texts differ
 
   constructor(/** @type {Lab} */ lab, /** @type {HTMLElement} */ parent) {
@@ -153,6 +156,7 @@ export class Compare {
   update() {
     const shown = this.sides.filter((side) => side.ends);
     const { prompt, machine } = common(shown.map(({ stage }) => stage));
+    const runs = String(shown.map(({ run }) => run));
     const figures = shown.map((side) => side.figuresAmong(shown));
     shown.forEach((side, place) => side.drawFigures(figures[place], prompt && machine ? figures.filter((other) => other !== figures[place]) : []));
     for (const { title, stage: { header } } of shown) {
@@ -163,6 +167,11 @@ export class Compare {
     this.grid.classList.toggle("lab-one-prompt", Boolean(prompt));
     this.slider.max = String(Math.max(0, ...shown.map(({ ends }) => (ends?.at(-1) ?? 1) - 1)));
     write(this.status, shown.length > 1 ? this.comparability(shown) : "Choose two runs that the server still has.");
+    const isLarge = shown.some(({ stage: { rounds } }) => rounds.some(({ n }) => n > ICICLE_NODES));
+    for (const { tree } of shown) tree.asIcicle = isLarge || null; // both alike
+    const [first] = shown;
+    if (first && runs !== this.compared) this.slider.value = String(first.ends?.[bestRound(first.stage.rounds) - 1] ?? 0);
+    this.compared = runs;
     this.goToToken(Math.min(Number(this.slider.value), Number(this.slider.max)));
     this.compareTexts(shown);
   }

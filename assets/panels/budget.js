@@ -7,7 +7,7 @@ import { picture } from "../shared/picture.js";
 import { counted, figuresOf, machineOf, rateText, speedText, usedOf } from "../shared/round.js";
 import { define } from "../shared/define.js";
 import { autoName, decodedPlainly } from "../stage/slowdown.js";
-import { ratioOf, ratiosOf, requestOf, verdictOf } from "./fastest.js";
+import { ratioOf, ratiosOf, ratioText, requestOf, verdictOf } from "./fastest.js";
 
 const MAX_AXIS_NODES = 1024; // at the right end of the axis
 const MARGIN = { left: 38, right: 14, top: 14, bottom: 20, between: 17 };
@@ -109,6 +109,12 @@ export function wordsAt(forecast, chosen) {
 }
 
 const pointWords = (/** @type {RunPoint} */ point) => [`${point.budget ? counted(point.budget, "node") : point.tau > 1 ? "budget not reported" : "plain decoding"}: τ ${point.tau.toFixed(2)}`, speedText(point)].filter(Boolean).join(", ");
+
+/** @param {number} x @param {number} y @param {string} method @param {string} look @param {string} words @returns {Mark} */
+function pointMark(x, y, method, look, words) {
+  const { style, mark } = methodStyle(method);
+  return ["path", { class: `cp-budget-point ${look}`, d: mark, style, transform: `translate(${x.toFixed(1)} ${y.toFixed(1)})` }, [["title", {}, words]]];
+}
 
 class BudgetPanel extends DrawnPanel {
   width = 0;
@@ -215,14 +221,15 @@ class BudgetPanel extends DrawnPanel {
     this.drawFastest(own);
     this.setSize(this.width, this.height);
     put(this.canvas, { "aria-valuenow": this.chosen, "aria-valuetext": words });
-    const plots = PLOTS.map(({ name, label }, place) => this.plot({ name, label: place && own.doubt ? `${label}, ${own.doubt}` : label }, place, points));
+    const doubt = own.doubt || (this.forecast && !this.forecast.speed && !this.forecast.measured && "none predicted");
+    const plots = PLOTS.map(({ name, label }, place) => this.plot({ name, label: place && doubt ? `${label}, ${doubt}` : label }, place, points));
     const handle = { class: "cp-budget-handle", cx: this.x(this.chosen), cy: this.height - MARGIN.bottom, r: 5 };
     render(this.drawing, [...plots.map((marks) => group(marks)), ["circle", handle]]);
   }
 
   // With its sentences.
   svg() {
-    return picture(this.host, "--panel");
+    return this.empty.box.hidden ? picture(this.host, "--panel") : null;
   }
 
   // The smallest budget at which the selected node is in the tree.
@@ -249,23 +256,27 @@ class BudgetPanel extends DrawnPanel {
     return (live || playsBehind) && !speedup && !recorded && !followed ? "Compared with plain decoding after the run" : "";
   }
 
+  // Other settings that were timed after a slower run.
+  get timed() {
+    const others = this.pending ? [] : this.stage.comparison?.others ?? [];
+    return others.filter((other) => !other.dtype && !decodedPlainly(other));
+  }
+
   /** What was measured beside plain decoding for the shown prompt: own runs, and what was timed after a slower one. @param {RunPoint} own */
   measuredRatios(own) {
-    const { comparison, ownRuns } = this.stage;
-    const runs = ownRuns.filter((one) => one.run !== own.run && requestOf(one) === requestOf(own));
-    const timed = (comparison?.others ?? []).filter((other) => !other.dtype && !decodedPlainly(other));
-    return [...runs, ...(this.pending ? [] : [own, ...timed])].flatMap((one) => ratioOf({ ...one, name: autoName("options" in one ? one.options ?? {} : one) }));
+    const runs = this.stage.ownRuns.filter((one) => one.run !== own.run && requestOf(one) === requestOf(own));
+    return [...runs, ...(this.pending ? [] : [own]), ...this.timed].flatMap((one) => ratioOf({ ...one, name: autoName("options" in one ? one.options ?? {} : one) }));
   }
 
   // Says what may be said of the fastest budget, with a button that takes it.
   drawFastest(/** @type {RunPoint} */ own) {
-    const { chosen, pending, forecast, stage: { settings, slowed, withheld } } = this;
+    const { chosen, pending, forecast, timed, stage: { settings, slowed, withheld } } = this;
     const unknown = pending || (slowed ? "No verdict: the machine was busy" : withheld) || (own.options?.budget === 0 ? "This is plain decoding, the baseline" : "Not compared with plain decoding");
-    const predicted = [pending, withheld, forecast?.withheld, forecast?.measured].some(Boolean) ? [] : ratiosOf(forecast);
+    const predicted = [pending, withheld, forecast?.withheld, forecast?.measured, timed.length].some(Boolean) ? [] : ratiosOf(forecast); // the best was timed
     const curve = ratiosOf(forecast?.measured ?? null).filter(({ budget }) => !own.ratio || budget !== own.budget); // once for its own
     const { words, title, level } = verdictOf([...this.measuredRatios(own), ...curve], predicted, unknown);
     this.fastest = level.filter(({ name }) => !name);
-    this.useButton.hidden = !this.fastest[0]?.budget || settings.pace === "auto" || level.some(({ budget }) => [chosen, settings.budget].includes(budget));
+    this.useButton.hidden = !this.fastest[0]?.budget || settings.pace === "auto" || this.fastest.some(({ budget }) => [chosen, settings.budget].includes(budget));
     put(write(this.fastestLine, `${this.fastest.length ? "▲ " : ""}${words}`), { title: [title, forecast?.withheld].filter(Boolean).join(". ") });
   }
 
@@ -313,6 +324,10 @@ class BudgetPanel extends DrawnPanel {
         path("cp-budget-swept", from.map((value, place) => `M${at[place]},${y(value).toFixed(1)}V${y(to[place]).toFixed(1)}`).join(""), { style }));
     }
     marks.push(path("cp-budget-flag", flagged.map((speed, at) => `M${this.x(this.fastest[at].budget)},${y(speed) + 7}l-4,7h8Z`).join(""))); // from below
+    const timed = this.timed.filter(({ pace }) => place && pace === "fixed").flatMap((other) => ratioOf({ ...other, name: other.method }));
+    for (const { budget, ratio, name = "" } of timed) {
+      marks.push(pointMark(this.x(budget), y(ratio * plain), name, "", `${counted(budget, "node")}: ${ratioText(ratio)}× plain, timed after this run`));
+    }
     return [...marks, ...points.flatMap((point) => (valueOf(point, name) ? this.pointMarks(point, name, y) : [])), title];
   }
 
@@ -338,11 +353,9 @@ class BudgetPanel extends DrawnPanel {
     const { run, method, budget, speed, title, pin } = point;
     const words = `${title || "this run"}: ${pointWords(point)}, measured${point.ratio && this.stage.speedup && run !== this.stage.value.run ? "; drawn by its ratio to plain decoding" : ""}`;
     const [x, down] = [this.x(budget), y(valueOf(point, name))];
-    const { style, mark } = methodStyle(method);
+    const { style } = methodStyle(method);
     const doubtful = name === "speed" && speed === null;
-    /** @type {Mark[]} */
-    const marks = [["path", { class: `cp-budget-point ${doubtful ? "is-doubtful" : title ? "" : "is-own"}`, d: mark, style, transform: `translate(${x.toFixed(1)} ${down.toFixed(1)})` },
-      [["title", {}, words]]]];
+    const marks = [pointMark(x, down, method, doubtful ? "is-doubtful" : title ? "" : "is-own", words)];
     if (pin) marks.push(text("cp-budget-pin", pin, x + 6, down - 5));
     if (run !== this.stage.value.run) return marks;
     const { low, high, [name]: soFar } = this.history;

@@ -62,8 +62,7 @@ export function verdictOf(measured, predicted, unknown) {
   const next = fastest(predicted.filter(({ budget }) => !tried.some((one) => one.budget === budget)));
   const title = tried.length ? `Measured beside plain decoding: ${tried.map((one) => `${nameOf(one)} ${ratioText(one.ratio)}× (${rangeText(one)})`).join("; ")}` : "";
   const verdict = (/** @type {string} */ words, /** @type {Ratio[]} */ level = []) => ({ words, title, level });
-  const than = top && tried.every(({ high }) => high < 1) ? " than plain, the fastest measured" : "";
-  if (next && next.ratio > MIN_GAIN * Math.max(1, top?.ratio ?? 1)) return verdict(`${nameOf(next)} may be faster${than}: predicted ${rangeText(next)}× plain`, [next]);
+  if (next && next.ratio > MIN_GAIN * Math.max(1, top?.ratio ?? 1)) return verdict(`${nameOf(next)} may be faster: predicted ${rangeText(next)}× plain`, [next]);
   if (!top) return verdict(predicted.length ? "Predicted: no budget clearly faster than plain" : unknown);
   const level = faster.length ? faster.filter(({ high }) => high >= top.low) : tried.filter(({ high }) => high >= 1);
   if (!level.length) return verdict("Fastest measured: plain decoding", [PLAIN]);

@@ -2,9 +2,10 @@
 // are never narrow. A click opens a bundle of narrow siblings, or leads back to an ancestor (◂) that is wider than the view.
 
 import { box, clip, group, joinPaths, MONO, outline, path, render, opacityOf, text, textWidth } from "../shared/ink.js";
+import { counted } from "../shared/round.js";
 import { TreeMarks } from "./tree_marks.js";
 
-const MARGIN = { left: 34, top: 2, right: 10, bottom: 6 };
+const MARGIN = { left: 42, top: 2, right: 10, bottom: 6 };
 const ROW = { min: 9.5, max: 44 }; // pixels: words fit, and a pan leads to the deepest rows
 const MIN_SHARE = { kept: 0.12, bonus: 0.08 }; // of the root's width
 const MIN_SPAN = 1e-4; // of the root's width
@@ -69,7 +70,9 @@ export class Icicle extends TreeMarks {
       group(joinPaths(rejected)), group(joinPaths(accepted))]); // the accepted ones over their neighbours
     const counts = bundles.filter(({ width }) => this.row >= LABEL.row && width > 9).map(({ x, y, width, height: high, count }) => (
       cellText(textWidth(`+${count}`, FONT.small) <= width - 4 ? `+${count}` : "…", "is-small is-quiet", x + 2, y + high / 2)));
-    render(this.points, [group(this.bonus(round.keep[round.keep.length - 1])), group(this.cellLabels(single)), group(counts)]);
+    const below = Math.ceil((this.top + this.row * this.rowCount - height) / this.row);
+    const more = below > 0 ? [text("cp-axis-text is-end", `▾ ${counted(below, "more depth")}`, this.panel.width - MARGIN.right, height - 4)] : [];
+    render(this.points, [group(more), group(this.bonus(round.keep[round.keep.length - 1])), group(this.cellLabels(single)), group(counts)]);
   }
 
   /** Groups of siblings too narrow for labels, which are drawn as one cell. @param {number[]} shown */
@@ -192,7 +195,7 @@ export class Icicle extends TreeMarks {
   axis() {
     if (this.row < LABEL.row) return [];
     return Array.from({ length: this.rowCount }, (_, column) =>
-      text("cp-axis-text is-mid", String(column), MARGIN.left / 2, this.top + (column + 0.5) * this.row + 3.5));
+      text("cp-axis-text is-mid", column ? String(column) : "depth 0", MARGIN.left / 2, this.top + (column + 0.5) * this.row + 3.5));
   }
 
   bonus(/** @type {number} */ tail) {

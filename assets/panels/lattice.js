@@ -203,10 +203,10 @@ export class LatticeDrawing {
     const { round } = this.sheet;
     const fate = candidate.node === null ? "not in the tree" : `in the tree, ${round.fate[candidate.node]}`;
     const changes = changesOf(candidate, this.lattice.columns[candidate.depth + 1] ?? []);
-    const after = !changes.length ? "nothing was drafted after it" : changes[0].average === null ? "after it:" : "after it (on average):";
-    return [round.show(candidate.token), `depth ${candidate.depth + 1}: probability ${probability(candidate.mass)}, ${fate}`, after,
-      ...changes.slice(0, 3).map(({ to, chance, average }) => (
-        `${round.show(to.token)}  ${probability(chance)}${average === null ? "" : ` (${probability(average)})`}`))];
+    const after = changes.slice(0, 3).map(({ to, chance, average }) => (
+      `${round.show(to.token)} ${probability(chance)}${average === null ? "" : ` (${probability(average)} on average)`}`)).join(" · ");
+    return [round.show(candidate.token), `depth ${candidate.depth + 1}: probability ${probability(candidate.mass)}, ${fate}`,
+      after ? `after it: ${after}` : "nothing was drafted after it"];
   }
 
   // What follows a candidate: its changes to the shown candidates of the next column, with their boxes.

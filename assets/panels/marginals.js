@@ -213,7 +213,7 @@ export class MarginalsPanel extends DrawnPanel {
     this.marks = this.heads[drafter];
     this.text("depth", left + GUTTER.left - 2, top - 5, "--quiet", "end");
     for (let rank = 0; rank < shown; rank++) {
-      const words = rank ? String(rank + 1) : "rank 1";
+      const words = rank || edges[1] - edges[0] < 48 ? String(rank + 1) : "rank 1";
       if (edges[rank + 1] - edges[rank] >= 13) this.text(words, (edges[rank] + edges[rank + 1]) / 2, top - 5, "--quiet", "middle");
     }
     if (showsSums) {

@@ -16,10 +16,11 @@ const SCENES = { guess: { grow: 1600, walk: 0 }, verify: { grow: 0, walk: 1600 }
 const LINES = [[1, 1], [1, 180], [1, 380], [2, 300], [2, Infinity], [3, 380], [3, Infinity], [5, 380], [5, Infinity], [99, Infinity], [99, Infinity, 1]]
   .map(([longest, width, count = Infinity]) => ({ longest, width, count }));
 const MIN_ROW = 12; // pixels
+const FOLDED_PARTS = [0, 0.25, 0.5, 0.75, 0.9]; // of the forks, if rows are too low
 const MAX_NAME = 120; // pixels of a drafted node's name
-const MARK = { before: 8, gap: 11, count: 26, cut: 42 }; // pixels from a mark to its name, from a name to the next mark, of the number of nodes without room, of a cut name with its mark
+const MARK = { before: 8, gap: 11, or: 14, count: 26, cut: 42 }; // pixels from a mark to its name, from a name to the next mark, more to another run's, of the number of nodes without room, of a cut name with its mark
 const SEEN = ["after", "cache", "target", "budget"]; // facts that a tip leaves to other panels, or it would cover too much
-const ICICLE_NODES = 128; // a larger tree is an icicle unless a person chooses
+export const ICICLE_NODES = 128; // a larger tree is an icicle unless a person chooses
 
 // Names of runs one after the other, as far as there is room; then numbers, each of the nodes whose names have none.
 class NameLine {
@@ -37,15 +38,16 @@ class NameLine {
   /** @param {number} node @param {number[]} below it, if it has no room @param {number} width of its name
    *  @param {number} reserve pixels for what comes after it @param {boolean} isFirst of its run */
   add(node, below, width, reserve, isFirst) {
-    const room = Math.min(width, this.room - this.end - reserve); // the last name may be cut
+    const start = this.end + (isFirst && this.items.length ? MARK.or : 0);
+    const room = Math.min(width, this.room - start - reserve); // the last name may be cut
     const hasName = !below.length && (isFirst || !this.counting) && room >= (reserve ? width : Math.min(width, MARK.cut));
-    const joins = !hasName && this.counting !== null && (!isFirst || this.end + MARK.count > this.room);
+    const joins = !hasName && this.counting !== null && (!isFirst || start + MARK.count > this.room);
     /** @type {RunItem} */
-    const item = { node, column: this.column, offset: this.end - (joins ? MARK.count : 0), room: hasName ? room : 0, unnamed: [], follows: isFirst && this.items.length > 0 };
+    const item = { node, column: this.column, offset: joins ? this.end - MARK.count : start, room: hasName ? room : 0, unnamed: [], follows: isFirst && this.items.length > 0 };
     this.items.push(item, ...below.map((other) => ({ ...item, node: other, unnamed: [] })));
     if (!joins) {
       this.counting = hasName ? null : item;
-      this.end += hasName ? room + MARK.gap : MARK.count;
+      this.end = start + (hasName ? room + MARK.gap : MARK.count);
     }
     this.counting?.unnamed.push(node, ...below);
   }
@@ -155,14 +157,20 @@ export class TreePanel extends DrawnPanel {
     if (!camera.held) camera.row = camera.rowFor(this.height, this.layout.rowCount);
   }
 
-  // Puts runs into the first of these lines with which all rows are high enough, or else those with the fewest rows.
+  // Puts runs into the first of these lines with which all rows are high enough, then folds the least likely forks, a part after
+  // the other; or else takes what has the fewest rows.
   wrapLines(tried = LINES) {
-    const { round, camera } = this;
-    const flowing = this.isIcicle ? new Map() : this.flow();
-    for (const lines of this.isIcicle ? [] : tried) {
-      const layout = layoutOf(this.parents, round.kept, round.keep[round.keep.length - 1], flowing, lines.longest, (runs) => this.wrap(runs, flowing, lines));
-      if (lines === tried[0] || layout.rowCount < this.layout.rowCount) Object.assign(this, { lines, layout });
-      if (camera.rowFor(this.height, this.layout.rowCount) >= MIN_ROW) return;
+    const { round, camera, layout: { children } } = this;
+    if (this.isIcicle) return;
+    const forks = Array.from(children.keys()).filter((node) => children[node].filter((child) => !round.kept.has(child)).length > 1 && node < round.n);
+    forks.sort((one, other) => round.logprobs[one] - round.logprobs[other]);
+    for (const part of camera.held ? [0] : FOLDED_PARTS) {
+      const flowing = this.flow(new Set(forks.slice(0, part * forks.length)));
+      for (const lines of part ? [this.lines] : tried) {
+        const layout = layoutOf(this.parents, round.kept, round.keep[round.keep.length - 1], flowing, lines.longest, (runs) => this.wrap(runs, flowing, lines));
+        if ((!part && lines === tried[0]) || layout.rowCount < this.layout.rowCount) Object.assign(this, { lines, layout });
+        if (camera.rowFor(this.height, this.layout.rowCount) >= MIN_ROW) return;
+      }
     }
   }
 
@@ -188,9 +196,9 @@ export class TreePanel extends DrawnPanel {
     return this.width - (this.camera.x(column) - this.camera.left) / this.camera.zoomed - SIDES.left - 8;
   }
 
-  // Where drafted nodes stand from the first narrow column on: after their parents' names. If a name has no room, a number stands
-  // for its node and all below it.
-  flow() {
+  /** Where drafted nodes stand from the first narrow column on: after their parents' names. If a name has no room, a number stands
+   *  for its node and all below it; one also stands for all that is drafted below a `folded` node. @param {Set<number>} folded */
+  flow(folded) {
     const { camera, round, parents, layout: { columns, children } } = this;
     const gapOf = (/** @type {number} */ column) => (camera.x(column + 1) - camera.x(column)) / camera.zoomed;
     const isNarrow = (/** @type {number} */ column, /** @type {number} */ node) => !round.kept.has(node) && children[node].length > 0 && gapOf(column) < this.wideOf(node) + MARK.gap - 1;
@@ -198,7 +206,9 @@ export class TreePanel extends DrawnPanel {
     const places = /** @type {Layout["places"]} */ (new Map());
     const numbers = /** @type {Map<number, RunItem>} */ (new Map()); // by the nodes for which they stand
     for (let node = 1; node < parents.length; node++) {
-      if (round.kept.has(node) || columns[node] < this.narrowFrom) continue;
+      if (round.kept.has(node)) continue;
+      const folds = folded.has(parents[node]);
+      if (columns[node] < this.narrowFrom && !folds && !numbers.has(parents[node])) continue;
       const [above, number] = [places.get(parents[node]), numbers.get(parents[node])];
       if (number) {
         number.unnamed.push(node);
@@ -207,11 +217,12 @@ export class TreePanel extends DrawnPanel {
         continue;
       }
       const { column, offset } = above ? { column: above.column, offset: above.offset + above.room + MARK.gap } : { column: columns[node], offset: 0 };
-      const line = new NameLine(column, offset, camera.zoomed > 1 ? Infinity : this.roomFrom(column) * camera.zoomed); // one pans to the names
+      const line = new NameLine(column, offset, folds ? 0 : camera.zoomed > 1 ? Infinity : this.roomFrom(column) * camera.zoomed); // one pans to the names
       line.add(node, [], this.wideOf(node), children[node].length ? MARK.count : 0, true);
       const [item] = line.items;
       places.set(node, item);
       if (!item.room) numbers.set(node, item);
+      if (folds) numbers.set(parents[node], item);
     }
     return places;
   }
@@ -234,10 +245,10 @@ export class TreePanel extends DrawnPanel {
         lines.push(new NameLine(column, offset, room));
         filled = 0;
       }
-      filled += wide;
+      filled += wide + MARK.or;
       const line = lines[lines.length - 1];
       const isLast = lines.length < count || place === runs.length - 1;
-      for (const [step, node] of run.entries()) line.add(node, flowing.get(node)?.unnamed.slice(1) ?? [], widths[step], isLast && step === run.length - 1 ? 0 : MARK.count, !step);
+      for (const [step, node] of run.entries()) line.add(node, flowing.get(node)?.unnamed.slice(1) ?? [], widths[step], isLast && step === run.length - 1 ? 0 : MARK.or + MARK.count, !step);
       if (flowing.has(run[0])) line.reach = columnCount - own - 1;
       while (own + line.reach + 1 < camera.stops.length && camera.x(column) + line.end > camera.turn(own + line.reach + 1)) line.reach++;
     }
@@ -383,8 +394,8 @@ export class TreePanel extends DrawnPanel {
   tipLines(/** @type {Pointed & { node: number }} */ { node }) {
     const { round } = this;
     const unnamed = this.marks.unnamedAt(node).toSorted((one, other) => round.logprobs[other] - round.logprobs[one]);
-    const likeliest = unnamed.slice(0, 6).map((one) => `${round.show(round.tokens[one])} ${probability(Math.exp(round.logprobs[one]))}`);
-    if (unnamed.length) return [`${counted(unnamed.length, "token")} without room: click to zoom in`, likeliest.join("  ")];
+    const likeliest = unnamed.slice(0, 4).map((one) => `${round.show(round.tokens[one])} ${probability(Math.exp(round.logprobs[one]))}`);
+    if (unnamed.length) return [`${counted(unnamed.length, "token")} without room: click to zoom in`, likeliest.join(" · ")];
     const facts = factsOf(round, node).filter(([name]) => !SEEN.includes(name));
     return [round.show(round.tokens[node]), ...facts.map((fact) => fact.join(" "))];
   }
@@ -459,7 +470,8 @@ define({
     { glyph: "■", label: "both", color: "--both", origin: "both", title: "Guessed by both drafters" },
     { glyph: "◆", label: "bonus", color: "--target", title: "The target's own next token, after the last accepted node" },
     { glyph: "●✓", label: "accepted" }, { glyph: "○", label: "rejected" },
-    { glyph: "|", label: "or, at the same depth", when: ({ round }) => Boolean(round && round.n > 24 && round.n <= ICICLE_NODES), title: "Between guesses of one depth, with the same parent, that share a line" },
+    { glyph: "|2", label: "or, at depth 2", when: ({ round }) => Boolean(round && round.n > 24 && round.n <= ICICLE_NODES), title: "Between guesses of one depth, with the same parent, that share a line" },
+    { glyph: "+9", label: "without room", when: ({ round }) => Boolean(round && round.n > 24), title: "So many guesses have no room for names there: a click zooms in" },
     { glyph: "┄", label: "not verified", when: ({ run, round }) => run.present.unverified || Boolean(round && nextGuesses(round).tokens.length), title: "Dashed: the drafter's next guesses, which the node budget left out; or the tree that the method routed did not choose" },
   ],
   create: (host, stage) => new TreePanel(host, stage),

@@ -55,7 +55,7 @@ export class TreeMarks {
   }
 
   draw() {
-    const { camera, parents, round, layout: { places } } = this.panel;
+    const { camera, parents, round, layout: { columns, places } } = this.panel;
     const gaps = camera.stops.slice(1).map((stop, column) => (stop - camera.stops[column]) * camera.column);
     this.radius = Math.min(5.5, 0.42 * Math.min(...gaps), 0.22 * camera.column, Math.max(1.3, Math.min(2.4, camera.row * 0.36), camera.row * 0.24));
     const shown = Array.from(parents.keys()).filter((node) => this.shown(node));
@@ -64,16 +64,16 @@ export class TreeMarks {
     const nodes = shown.filter((node) => places.get(node)?.room !== 0).map((node) => this.node(node));
     const ticks = kept.map((node) => path("cp-tick", TICK, { transform: `translate(${this.at(node)})` }));
     const startsLater = (/** @type {RunItem | undefined} */ place) => place?.follows && (place.room > 0 || place.unnamed.length > 0);
-    const siblings = shown.filter((node) => startsLater(places.get(node))).map((node) => this.at(node));
+    const siblings = shown.filter((node) => startsLater(places.get(node)));
     const high = Math.min(9, camera.row - 3);
-    const dividers = siblings.map(([x, y]) => `M${x - this.radius - 4.5},${y - high / 2}v${high}`);
-    render(this.lines, [path("cp-or", dividers.join("")), group(joinPaths(edges)), path("cp-walk", kept.map((node) => this.curve(node)).join(""))]);
+    const dividers = siblings.map((node) => [...this.at(node), columns[node]]);
+    render(this.lines, [path("cp-or", dividers.map(([x, y]) => `M${x - this.radius - 15},${y - high / 2}v${high}`).join("")), group(joinPaths(edges)), path("cp-walk", kept.map((node) => this.curve(node)).join(""))]);
     this.grounds = "";
     this.names.clear();
     const labels = this.labels(shown);
     render(this.points, [path("cp-name-ground", this.grounds),
       group(joinPaths(nodes)), group(ticks), group(this.bonus(round.keep[round.keep.length - 1])), group(labels),
-      group(this.axis())]);
+      group(this.axis()), group(dividers.map(([x, y, depth]) => text("cp-axis-text is-end is-small", String(depth), x - this.radius - 3, y + 3.5)))]);
   }
 
   /** The node nearest to a point of the panel, null if none is near. @param {number} x @param {number} y @returns {number | null} */
@@ -323,11 +323,11 @@ export class TreeMarks {
 
   // Marks the selected node with a ring, its path and its label, if it has none yet; and the nodes that a search found.
   select(/** @type {number | null} */ selected, /** @type {number[]} */ matches) {
-    const { round } = this.panel;
+    const { round, layout: { places } } = this.panel;
     const isShown = selected !== null && selected < round.n && this.shown(selected);
     const radius = Math.max(5, this.radius + 2.5);
     const found = matches.filter((node) => this.shown(node)).map((node) => this.circle("cp-found", node, radius));
-    const steps = isShown ? round.path(selected).slice(1) : [];
+    const steps = isShown ? round.path(selected).slice(1).filter((node) => !places.get(node)?.follows) : []; // no line leads through siblings
     render(this.chosen, [path("cp-chosen", steps.map((node) => this.curve(node)).join(""))]);
     render(this.panel.marked, [...(isShown ? this.ringMarks(selected) : []), ...found]);
   }

@@ -270,7 +270,7 @@ export function settingOf(/** @type {Pick<Header, "method" | "budget" | "drafter
 }
 
 /** @param {number | string} count @param {string} what @param {string} [several] */
-export const counted = (count, what, several = `${what}s`) => `${count} ${Number(count) === 1 ? what : several}`;
+export const counted = (count, what, several = `${what}s`) => `${Number(count).toLocaleString("en")} ${Number(count) === 1 ? what : several}`;
 
 // How many nodes a round verified of its budget; with auto the median of the rounds that drafted.
 export function usedOf(/** @type {Header} */ header, /** @type {Round[]} */ rounds) {

@@ -122,6 +122,7 @@ export const controls = {
     if (stage.busy) return;
     controls.closeMore();
     controls.touched = false;
+    if (window.matchMedia("(max-width: 900px)").matches) document.querySelector(".cs-stage").scrollIntoView(); // a phone
     stage.showRequested(options.prompt ?? "", options.turns ?? []);
     await stage.follow(newRun({ ...options }));
     if (lost?.gone) lost.runOnReturn();

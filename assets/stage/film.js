@@ -16,16 +16,18 @@ const REST_OF_WORD = /^[\p{Ll}'’]/u; // one that goes on with a word
 const MAX_FORKS = 4; // of the path: more make a round no better to show
 const FIELD = "#canopy-prompt textarea, .cs-opening textarea";
 
-// The round whose kept path has many words, and many rejected words beside it; a line shows least.
-export function bestRound(/** @type {Round[]} */ rounds) {
+// The round whose kept path has many words, and many rejected words beside it; a line shows less, and no accepted guess least.
+/** @param {Round[]} rounds @param {Round[]} all from which it comes if they kept no guess @returns {number} */
+export function bestRound(rounds, all = rounds) {
   const worth = rounds.map(({ keep, children, tokens, text }) => {
     const matches = (/** @type {RegExp} */ form, /** @type {number} */ node) => form.test(text(tokens[node]));
     const isWord = (/** @type {number} */ node) => matches(WORD, node) && !children[node].some((child) => matches(REST_OF_WORD, child));
     const words = (/** @type {number[]} */ nodes) => nodes.filter(isWord).length + nodes.length / 10;
     const forks = keep.flatMap((node, place) => children[node].filter((child) => child !== keep[place + 1]).slice(place + 1 < keep.length ? 0 : 1));
-    return words(keep) * (forks.length ? 2 + Math.min(MAX_FORKS, words(forks)) : 1);
+    return keep.length === 1 ? 0 : words(keep) * (forks.length ? 2 + Math.min(MAX_FORKS, words(forks)) : 1);
   });
-  return worth.indexOf(Math.max(...worth));
+  const best = Math.max(...worth);
+  return best || rounds.length === all.length ? worth.indexOf(best) : bestRound(all);
 }
 
 // The scenes that a run has. "plain" shows the run's own words, so it needs plain decoding to have written the same text.
@@ -75,7 +77,7 @@ export class Film {
   }
 
   get shownRound() {
-    return bestRound(this.stage.roundsBeforeRepetition);
+    return bestRound(this.stage.roundsBeforeRepetition, this.stage.rounds);
   }
 
   get scenes() { // of a finished run

@@ -43,7 +43,7 @@ const FIGURES = [
     title: "Rounds so far. Each is one draft and one pass of the target.",
     text: ({ rounds }) => rounds },
   { name: "first", label: "to first token", note: "",
-    title: "Time to the first token. Text of earlier turns is reused from the cache.",
+    title: "Engine time to the first token, which the page shows with the first round. Text of earlier turns is reused from the cache.",
     text: (covered, round, stage) => `${(stage.run.end?.prefill_seconds ?? 0).toFixed(2)} s` },
   { name: "round", label: "kept this round", note: "",
     title: "Tokens kept in this round, rows verified for them, and the round's engine time.",

@@ -6,7 +6,6 @@ import { show, text } from "../shared/round.js";
 export class Search {
   hits = /** @type {{ index: number, node: number }[]} */ ([]);
   hitIndex = -1; // the hit that is shown
-  searched = { rounds: 0, pieces: 0 };
 
   /** @param {Stage} stage @param {Player} player @param {HTMLElement} parent */
   constructor(stage, player, parent) {
@@ -15,31 +14,29 @@ export class Search {
     this.field = html("input", { type: "search", placeholder: "find a token …", "aria-label": "Search the run for a token",
       title: "Enter: the next, Shift and Enter: the one before" }, parent);
     this.count = html("span", { role: "status" }, parent);
-    this.field.addEventListener("input", () => this.find());
+    this.field.addEventListener("input", () => this.find(true));
     this.field.addEventListener("keydown", ({ key, shiftKey }) => key === "Enter" && this.step(shiftKey ? -1 : 1));
-    stage.on("lines", ({ other }) => this.field.value && (other ? this.find() : this.findMore()));
+    stage.on("lines", ({ other }) => this.field.value && this.find(other));
   }
 
-  find() {
-    this.stage.foundTokens = new Set();
-    this.hits = [];
-    this.hitIndex = -1;
-    this.searched = { rounds: 0, pieces: 0 };
-    this.findMore();
-  }
-
-  // Searches the rounds that have arrived since; a token's piece comes before the first round that has it.
-  findMore() {
-    const { stage, stage: { foundTokens, rounds, run: { pieces } }, searched } = this;
+  // Finds tokens that hold the words, and kept ones in which they begin. @param {boolean} isNew: they are not those of before
+  find(isNew = false) {
+    const { stage, stage: { rounds, run: { pieces } } } = this;
     const query = this.field.value.toLowerCase();
-    const has = (/** @type {string} */ form) => form.toLowerCase().includes(query);
-    for (const [id, piece] of Array.from(query ? pieces : []).slice(searched.pieces)) {
-      if (has(text(piece, id)) || has(show(piece, id))) foundTokens.add(id);
-    }
-    for (let index = searched.rounds; foundTokens.size && index < rounds.length; index++) {
-      for (const [node, token] of rounds[index].tokens.entries()) if (foundTokens.has(token)) this.hits.push({ index, node });
-    }
-    this.searched = { rounds: rounds.length, pieces: pieces.size };
+    const wordsOf = (/** @type {number} */ id) => text(pieces.get(id), id).toLowerCase();
+    const has = (/** @type {number} */ id) => wordsOf(id).includes(query) || show(pieces.get(id), id).toLowerCase().includes(query);
+    stage.foundTokens = new Set(query ? Array.from(pieces.keys()).filter(has) : []);
+    const keptTokens = rounds.flatMap(({ keep, tokens }, index) => keep.map((node) => ({ index, node, words: wordsOf(tokens[node]) })));
+    const whole = keptTokens.map(({ words }) => words).join("");
+    let end = 0;
+    const beginnings = keptTokens.filter(({ words }) => {
+      const at = query ? whole.indexOf(query, end) : -1;
+      end += words.length;
+      return at >= 0 && at < end && at + query.length > end;
+    });
+    this.hits = rounds.flatMap(({ tokens }, index) => Array.from(tokens.keys()).filter((node) => (
+      stage.foundTokens.has(tokens[node]) || beginnings.some((one) => one.index === index && one.node === node))).map((node) => ({ index, node })));
+    if (isNew) this.hitIndex = -1;
     this.showCount();
     stage.emit("hits");
   }
@@ -71,7 +68,7 @@ export class Search {
     if (!this.field.value && document.activeElement !== this.field) return false;
     this.field.value = "";
     this.field.blur();
-    this.find();
+    this.find(true);
     return true;
   }
 }

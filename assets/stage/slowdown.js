@@ -24,7 +24,7 @@ export function slowdownReason(/** @type {Pick<Stage, "speedup" | "comparison" |
 export const decodedPlainly = ({ pace, rounds, drafted }) => pace === "auto" && rounds > 0 && drafted <= RARELY_DRAFTING * rounds;
 
 /** What a budget is called that auto chose; undefined for a fixed one. @param {{ pace?: string, budget?: number }} setting */
-export const autoName = ({ pace, budget }) => (pace === "auto" ? `auto (up to ${budget} nodes)` : undefined);
+export const autoName = ({ pace, budget }) => (pace === "auto" ? `auto (up to ${counted(budget ?? 0, "node")})` : undefined);
 
 /** Returns how much of its budget an auto run used, and how often it drafted. @param {Header | null} header @param {Round[]} rounds */
 function autoUsage(header, rounds) {
@@ -70,7 +70,10 @@ export function fasterSetting({ speedup, comparison, own = [] }) {
   const better = merged(measured).filter(({ ratio }) => ratio > speedup.ratio).sort((one, other) => other.ratio - one.ratio);
   const title = better.length ? `Measured on this prompt, interleaved with plain decoding: ${better.map(({ name, ratio }) => `${name} ${ratioText(ratio)}×`).join("; ")}.`
     : "No other setting that was tried was faster.";
-  const usable = better.find(({ dtype, low }) => !dtype && low > 1); // clearly
+  const clear = ({ dtype = "", low = 0 }) => !dtype && low > 1;
+  const fastest = better.find(clear);
+  const level = better.filter((one) => clear(one) && one.pace === "fixed" && one.high >= (fastest?.low ?? Infinity));
+  const usable = level.sort((one, other) => one.budget - other.budget)[0] ?? fastest; // as Budget says
   if (!usable) return { title, label: "Use plain decoding", setting: { method: "autoregressive", budget: 0, pace: "fixed" } };
   const { name, method, budget, pace, ratio } = usable;
   return { title, label: `Use ${name}: ${ratioText(ratio)}×`, setting: { method, budget, pace } };

@@ -188,7 +188,7 @@ export class Timeline {
     const largest = Object.keys(round.seconds).sort((one, other) => round.seconds[other] - round.seconds[one])[0] ?? "nothing";
     this.tip.textContent = round.chunked
       ? `chunk ${round.index + 1}: ${round.keep.length} tokens, ${spent} ms after the one before`
-      : `round ${round.index + 1}: ${round.keep.length} tokens kept of ${round.n} rows verified, ${spent} ms, most of it ${largest}`;
+      : `round ${round.index + 1}: ${counted(round.keep.length, "token")} kept of ${counted(round.n, "row")} verified, ${spent} ms, most of it ${largest}`;
     if (this.stage.repetition && place >= this.stage.repetition.round) this.tip.append("; the text repeats itself");
     const missing = this.stage.run.missing(place);
     if (missing) this.tip.append(`. Before it, ${missingWords(missing).toLowerCase()}`);

@@ -177,6 +177,7 @@ def speedup_withheld(tau: float, ratio: float, drafted_rounds: int, rounds: int,
 
 MIN_TURN_TOKENS = 4
 MIN_TURNS = 6  # fewer give no confidence interval
+MIN_CLEAR_TURNS, CLEARLY_SLOWER = 3, 0.5  # but if so many all have such a ratio or less, the run is slower
 SETTLING_TURNS = 1  # warm-up, not counted
 MAX_PACE_RATIO = 1.25  # turns in which plain decoding is off its median pace by more are not counted
 MAX_DELAYED = 0.25  # fraction of turns not counted; above it, the machine was busy
@@ -239,21 +240,26 @@ def cumulative_times(rounds: Sequence[Round]) -> tuple[list[int], list[float]]:
 
 
 def speed_beside_plain(turns: Sequence[TurnPair], run: Sequence[Round], busy: bool = False) -> SpeedRecord:
-    """Return the speeds over the turns, without warm-up and turns in which plain decoding was delayed."""
+    """Return the speeds over the turns, without warm-up and turns in which plain decoding was delayed. The range of few
+    turns, all far slower than plain decoding, is theirs."""
     timed = [pair for pair in turns[SETTLING_TURNS:] if pair.seconds > 0 and pair.plain_seconds > 0]
     pace = median([pair.plain_seconds / pair.tokens for pair in timed]) if timed else 0.0
     steady = [pair for pair in timed if 1 / MAX_PACE_RATIO <= pair.plain_seconds / pair.tokens / pace <= MAX_PACE_RATIO]
     busy = busy or len(timed) - len(steady) > MAX_DELAYED * len(timed)
     tokens = sum(len(round_.acceptance.keep) for round_ in run)
     drafted = sum(len(round_.tree) > 1 for round_ in run)
-    if len(timed) < MIN_TURNS or not run:
+    is_slower = len(timed) >= MIN_CLEAR_TURNS and all(
+        pair.plain_seconds <= CLEARLY_SLOWER * pair.seconds for pair in timed)
+    if not run or (len(timed) < MIN_TURNS and not is_slower):
         withheld = speedup_withheld(inf, 1.0, drafted, len(run)) or TOO_SHORT
         return SpeedRecord(own_rate(run), withheld=withheld)
     figures = np.array([[pair.tokens, pair.seconds, pair.plain_seconds] for pair in steady or timed])
     count, seconds, plain_seconds = figures.sum(0).tolist()
     if withheld := speedup_withheld(tokens / len(run), plain_seconds / seconds, drafted, len(run), busy):
         return SpeedRecord(own_rate(run), withheld=withheld, again=withheld in (BUSY, RATIO_ABOVE_TAU))
-    low, high = bootstrap_interval(figures, lambda sums: sums[:, 2] / sums[:, 1])
+    ratios = figures[:, 2] / figures[:, 1]
+    low, high = bootstrap_interval(figures, lambda sums: sums[:, 2] / sums[:, 1]) if len(timed) >= MIN_TURNS else (
+        float(ratios.min()), float(ratios.max()))
     return speed_record(count / seconds, count / plain_seconds, low, high)
 
 

@@ -112,9 +112,9 @@ def test_two_runs_have_an_arrow_only_beside_comparable_figures(onlooker: Watched
         const marked = (figure) => figure.innerText.includes("▲");
         return compare.sides.map(({{ figures }}) => [...figures.children].slice(0, 3).map(marked));
     }}"""
-    assert page.evaluate(arrows, [False, "One", "1.5 to 1.8"]) == [[True] * 3, [False] * 3]
-    assert page.evaluate(arrows, [False, "One", "1.2 to 2.1"]) == [[True, False, False], [False] * 3], "ranges overlap"
-    assert page.evaluate(arrows, [True, "One", "1.5 to 1.8"]) == [[True, False, False], [False] * 3]
+    assert page.evaluate(arrows, [False, "One", "1.5 to 1.8"]) == [[False, True, True], [False] * 3], "not of τ alone"
+    assert page.evaluate(arrows, [False, "One", "1.2 to 2.1"]) == [[False] * 3] * 2, "ranges overlap"
+    assert page.evaluate(arrows, [True, "One", "1.5 to 1.8"]) == [[False] * 3] * 2
     assert page.locator(".lab-pair-figures .is-doubtful").all_inner_texts() == ["97.1", "–"], "withheld"
     assert page.locator(".lab-side").is_hidden()
     assert page.evaluate(arrows, [False, "Another", "1.5 to 1.8"]) == [[False] * 3] * 2, "texts of different prompts"

@@ -129,13 +129,6 @@ def test_every_point_has_its_interval(lab: Any) -> None:
     lab.wait_for_function(f"{MARKS} > 3 && {seen} > 3")
 
 
-def test_addresses_of_former_tabs_lead_to_their_replacements(lab: Any) -> None:
-    for former, tab in (("table", "speed"), ("shapes", "acceptance"), ("doctor", "check"), ("race", "compare"),
-                        ("concurrency", "load"), ("cost", "speed"), ("anatomy", "acceptance")):
-        lab.evaluate(f"location.hash = '#mode=lab&tab={former}'")
-        lab.wait_for_function(f"{LAB}.tab === '{tab}'")
-
-
 def test_a_run_waits_for_a_sweep_and_runs_while_it_is_paused(lab: Any) -> None:
     choose(lab, ["joint"], [8, 16, 32, 64])
     button(lab, "Measure").click()

@@ -104,6 +104,16 @@ def test_an_implausible_or_uncertain_ratio_is_withheld(
     assert reason in speed_beside_plain(turns, run, busy=busy).withheld
 
 
+@pytest.mark.parametrize(("seconds", "slower"), [(0.03, False), (0.5, True)])
+def test_few_turns_show_only_that_a_run_is_far_slower(seconds: float, slower: bool) -> None:
+    run = rounds_with(LENGTHS[:8], [seconds] * 8)
+    speed = speed_beside_plain(turn_pairs(run, plain_rounds([0.02] * TOKENS)), run)
+    assert bool(speed.withheld) != slower
+    if slower:
+        low, high = map(float, speed.range.split(" to "))
+        assert low <= speed.ratio <= high < 0.5
+
+
 @pytest.mark.parametrize(("prompts", "slow", "busy"), [
     (13, 1, False), (13, 6, True), (5, 1, True), (100, 39, False), (100, 40, True)])
 def test_a_slow_prompt_shows_a_busy_machine_only_among_few_prompts(prompts: int, slow: int, busy: bool) -> None:
