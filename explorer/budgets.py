@@ -2,6 +2,7 @@
 recording's own curve."""
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from threading import Lock
 from typing import Any, TypedDict
@@ -117,8 +118,10 @@ class Budgets:
 
     def fastest(self, run: str) -> int:
         """Return the budget that is predicted to be the fastest for an ended run, 0 if unknown."""
-        view = self.curve({"run": run})
-        return view["budgets"][int(np.argmax(view["speed"]["mean"]))] if view["speed"] else 0
+        with suppress(RequestError):  # of methods that cannot be drafted again
+            view = self.curve({"run": run})
+            return view["budgets"][int(np.argmax(view["speed"]["mean"]))] if view["speed"] else 0
+        return 0
 
     def _curve(self, run: str, trace: Trace, live: bool) -> BudgetCurve:
         run_budget = trace.header.request.budget

@@ -7,7 +7,7 @@ import { picture } from "../shared/picture.js";
 import { counted, figuresOf, machineOf, rateText, speedText, usedOf } from "../shared/round.js";
 import { define } from "../shared/define.js";
 import { autoName, decodedPlainly } from "../stage/slowdown.js";
-import { ratioOf, ratiosOf, ratioText, requestOf, verdictOf } from "./fastest.js";
+import { fastestOf, merged, ratioOf, ratiosOf, ratioText, requestOf, verdictOf } from "./fastest.js";
 
 const MAX_AXIS_NODES = 1024; // at the right end of the axis
 const MARGIN = { left: 38, right: 14, top: 14, bottom: 20, between: 17 };
@@ -45,10 +45,10 @@ export function interpolate(budgets, values, budget) {
 }
 
 /** The prediction through what the run measured at its own budget: accepted tokens are scaled, a round adds one at least; then
- *  speeds and plain decoding's, which the page slows as much while it draws.
+ *  speeds, also through those of `others`, and plain decoding's, which the page slows as much while it draws.
  *  @template {BudgetForecast} Forecast @param {Forecast} forecast
- *  @param {Pick<RunPoint, "budget" | "tau" | "speed" | "printed" | "ratio">} own @returns {Forecast} */
-export function throughOwnPoint(forecast, own) {
+ *  @param {Pick<RunPoint, "budget" | "tau" | "speed" | "printed" | "ratio">} own @param {Ratio[]} [others] @returns {Forecast} */
+export function throughOwnPoint(forecast, own, others = []) {
   const { budgets, tau, speed, plain } = forecast;
   if (!tau) return forecast;
   /** @param {Band} band @param {(value: number, part: keyof Band, at: number) => number} act @returns {Band} */
@@ -63,7 +63,12 @@ export function throughOwnPoint(forecast, own) {
   const there = byTau ? interpolate(budgets, byTau.mean, own.budget) : NaN;
   if (!byTau || Number.isNaN(there)) return { ...through, speed: null }; // not known at the run's own budget
   const pace = (there && drawnSpeed(own) / there) || 1;
-  return { ...through, speed: each(byTau, (value) => value * pace), plain: own.ratio ? drawnSpeed(own) / own.ratio : plain * pace };
+  const plainSpeed = own.ratio ? drawnSpeed(own) / own.ratio : plain * pace;
+  const paces = others.filter(({ budget }) => budget && budget !== own.budget).map(({ budget, ratio }) => (
+    { budget, pace: (ratio * plainSpeed) / interpolate(budgets, byTau.mean, budget) })).filter((one) => Number.isFinite(one.pace));
+  const known = [...paces, { budget: own.budget, pace }].sort((one, other) => one.budget - other.budget);
+  const paceAt = (/** @type {number} */ budget) => interpolate(known.map((one) => one.budget), known.map((one) => one.pace), budget);
+  return { ...through, speed: each(byTau, (value, part, at) => value * paceAt(budgets[at])), plain: plainSpeed };
 }
 
 /** A run's speed as it is drawn, also if its speed-up is withheld. @param {Pick<RunPoint, "speed" | "printed">} point */
@@ -141,7 +146,7 @@ class BudgetPanel extends DrawnPanel {
       this.draw(stage.round);
     }).observe(this.figuresBox);
     this.resetButton = button(this.figuresBox, "↺", "Show the tree as it was run", () => { this.movedIn = ""; stage.tryBudget(null); });
-    this.useButton = button(this.figuresBox, "Use", "Put this node budget into the bar", () => stage.emit("budget", this.fastest[0].budget));
+    this.useButton = button(this.figuresBox, "Use", "Put this node budget into the bar", () => stage.emit("budget", fastestOf(this.fastest).budget));
     this.refreshForecast = oneAtATime(() => this.fetchForecast());
     stage.on("lines compared state", throttled(() => this.refreshForecast(), REFRESH_MS));
     stage.on("ticked compared scene", () => this.draw(stage.round));
@@ -208,7 +213,7 @@ class BudgetPanel extends DrawnPanel {
     if (this.answer?.run !== stage.value.run) this.answer = null;
     if (!this.answer || !stage.live) this.refreshForecast(); // what it was made from may have changed while nobody saw it
     const { answer } = this;
-    this.forecast = answer && throughOwnPoint(answer, own);
+    this.forecast = answer && throughOwnPoint(answer, own, merged(this.measuredRatios(own).filter(({ name }) => !name)));
     const others = stage.ownRuns.filter((point) => requestOf(point) === requestOf(own) && ![own, ...stage.overlays].some(({ run }) => run === point.run));
     this.plain.speed = Number(stage.speedup?.plain_speed ?? this.forecast?.plain ?? 0);
     const scaled = [...others, ...stage.overlays].map((point) => (point.ratio && stage.speedup ? { ...point, speed: point.ratio * this.plain.speed } : point));
@@ -382,7 +387,7 @@ define({
   caption: "Click or drag to try one.",
   legend: [
     { glyph: "∿", label: "so far", title: "On the left: the shown run's τ and tokens/s after each of its rounds" },
-    { glyph: "●○", label: "runs", title: "Measured. Filled: the shown run, its τ with its 80 % interval. Hollow: your earlier runs, speeds by their ratio to plain decoding, a mark and a colour for each method" },
+    { glyph: "●○", label: "runs", title: "Measured. Filled: the shown run, its τ with its 80 % interval. Hollow: your earlier runs, and settings that were timed after a slower one, speeds by their ratio to plain decoding, a mark and a colour for each method" },
     { glyph: "╌", label: "predicted", title: "What this run's drafts would have kept at each budget, with 80 % intervals; speed follows from what a pass costs here" },
     { glyph: "┿", label: "measured", title: "Measured at other budgets with the recording, with 95 % intervals" },
     { glyph: "─", label: "plain", title: "Plain decoding" },

@@ -11,7 +11,7 @@ export const PLAIN = { budget: 0, ratio: 1, low: 1, high: 1 };
 export const ratioText = (/** @type {number} */ ratio) => ratio.toFixed(ratio < 1.995 ? 2 : 1);
 export const rangeText = (/** @type {Ratio} */ { low, high }) => `${ratioText(low)} to ${ratioText(high)}`;
 const nameOf = (/** @type {Ratio} */ { name, budget }) => name ?? counted(budget, "node");
-const fastest = (/** @type {Ratio[]} */ ratios) => ratios.toSorted((one, other) => other.ratio - one.ratio)[0];
+export const fastestOf = (/** @type {Ratio[]} */ ratios) => ratios.toSorted((one, other) => other.ratio - one.ratio)[0];
 
 /** What runs have in common that differ in their budget alone. @param {Pick<RunPoint, "machine" | "options">} point */
 export const requestOf = ({ machine, options }) => machine + JSON.stringify({ ...options, budget: 0, max_tokens: 0, pace: "" });
@@ -58,8 +58,8 @@ function namesOf(level, all) {
 export function verdictOf(measured, predicted, unknown) {
   const tried = merged(measured);
   const faster = tried.filter(({ low }) => low > 1);
-  const top = fastest(faster.length ? faster : tried);
-  const next = fastest(predicted.filter(({ budget }) => !tried.some((one) => one.budget === budget)));
+  const top = fastestOf(faster.length ? faster : tried);
+  const next = fastestOf(predicted.filter(({ budget }) => !tried.some((one) => one.budget === budget)));
   const title = tried.length ? `Measured beside plain decoding: ${tried.map((one) => `${nameOf(one)} ${ratioText(one.ratio)}× (${rangeText(one)})`).join("; ")}` : "";
   const verdict = (/** @type {string} */ words, /** @type {Ratio[]} */ level = []) => ({ words, title, level });
   if (next && next.ratio > MIN_GAIN * Math.max(1, top?.ratio ?? 1)) return verdict(`${nameOf(next)} may be faster: predicted ${rangeText(next)}× plain`, [next]);

@@ -62,10 +62,7 @@ export class Icicle extends TreeMarks {
     this.top = Math.min(MARGIN.top, Math.max(this.top, height - MARGIN.bottom - this.row * this.rowCount));
     this.radius = Math.max(1.5, Math.min(6, this.row / 3));
     const [rejected, accepted] = [false, true].map((lit) => single.filter((node) => this.isLit(node) === lit).map((node) => this.node(node)));
-    const bundles = groups.map((group) => {
-      const [first, last] = [this.boxOf(group[0]), this.boxOf(group[group.length - 1])];
-      return { ...first, width: last.x + last.width - first.x, count: group.reduce((sum, node) => sum + 1 + this.descendants(node), 0) };
-    });
+    const bundles = groups.map((group) => ({ ...this.boxAround(group), count: group.reduce((sum, node) => sum + 1 + this.descendants(node), 0) }));
     render(this.lines, [group(this.axis()), group(joinPaths(bundles.map((bundle) => outline("cp-bundle", bundle)))),
       group(joinPaths(rejected)), group(joinPaths(accepted))]); // the accepted ones over their neighbours
     const counts = bundles.filter(({ width }) => this.row >= LABEL.row && width > 9).map(({ x, y, width, height: high, count }) => (
@@ -138,6 +135,11 @@ export class Icicle extends TreeMarks {
   /** How many nodes hang below a node. @param {number} node @returns {number} */
   descendants(node) {
     return this.cells.children[node].reduce((sum, child) => sum + 1 + this.descendants(child), 0);
+  }
+
+  boxAround(/** @type {number[]} */ bundle) {
+    const [first, last] = [this.boxOf(bundle[0]), this.boxOf(bundle[bundle.length - 1])];
+    return { ...first, width: last.x + last.width - first.x };
   }
 
   /** The cells of a bundle. @param {number} node */
@@ -225,7 +227,8 @@ export class Icicle extends TreeMarks {
   select(/** @type {number | null} */ selected, /** @type {number[]} */ matches) {
     const { round } = this.panel;
     const drawn = (/** @type {number} */ node) => round.path(node).find((step) => this.bundled.has(step)) ?? node; // for what is below it
-    const around = (/** @type {string} */ look, /** @type {number[]} */ nodes) => nodes.map((node) => outline(look, this.boxOf(drawn(node)), 1));
+    const cellOf = (/** @type {number} */ node) => this.boxAround(this.bundled.has(node) ? this.unnamedAt(node) : [node]);
+    const around = (/** @type {string} */ look, /** @type {number[]} */ nodes) => nodes.map((node) => outline(look, cellOf(drawn(node)), 1));
     const isShown = selected !== null && selected < round.n && this.shown(selected);
     render(this.chosen, isShown ? around("cp-chosen", round.path(selected).slice(1)) : []);
     render(this.panel.marked, [...(isShown ? around("cp-ring", [selected]) : []), ...around("cp-found", matches.filter((node) => this.shown(node)))]);

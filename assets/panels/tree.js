@@ -18,7 +18,7 @@ const LINES = [[1, 1], [1, 180], [1, 380], [2, 300], [2, Infinity], [3, 380], [3
 const MIN_ROW = 12; // pixels
 const FOLDED_PARTS = [0, 0.25, 0.5, 0.75, 0.9]; // of the forks, if rows are too low
 const MAX_NAME = 120; // pixels of a drafted node's name
-const MARK = { before: 8, gap: 11, or: 14, count: 26, cut: 42 }; // pixels from a mark to its name, from a name to the next mark, more to another run's, of the number of nodes without room, of a cut name with its mark
+const MARK = { before: 8, gap: 11, or: 14, count: 30, cut: 42 }; // pixels from a mark to its name, from a name to the next mark, more to another run's, of the number of nodes without room, of a cut name with its mark
 const SEEN = ["after", "cache", "target", "budget"]; // facts that a tip leaves to other panels, or it would cover too much
 export const ICICLE_NODES = 128; // a larger tree is an icicle unless a person chooses
 
@@ -157,8 +157,7 @@ export class TreePanel extends DrawnPanel {
     if (!camera.held) camera.row = camera.rowFor(this.height, this.layout.rowCount);
   }
 
-  // Puts runs into the first of these lines with which all rows are high enough, then folds the least likely forks, a part after
-  // the other; or else takes what has the fewest rows.
+  // Puts runs into the first of these lines with which rows are high enough; else folds the least likely forks, part by part.
   wrapLines(tried = LINES) {
     const { round, camera, layout: { children } } = this;
     if (this.isIcicle) return;
@@ -395,7 +394,8 @@ export class TreePanel extends DrawnPanel {
     const { round } = this;
     const unnamed = this.marks.unnamedAt(node).toSorted((one, other) => round.logprobs[other] - round.logprobs[one]);
     const likeliest = unnamed.slice(0, 4).map((one) => `${round.show(round.tokens[one])} ${probability(Math.exp(round.logprobs[one]))}`);
-    if (unnamed.length) return [`${counted(unnamed.length, "token")} without room: click to zoom in`, likeliest.join(" · ")];
+    const below = Array.from(round.tokens.keys()).filter((one) => unnamed.length && round.path(one).some((step) => unnamed.includes(step)));
+    if (unnamed.length) return [`${counted(below.length, "guess", "guesses")} without room: click to zoom in`, likeliest.join(" · ")];
     const facts = factsOf(round, node).filter(([name]) => !SEEN.includes(name));
     return [round.show(round.tokens[node]), ...facts.map((fact) => fact.join(" "))];
   }
@@ -470,7 +470,7 @@ define({
     { glyph: "■", label: "both", color: "--both", origin: "both", title: "Guessed by both drafters" },
     { glyph: "◆", label: "bonus", color: "--target", title: "The target's own next token, after the last accepted node" },
     { glyph: "●✓", label: "accepted" }, { glyph: "○", label: "rejected" },
-    { glyph: "|2", label: "or, at depth 2", when: ({ round }) => Boolean(round && round.n > 24 && round.n <= ICICLE_NODES), title: "Between guesses of one depth, with the same parent, that share a line" },
+    { glyph: "|2", label: "or, at depth 2", when: ({ round }) => Boolean(round && round.n > 24), title: "Between guesses of one depth, with the same parent, that share a line" },
     { glyph: "+9", label: "without room", when: ({ round }) => Boolean(round && round.n > 24), title: "So many guesses have no room for names there: a click zooms in" },
     { glyph: "┄", label: "not verified", when: ({ run, round }) => run.present.unverified || Boolean(round && nextGuesses(round).tokens.length), title: "Dashed: the drafter's next guesses, which the node budget left out; or the tree that the method routed did not choose" },
   ],

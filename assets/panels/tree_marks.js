@@ -21,6 +21,7 @@ const ZOOM = 1.6;
 const BEND = 11; // pixels in which an edge bends after a name
 const MAX_LABELS = 120; // of drafted nodes in view, the likeliest first
 const AXIS_HEIGHT = 18;
+const MIN_LABEL_ROW = 7; // pixels; lower rows have no names
 
 /** How the kept path's labels stand in the columns. @param {Round} round @param {Camera} camera @returns {LabelForm} */
 export function labelForm(round, camera) {
@@ -64,7 +65,7 @@ export class TreeMarks {
     const nodes = shown.filter((node) => places.get(node)?.room !== 0).map((node) => this.node(node));
     const ticks = kept.map((node) => path("cp-tick", TICK, { transform: `translate(${this.at(node)})` }));
     const startsLater = (/** @type {RunItem | undefined} */ place) => place?.follows && (place.room > 0 || place.unnamed.length > 0);
-    const siblings = shown.filter((node) => startsLater(places.get(node)));
+    const siblings = camera.row < MIN_LABEL_ROW ? [] : shown.filter((node) => startsLater(places.get(node)));
     const high = Math.min(9, camera.row - 3);
     const dividers = siblings.map((node) => [...this.at(node), columns[node]]);
     render(this.lines, [path("cp-or", dividers.map(([x, y]) => `M${x - this.radius - 15},${y - high / 2}v${high}`).join("")), group(joinPaths(edges)), path("cp-walk", kept.map((node) => this.curve(node)).join(""))]);
@@ -226,6 +227,7 @@ export class TreeMarks {
     const marks = path.filter(([, { x, y }]) => !camera.held || (inFull(Number(y)) && Number(x) > 20 && Number(x) < width - 20));
     if (panel.limit !== null && !panel.stage.scene) return marks; // it grows too quickly to be read
     const inkOf = (/** @type {number} */ node) => (node < round.n ? panel.ink(node) : 0);
+    if (camera.row < MIN_LABEL_ROW) return marks;
     marks.push(...shown.filter((node) => layout.places.get(node)?.unnamed.length).map((node) => this.countLabel(node)));
     const isNamed = (/** @type {number} */ node) => !this.isLit(node) && layout.places.get(node)?.room !== 0;
     const guesses = shown.filter((node) => this.isInView(node) && isNamed(node) && inFull(this.at(node)[1]));

@@ -66,6 +66,7 @@ function offerWords(/** @type {Offer} */ { node, q, p, match, kept, trial }) {
 class VerifierPanel extends Panel {
   offersPerLine = 2; // how many children of a step fit into its line
   steps = /** @type {Step[]} */ ([]);
+  linkedStep = -1; // the step that shows a child that is selected elsewhere
   hiddenSteps = /** @type {Step[]} */ ([]); // below the visible part, and not in the page yet
   deferredSteps = new DeferredDrawing(() => this.append(STEPS_PER_FRAME));
   waiting = "Here you see how the target walks through the tree, choice by choice.";
@@ -88,6 +89,7 @@ class VerifierPanel extends Panel {
     const seen = Math.ceil(this.room.height / STEP_HEIGHT);
     this.list.replaceChildren(...steps.slice(0, seen).map((step) => this.stepRow(step)));
     this.hiddenSteps = steps.slice(seen);
+    this.linkedStep = -1;
     this.deferredSteps.begin();
   }
 
@@ -194,6 +196,9 @@ class VerifierPanel extends Panel {
     const wanted = exit ?? node;
     if (wanted !== null && !shown(wanted)) this.finish();
     const place = exit === undefined ? -1 : round.keep.indexOf(round.parents[exit]);
+    const before = this.linkedStep;
+    if (before >= 0 && before !== place) list.children[before].replaceWith(this.stepRow(this.steps[before])); // as it was
+    this.linkedStep = place;
     if (exit !== undefined && !shown(exit)) list.children[place].replaceWith(this.stepRow(this.steps[place], exit));
     for (const mark of list.querySelectorAll("[data-node]")) {
       const chosen = Number(mark.dataset.node) === node;

@@ -85,7 +85,9 @@ export function readRound({ round, elapsed_seconds: elapsed, shared: others }, h
   const { verification, acceptance: { bonus, trials } } = round;
   const keep = Array.from(array(round.acceptance.keep));
   const kept = new Set(keep);
-  const seconds = secondsOf(round, elapsed, before);
+  const isTimed = !before || Object.keys(round.seconds).length > 0 || round.index <= before.index;
+  /** @type {Record<string, number>} if an engine recorded none by stage, the time since the previous round stands for all of them */
+  const seconds = isTimed ? { ...round.seconds } : { loop: (elapsed - before.elapsed) / (round.index - before.index) };
   const candidates = round.candidates.map(tree);
   const verified = drafted.drafters.reduce((mask, drafters) => mask | drafters, 0);
   return {
@@ -161,13 +163,6 @@ function alternatives({ tokens, logprobs }) {
   const [ids, logs] = [array(tokens), array(logprobs)];
   return Array.from({ length: rows }, (_, row) => Array.from({ length: k }, (__, rank) => (
     { token: ids[row * k + rank], p: Math.exp(logs[row * k + rank]) })));
-}
-
-/** If an engine recorded no seconds by stage, the time since the previous round stands for all of them.
- *  @param {lines.Round} round @param {number} elapsed @param {Round | undefined} before @returns {Record<string, number>} */
-function secondsOf({ seconds, index }, elapsed, before) {
-  if (!before || Object.keys(seconds).length || index <= before.index) return { ...seconds };
-  return { loop: (elapsed - before.elapsed) / (index - before.index) };
 }
 
 /** Flattens a header and adds the options of its run; the budget is null if another engine did not report it.

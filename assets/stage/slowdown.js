@@ -72,8 +72,7 @@ export function fasterSetting({ speedup, comparison, own = [] }) {
     : "No other setting that was tried was faster.";
   const clear = ({ dtype = "", low = 0 }) => !dtype && low > 1;
   const fastest = better.find(clear);
-  const level = better.filter((one) => clear(one) && one.pace === "fixed" && one.high >= (fastest?.low ?? Infinity));
-  const usable = level.sort((one, other) => one.budget - other.budget)[0] ?? fastest; // as Budget says
+  const usable = better.find((one) => clear(one) && one.pace === "fixed" && one.high >= (fastest?.low ?? Infinity)) ?? fastest; // as Budget says
   if (!usable) return { title, label: "Use plain decoding", setting: { method: "autoregressive", budget: 0, pace: "fixed" } };
   const { name, method, budget, pace, ratio } = usable;
   return { title, label: `Use ${name}: ${ratioText(ratio)}×`, setting: { method, budget, pace } };

@@ -228,14 +228,14 @@ export class Timeline {
       "aria-valuetext": this.placeLabel.textContent });
   }
 
-  /** The round of the token that is pointed at, or in the shown round the selected node's position.
+  /** The round of the token that is pointed at, or of a rejected node; in the shown round a kept node's position.
    *  @param {number} high @param {number} unit pixels of a token */
   pointedBox(high, unit) {
     const { selection: { node, round }, current, round: shown } = this.stage;
     const index = round ?? current;
     const wide = Math.max(3, this.x(index + 1) - this.x(index));
-    if (round !== null) return box(this.x(index), TOP, wide, high);
-    if (node === null || !shown) return "";
+    if (node === null || !shown) return round === null ? "" : box(this.x(index), TOP, wide, high);
+    if (round !== null || !shown.kept.has(node)) return box(this.x(index), TOP, wide, high);
     return box(this.x(index), TOP + Math.max(0, high - unit * (shown.depths[node] + 1)), wide, Math.max(3, unit));
   }
 

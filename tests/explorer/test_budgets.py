@@ -148,7 +148,8 @@ def test_a_method_that_cannot_be_redrafted_is_refused() -> None:
     with pytest.raises(RequestError, match="autoregressive"):
         Redrafting(scripted_trace("autoregressive", 0))
     with pytest.raises(RequestError):
-        Redrafting(scripted_trace("nanogpt", 8))
+        Redrafting(chain := scripted_trace("nanogpt", 8))
+    assert Budgets(current_rig(ScriptedSource(), ScriptedInstruments()), lambda run: chain).fastest("run") == 0
     trace = scripted_trace("ddtree", 8)
     assert "from 0 to 4096" in call_curve({"run": trace}, 1, run="run", round=0, budget=10**6)["error"]
     line = json.loads(call_curve({"run": trace}, 1, run="run", round=0, budget=8))

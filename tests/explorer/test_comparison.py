@@ -46,13 +46,14 @@ class ComparedRun:
     """Hold a run of the script that has ended, and compare it."""
 
     def __init__(self, instruments: ScriptedInstruments | None = None, prompt: str = prompt_for(150),
-                 max_tokens: int = 150, change: Callable[[Trace], Trace] = lambda trace: trace) -> None:
+                 max_tokens: int = 150, change: Callable[[Trace], Trace] = lambda trace: trace,
+                 fastest_budget: int = 0) -> None:
         self.queue, self.runs = Admission(), Runs()
         request = PromptRequest(prompt, method="ddtree", budget=64, max_tokens=max_tokens)
         self.trace = change(trace_from_lines(ScriptedSource().run(request)))
         self.runs.add(self.runs.register(RunLog("mine")), *self.trace.lines)
         rig = CurrentRig(instruments or FixedTimes())
-        self.comparison = Comparison(rig, lambda run: self.trace, self.queue, self.runs)
+        self.comparison = Comparison(rig, lambda run: self.trace, self.queue, self.runs, lambda run: fastest_budget)
 
     def remembered(self) -> Any:
         """Return the comparison that is stored with the run."""
@@ -231,16 +232,17 @@ def test_the_next_prompt_does_not_wait_for_the_last_ones_measurement(stage: str)
         ("interrupted", True) if stage == "in turns" else ("ended", False)), "partial measurements are kept"
 
 
-def test_a_slow_run_gets_other_settings_and_the_other_precision() -> None:
+@pytest.mark.parametrize(("predicted", "tried"), [(0, 16), (8, 8)])
+def test_a_slow_run_gets_other_settings_and_the_other_precision(predicted: int, tried: int) -> None:
     def slow(round_: Round) -> float:
         return 0.04 * float(np.sqrt(len(round_.tree)))
 
     instruments = FixedTimes(slow)
     instruments.other = FixedTimes(slow)
     instruments.other.laboratory.conditions = replace(instruments.laboratory.conditions, dtype="a new one")
-    result = ComparedRun(instruments).result()
+    result = ComparedRun(instruments, fastest_budget=predicted).result()
     assert result["speed"]["outcome"] == "slower"
     assert {(other["budget"], other["pace"], other["dtype"]) for other in result["others"]} == {
-        (64, "auto", ""), (16, "fixed", ""), (4, "fixed", ""), (64, "fixed", "a new one")}
+        (64, "auto", ""), (tried, "fixed", ""), (4, "fixed", ""), (64, "fixed", "a new one")}
     ratios = [other["ratio"] for other in result["others"]]
     assert ratios == sorted(ratios, reverse=True)
