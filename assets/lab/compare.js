@@ -169,8 +169,7 @@ export class Compare {
     write(this.status, shown.length > 1 ? this.comparability(shown) : "Choose two runs that the server still has.");
     const isLarge = shown.some(({ stage: { rounds } }) => rounds.some(({ n }) => n > ICICLE_NODES));
     for (const { tree } of shown) tree.asIcicle = isLarge || null; // both alike
-    const [first] = shown;
-    if (first && runs !== this.compared) this.slider.value = String(first.ends?.[bestRound(first.stage.rounds) - 1] ?? 0);
+    if (shown.length && runs !== this.compared) this.slider.value = String(shown[0].ends?.[bestRound(shown[0].stage.rounds) - 1] ?? 0);
     this.compared = runs;
     this.goToToken(Math.min(Number(this.slider.value), Number(this.slider.max)));
     this.compareTexts(shown);

@@ -241,7 +241,8 @@ class BudgetPanel extends DrawnPanel {
   marksOf(/** @type {number} */ node) {
     const entry = entryBudget(this.round, node);
     if (entry === null || !this.hostSize) return [];
-    return [path("cp-budget-entry", `M${this.x(entry)},${this.top}V${this.height - MARGIN.bottom}`)];
+    const [x, low] = [this.x(entry), this.height - MARGIN.bottom];
+    return [path("cp-budget-entry", `M${x},${this.top}V${low}`), text(`cp-budget-title ${x > this.width / 2 ? "is-end" : ""}`, `in from ${counted(entry, "node")} on`, x + (x > this.width / 2 ? -3 : 3), low - 4)];
   }
 
   /** The shown run as a point; while it is played, of the rounds that are `covered`. @param {Header} header @param {Round[]} covered @returns {RunPoint} */

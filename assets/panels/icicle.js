@@ -68,8 +68,8 @@ export class Icicle extends TreeMarks {
     const counts = bundles.filter(({ width }) => this.row >= LABEL.row && width > 9).map(({ x, y, width, height: high, count }) => (
       cellText(textWidth(`+${count}`, FONT.small) <= width - 4 ? `+${count}` : "…", "is-small is-quiet", x + 2, y + high / 2)));
     const below = Math.ceil((this.top + this.row * this.rowCount - height) / this.row);
-    const more = below > 0 ? [text("cp-axis-text is-end", `▾ ${counted(below, "more depth")}`, this.panel.width - MARGIN.right, height - 4)] : [];
-    render(this.points, [group(more), group(this.bonus(round.keep[round.keep.length - 1])), group(this.cellLabels(single)), group(counts)]);
+    const more = text("cp-axis-text is-end", below > 0 ? `▾ ${counted(below, "more depth")}` : "", this.panel.width - MARGIN.right, height - 4);
+    render(this.points, [more, group(this.bonus(round.keep[round.keep.length - 1])), group(this.cellLabels(single)), group(counts)]);
   }
 
   /** Groups of siblings too narrow for labels, which are drawn as one cell. @param {number[]} shown */

@@ -64,17 +64,16 @@ export class TreeMarks {
     const edges = shown.filter((node) => node && !this.isLit(node) && !places.get(node)?.follows).map((node) => this.edge(node));
     const nodes = shown.filter((node) => places.get(node)?.room !== 0).map((node) => this.node(node));
     const ticks = kept.map((node) => path("cp-tick", TICK, { transform: `translate(${this.at(node)})` }));
-    const startsLater = (/** @type {RunItem | undefined} */ place) => place?.follows && (place.room > 0 || place.unnamed.length > 0);
-    const siblings = camera.row < MIN_LABEL_ROW ? [] : shown.filter((node) => startsLater(places.get(node)));
+    const startsLater = (/** @type {RunItem | undefined} */ place) => camera.row >= MIN_LABEL_ROW && place?.follows && (place.room > 0 || place.unnamed.length > 0);
     const high = Math.min(9, camera.row - 3);
-    const dividers = siblings.map((node) => [...this.at(node), columns[node]]);
+    const dividers = shown.filter((node) => startsLater(places.get(node))).map((node) => [...this.at(node), columns[node]]);
     render(this.lines, [path("cp-or", dividers.map(([x, y]) => `M${x - this.radius - 15},${y - high / 2}v${high}`).join("")), group(joinPaths(edges)), path("cp-walk", kept.map((node) => this.curve(node)).join(""))]);
     this.grounds = "";
     this.names.clear();
     const labels = this.labels(shown);
     render(this.points, [path("cp-name-ground", this.grounds),
       group(joinPaths(nodes)), group(ticks), group(this.bonus(round.keep[round.keep.length - 1])), group(labels),
-      group(this.axis()), group(dividers.map(([x, y, depth]) => text("cp-axis-text is-end is-small", String(depth), x - this.radius - 3, y + 3.5)))]);
+      group(this.axis()), group(dividers.map(([x, y, depth]) => text("cp-axis-text is-end is-small", String(depth), x - this.radius - 3, y)))]);
   }
 
   /** The node nearest to a point of the panel, null if none is near. @param {number} x @param {number} y @returns {number | null} */
@@ -224,7 +223,7 @@ export class TreeMarks {
     const tail = round.keep[round.keep.length - 1];
     if (this.bonusReached(tail)) path.push(this.pathLabel(round.bonus, layout.columns[tail] + 1, "root", form));
     const inFull = (/** @type {number} */ y) => y > AXIS_HEIGHT + 10 && y < height - 6;
-    const marks = path.filter(([, { x, y }]) => !camera.held || (inFull(Number(y)) && Number(x) > 20 && Number(x) < width - 20));
+    const marks = path.filter(([, { x, y }]) => !camera.held || (Number(y) > AXIS_HEIGHT - 8 && Number(x) > 20 && Number(x) < width - 20));
     if (panel.limit !== null && !panel.stage.scene) return marks; // it grows too quickly to be read
     const inkOf = (/** @type {number} */ node) => (node < round.n ? panel.ink(node) : 0);
     if (camera.row < MIN_LABEL_ROW) return marks;

@@ -105,10 +105,10 @@ class VerifierPanel extends Panel {
     this.append(Infinity);
   }
 
-  /** @param {number} id @param {Origin} origin @param {Element} parent @param {number} node */
+  /** @param {number} id @param {Origin} origin @param {Element} parent @param {number | null} node */
   token(id, origin, parent, node) {
     const mark = html("span", `cp-token o-${origin}`, parent, this.round.show(id));
-    mark.dataset.node = String(node);
+    if (node !== null) mark.dataset.node = String(node);
     return mark;
   }
 
@@ -123,7 +123,7 @@ class VerifierPanel extends Panel {
     this.token(round.tokens[node], round.origin(node), line, node);
     html("span", "cp-arrow", line, "→");
     const origin = next === null ? "root" : round.origin(next);
-    const chosen = this.token(step.choice, origin, line, next ?? node);
+    const chosen = this.token(step.choice, origin, line, next); // the bonus is no row
     chosen.classList.toggle("is-kept", outcome === "match");
     html("span", `cp-verdict o-${origin}`, line, outcome === "match" ? "✓" : outcome === "end" ? "■" : "◆");
     if (outcome !== "match") {

@@ -176,6 +176,7 @@ export class Frames {
     open?.classList.remove("is-full");
     next?.classList.add("is-full");
     this.filledPanel = next ? name : null;
+    if ([open, next].some((frame) => frame?.dataset.panel === "tree")) this.entries.get("tree")?.panel.fit?.();
     this.area.style.setProperty("--cs-below", `${document.querySelector(".cs-timeline")?.offsetHeight ?? 0}px`);
     document.body.classList.toggle("cs-has-full", Boolean(next));
     this.requestDraw();

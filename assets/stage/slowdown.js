@@ -70,9 +70,8 @@ export function fasterSetting({ speedup, comparison, own = [] }) {
   const better = merged(measured).filter(({ ratio }) => ratio > speedup.ratio).sort((one, other) => other.ratio - one.ratio);
   const title = better.length ? `Measured on this prompt, interleaved with plain decoding: ${better.map(({ name, ratio }) => `${name} ${ratioText(ratio)}×`).join("; ")}.`
     : "No other setting that was tried was faster.";
-  const clear = ({ dtype = "", low = 0 }) => !dtype && low > 1;
-  const fastest = better.find(clear);
-  const usable = better.find((one) => clear(one) && one.pace === "fixed" && one.high >= (fastest?.low ?? Infinity)) ?? fastest; // as Budget says
+  const clear = better.filter(({ dtype, low }) => !dtype && low > 1);
+  const usable = clear.find(({ pace, high }) => pace === "fixed" && high >= clear[0].low) ?? clear[0]; // as Budget says
   if (!usable) return { title, label: "Use plain decoding", setting: { method: "autoregressive", budget: 0, pace: "fixed" } };
   const { name, method, budget, pace, ratio } = usable;
   return { title, label: `Use ${name}: ${ratioText(ratio)}×`, setting: { method, budget, pace } };
