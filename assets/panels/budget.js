@@ -264,8 +264,7 @@ class BudgetPanel extends DrawnPanel {
 
   // Other settings that were timed after a slower run.
   get timed() {
-    const others = this.pending ? [] : this.stage.comparison?.others ?? [];
-    return others.filter((other) => !other.dtype && !decodedPlainly(other));
+    return (this.pending ? [] : this.stage.comparison?.others ?? []).filter((other) => !other.dtype && !decodedPlainly(other));
   }
 
   /** What was measured beside plain decoding for the shown prompt: own runs, and what was timed after a slower one. @param {RunPoint} own */
@@ -282,7 +281,7 @@ class BudgetPanel extends DrawnPanel {
     const curve = ratiosOf(forecast?.measured ?? null).filter(({ budget }) => !own.ratio || budget !== own.budget); // once for its own
     const { words, title, level } = verdictOf([...this.measuredRatios(own), ...curve], predicted, unknown);
     this.fastest = level.filter(({ name }) => !name);
-    this.useButton.hidden = !this.fastest[0]?.budget || settings.pace === "auto" || this.fastest.some(({ budget }) => [chosen, settings.budget].includes(budget));
+    this.useButton.hidden = !this.fastest[0]?.budget || settings.pace === "auto" || fastestOf(level)?.name !== undefined || this.fastest.some(({ budget }) => [chosen, settings.budget].includes(budget));
     put(write(this.fastestLine, `${this.fastest.length ? "▲ " : ""}${words}`), { title: [title, forecast?.withheld].filter(Boolean).join(". ") });
   }
 

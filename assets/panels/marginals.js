@@ -213,7 +213,7 @@ export class MarginalsPanel extends DrawnPanel {
     this.marks = this.heads[drafter];
     this.text("depth", left + GUTTER.left - 2, top - 5, "--quiet", "end");
     for (let rank = 0; rank < shown; rank++) {
-      const words = rank || edges[1] - edges[0] < 48 ? String(rank + 1) : "rank 1";
+      const words = rank ? String(rank + 1) : edges[1] - edges[0] < 48 ? "#1" : "rank 1";
       if (edges[rank + 1] - edges[rank] >= 13) this.text(words, (edges[rank] + edges[rank + 1]) / 2, top - 5, "--quiet", "middle");
     }
     if (showsSums) {
@@ -254,13 +254,14 @@ export class MarginalsPanel extends DrawnPanel {
     const kept = node !== null && round.kept.has(node);
     const inverse = this.shade.inverts(ORIGINS[drafter], alpha);
     const tone = inverse ? "--panel" : node === null && alpha < 0.2 ? "--quiet" : "--ink";
-    const room = width - 6 - (kept ? 10 : 0);
+    const ticked = kept && (width < 15 || width > 25); // else the token has the room
+    const room = width - 6 - (ticked ? 10 : 0);
     const font = this.row < 13 ? `9px ${MONO}` : TOKEN_FONT;
     const line = y + height / 2 + 3.5;
     this.box(x + 0.5, y + 0.5, width - 1, height - 1, ORIGIN[ORIGINS[drafter]], alpha);
     const words = room > 9 ? clip(round.show(id), room, font) : "";
     if (words) this.text(words, x + 4, line, tone, "start", font);
-    if (kept) this.text("✓", x + width - 3, line, inverse ? "--panel" : "--ink", "end", `700 10.5px ${MONO}`);
+    if (ticked) this.text("✓", x + width - 3, line, inverse ? "--panel" : "--ink", "end", `700 10.5px ${MONO}`);
     this.hits.push({ ...guess, lines: () => [round.show(id), `depth ${depth + 1}, rank ${rank + 1}: probability ${probability(chance)}`,
       node === null ? "not in the tree" : `in the tree, ${round.fate[node]}`] });
   }
