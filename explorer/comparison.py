@@ -223,6 +223,6 @@ def faster_candidates(request: PromptRequest, predicted: int = 0) -> list[Prompt
     """Return settings of the same method that may beat plain decoding if this one did not: auto, the budget that is
     predicted to be the fastest, and smaller budgets."""
     first, *others = SMALLER_BUDGETS
-    smaller = [replace(request, budget=budget, pace=FIXED) for budget in dict.fromkeys([predicted or first, *others])
-               if budget < request.budget]
+    smaller = [replace(request, budget=budget, pace=FIXED) for budget in dict.fromkeys(
+        [predicted if 0 < predicted < request.budget else first, *others]) if budget < request.budget]
     return [replace(request, pace=AUTO), *smaller] if request.pace == FIXED else smaller

@@ -143,9 +143,8 @@ export class Compare {
     const samePrompt = (/** @type {RunPoint} */ { prompt }) => Number(prompt === stage.header?.prompt);
     const own = stage.ownRuns.toSorted((one, other) => samePrompt(other) - samePrompt(one)).map(({ run }) => run);
     const others = stage.recorded ? [...recorded, ...own] : [...own, ...recorded];
-    const chosen = stage.comparedRuns.length ? stage.comparedRuns : stage.overlaidRuns.map(({ run }) => run);
+    const chosen = stage.linkedRuns.length ? stage.linkedRuns : stage.overlaidRuns.map(({ run }) => run);
     const runs = [...new Set([...chosen, ...shown, ...others])].slice(0, Math.max(2, Math.min(SIDES.length, chosen.length)));
-    if (!stage.busy) stage.comparedRuns = runs;
     controls.parts?.address.write(false);
     while (this.sides.length > runs.length) this.sides.pop()?.box.remove();
     while (this.sides.length < runs.length) this.sides.push(new Side(this.grid, this.sides.length));
@@ -168,9 +167,11 @@ export class Compare {
     this.slider.max = String(Math.max(0, ...shown.map(({ ends }) => (ends?.at(-1) ?? 1) - 1)));
     write(this.status, shown.length > 1 ? this.comparability(shown) : "Choose two runs that the server still has.");
     const isLarge = shown.some(({ stage: { rounds } }) => rounds.some(({ n }) => n > ICICLE_NODES));
-    for (const { tree } of shown) tree.asIcicle = isLarge || null; // both alike
-    if (shown.length && runs !== this.compared) this.slider.value = String(shown[0].ends?.[bestRound(shown[0].stage.rounds) - 1] ?? 0);
-    this.compared = runs;
+    if (shown.length && runs !== this.compared) {
+      this.compared = runs;
+      for (const { tree } of shown) tree.asIcicle = isLarge || null; // both alike
+      this.slider.value = String(shown[0].ends?.[bestRound(shown[0].stage.rounds) - 1] ?? 0);
+    }
     this.goToToken(Math.min(Number(this.slider.value), Number(this.slider.max)));
     this.compareTexts(shown);
   }

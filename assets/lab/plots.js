@@ -55,8 +55,7 @@ export class Plot {
     this.lab = lab;
     this.box = html("section", { class: `lab-plot lab-plot-${name}`, "aria-label": title }, parent);
     this.box.dataset.plot = name;
-    const head = headed(this.box, title, caption);
-    const tools = html("div", "lab-plot-tools", head);
+    const tools = html("div", "lab-plot-tools", headed(this.box, title, caption));
     button(tools, "fit", "Undo the zoom (double click)", () => {
       this.zoomResets++;
       return this.redraw();

@@ -277,7 +277,7 @@ class BudgetPanel extends DrawnPanel {
   drawFastest(/** @type {RunPoint} */ own) {
     const { chosen, pending, forecast, timed, stage: { settings, slowed, withheld } } = this;
     const unknown = pending || (slowed ? "No verdict: the machine was busy" : withheld) || (own.options?.budget === 0 ? "This is plain decoding, the baseline" : "Not compared with plain decoding");
-    const predicted = [pending, withheld, forecast?.withheld, forecast?.measured, timed.length].some(Boolean) ? [] : ratiosOf(forecast); // the best was timed
+    const predicted = [pending, withheld, forecast?.withheld, forecast?.measured, timed.some((other) => ratioOf(other).length)].some(Boolean) ? [] : ratiosOf(forecast);
     const curve = ratiosOf(forecast?.measured ?? null).filter(({ budget }) => !own.ratio || budget !== own.budget); // once for its own
     const { words, title, level } = verdictOf([...this.measuredRatios(own), ...curve], predicted, unknown);
     this.fastest = level.filter(({ name }) => !name);

@@ -13,8 +13,7 @@ function fateOf(round, node) {
   if (round.kept.has(node)) return "accepted: the target chose it";
   if (!round.kept.has(parent)) return "rejected with its parent";
   const place = round.keep.indexOf(parent) + 1;
-  const taken = place < round.keep.length ? round.tokens[round.keep[place]] : round.bonus;
-  return `rejected: the target chose ${round.show(taken)} here`;
+  return `rejected: the target chose ${round.show(place < round.keep.length ? round.tokens[round.keep[place]] : round.bonus)} here`;
 }
 
 /** The smallest node budget at which a node is in the tree. Null if that is not known: nodes of these methods alone enter in

@@ -184,7 +184,7 @@ export class Icicle extends TreeMarks {
       return this.shown(node) && !this.bundled.has(this.panel.parents[node]) && y >= top && y < top + this.row && x >= left && x < left + width + 1; // with the gap to the next
     };
     const found = Array.from(round.tokens.keys()).find(within) ?? -1; // of a bundle, the likeliest stands for all
-    return this.unnamedAt(found).toSorted((one, other) => round.logprobs[other] - round.logprobs[one])[0] ?? (found < 0 ? null : found);
+    return this.unnamedAt(found).filter((one) => this.shown(one)).toSorted((one, other) => round.logprobs[other] - round.logprobs[one])[0] ?? (found < 0 ? null : found);
   }
 
   node(/** @type {number} */ node) {

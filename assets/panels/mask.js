@@ -16,8 +16,7 @@ export function blocksOf(round) {
     if (last && last.mask === mask) last.end = node + 1;
     else blocks.push({ mask, start: node, end: node + 1 });
   }
-  const pair = blocks.length === 2 && blocks[0].mask + blocks[1].mask === 3;
-  return pair ? blocks : [];
+  return blocks.length === 2 && blocks[0].mask + blocks[1].mask === 3 ? blocks : [];
 }
 
 // A square grid that fits into `room` pixels. Cells of three device pixels or more are whole ones, so that all look the same;

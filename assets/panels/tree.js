@@ -163,7 +163,7 @@ export class TreePanel extends DrawnPanel {
     if (this.isIcicle) return;
     const forks = Array.from(children.keys()).filter((node) => children[node].filter((child) => !round.kept.has(child)).length > 1 && node < round.n);
     forks.sort((one, other) => round.logprobs[one] - round.logprobs[other]);
-    for (const part of camera.held ? [0] : FOLDED_PARTS) {
+    for (const part of camera.zoomed > 1 ? [0] : FOLDED_PARTS) {
       const flowing = this.flow(new Set(forks.slice(0, part * forks.length)));
       for (const lines of part ? [this.lines] : tried) {
         const layout = layoutOf(this.parents, round.kept, round.keep[round.keep.length - 1], flowing, lines.longest, (runs) => this.wrap(runs, flowing, lines));
@@ -395,7 +395,7 @@ export class TreePanel extends DrawnPanel {
     const unnamed = this.marks.unnamedAt(node).toSorted((one, other) => round.logprobs[other] - round.logprobs[one]);
     const likeliest = unnamed.slice(0, 4).map((one) => `${round.show(round.tokens[one])} ${probability(Math.exp(round.logprobs[one]))}`);
     const below = Array.from(round.tokens.keys()).filter((one) => unnamed.length && round.path(one).some((step) => unnamed.includes(step)));
-    if (unnamed.length) return [`${counted(below.length, "guess", "guesses")} without room: click to zoom in`, likeliest.join(" · ")];
+    if (unnamed.length) return [`${counted(below.length + unnamed.filter((one) => one >= round.n).length, "guess", "guesses")} without room: click to zoom in`, likeliest.join(" · ")];
     const facts = factsOf(round, node).filter(([name]) => !SEEN.includes(name));
     return [round.show(round.tokens[node]), ...facts.map((fact) => fact.join(" "))];
   }

@@ -197,9 +197,14 @@ class VerifierPanel extends Panel {
     if (wanted !== null && !shown(wanted)) this.finish();
     const place = exit === undefined ? -1 : round.keep.indexOf(round.parents[exit]);
     const before = this.linkedStep;
-    if (before >= 0 && before !== place) list.children[before].replaceWith(this.stepRow(this.steps[before])); // as it was
-    this.linkedStep = place;
-    if (exit !== undefined && !shown(exit)) list.children[place].replaceWith(this.stepRow(this.steps[place], exit));
+    if (before >= 0 && before !== place && !list.matches(":hover, :focus-within")) { // as it was
+      list.children[before].replaceWith(this.stepRow(this.steps[before]));
+      this.linkedStep = -1;
+    }
+    if (exit !== undefined && !shown(exit)) {
+      list.children[place].replaceWith(this.stepRow(this.steps[place], exit));
+      this.linkedStep = place;
+    }
     for (const mark of list.querySelectorAll("[data-node]")) {
       const chosen = Number(mark.dataset.node) === node;
       mark.classList.toggle("is-selected", chosen);

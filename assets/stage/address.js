@@ -50,7 +50,7 @@ export class Address {
   }
 
   text() {
-    const { stage, stage: { pending, live, following, pinned, mode, tab, budgetPreview, comparedRuns, settings: { method, budget } } } = this;
+    const { stage, stage: { pending, live, following, pinned, mode, tab, budgetPreview, settings: { method, budget } } } = this;
     const run = pending?.run || (stage.round && stage.value.run);
     const named = {
       trace: run,
@@ -58,7 +58,7 @@ export class Address {
       node: pinned,
       mode,
       tab: mode === "lab" && tab,
-      runs: mode === "lab" && tab === "compare" && String(comparedRuns),
+      runs: mode === "lab" && tab === "compare" && window.Canopy.laboratory?.compare.sides.map((/** @type {{ run: string }} */ { run }) => run),
       tried: budgetPreview.budget,
       panel: this.frames.filledPanel,
       zoom: mode !== "lab" && this.tree?.camera?.text(),
@@ -102,7 +102,7 @@ export class Address {
       if (isShown && node !== null && node !== stage.pinned) stage.pin(node);
       if (panel !== frames.filledPanel) frames.fillWindow(panel);
       if (this.tree?.camera?.restore(zoom)) this.tree.resize?.();
-      stage.comparedRuns = runs;
+      stage.linkedRuns = runs;
       stage.emit("ticked");
       return isShown && (round !== null || stage.live);
     } finally {

@@ -225,8 +225,8 @@ export function mountNextRunNote(stage, rigs) {
     const { settings: { method = "", budget = 0 }, header, recorded, busy, scene, mode } = stage;
     const shown = header ? settingOf(header) : "";
     const next = METHODS[method]?.drafts ? `${method}, ${counted(budget, "node")}` : method;
-    const known = mode === "workbench" && !recorded && header?.prompt === promptField()?.value; // Budget says more of that prompt
-    const expected = rigs.state && !known ? expectedSpeed(stage.ownRuns, rigs.state, controls.bar) : "";
+    const isNew = mode === "story" || recorded || header?.prompt !== promptField()?.value; // else Budget says more of it
+    const expected = rigs.state && isNew ? expectedSpeed(stage.ownRuns, rigs.state, controls.bar) : "";
     const place = document.getElementById(mode === "story" ? "canopy-ask" : "canopy-steps");
     if (box.parentElement !== place) place?.append(box); // screen readers announce it again whenever it is moved
     box.hidden = [busy, rigs.state?.first_load, !METHODS[method], !["", "card"].includes(scene), ["", next].includes(shown)].some(Boolean);

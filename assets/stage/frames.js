@@ -77,8 +77,7 @@ export class Frames {
 
   isShown(/** @type {Entry} */ entry) {
     if (this.stage.mode === "lab" || entry.frame.hidden) return false;
-    const upper = entry.frame.parentElement === this.upper;
-    return upper || this.stage.mode === "workbench" || entry.frame.classList.contains("is-full");
+    return entry.frame.parentElement === this.upper || this.stage.mode === "workbench" || entry.frame.classList.contains("is-full");
   }
 
   // In the frame that shows the round's text and figures, too.

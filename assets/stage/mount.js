@@ -123,8 +123,7 @@ async function begin(parts, opening, name) {
 function embed(/** @type {Parts} */ { stage, frames }) {
   const query = new URLSearchParams(window.location.search);
   const all = Array.from(frames.area.querySelectorAll("[data-panel]"));
-  const panels = (query.get("panel") || "").split(",");
-  const shown = all.filter((frame) => panels.includes(frame.dataset.panel));
+  const shown = all.filter((frame) => (query.get("panel") || "").split(",").includes(frame.dataset.panel));
   if (shown.length) {
     stage.setMode("workbench");
     for (const part of [...all, ...frames.area.querySelectorAll(".cs-divider")]) part.classList.toggle("is-left-out", !shown.includes(part));

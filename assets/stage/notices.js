@@ -52,8 +52,7 @@ export class Notices {
       const { state, message } = stage.value;
       if (state === "error" && message) this.fail(message);
       const waiting = waitingWords(stage);
-      const queued = stage.pending?.state === "queued";
-      this.wait.say(!waiting ? "" : queued ? waiting.more : `${waiting.headline} ${waiting.more}`);
+      this.wait.say(!waiting ? "" : stage.pending?.state === "queued" ? waiting.more : `${waiting.headline} ${waiting.more}`);
     });
     stage.on("round", throttled(() => {
       const { recordedRound: round } = stage;

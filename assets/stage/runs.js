@@ -173,7 +173,7 @@ export class RunList {
     }
     stage.overlaidRuns = [...stage.overlaidRuns.filter((one) => one.run !== run), ...(point ? [point] : [])];
     this.store();
-    if (!quiet) stage.comparedRuns = [];
+    if (!quiet) stage.linkedRuns = [];
     stage.emit("ticked");
   }
 
@@ -196,6 +196,7 @@ export class RunList {
   // A run that the server has forgotten comes from its file, or can be run again.
   async open(/** @type {{ run: string, starred?: boolean, options?: Setting }} */ { run, options }) {
     const { recordings, stage } = this;
+    stage.linkedRuns = [];
     if (stage.mode === "lab") stage.setMode("workbench", { push: true });
     if (run === recordings.followedRuns[0]) recordings.follow();
     else if (!await recordings.open(run, { push: true })) {

@@ -1,4 +1,4 @@
-// Search over the whole run for a token: what each round guessed and kept. The tree and the timeline mark what is found.
+// Search over the whole run: what each round guessed and kept. The tree and the timeline mark the tokens that hold the words.
 
 import { html, write } from "../shared/ink.js";
 import { show, text } from "../shared/round.js";

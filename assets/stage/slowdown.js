@@ -113,8 +113,7 @@ export function compareRuns(/** @type {Stage} */ stage) {
   };
   stage.on("lines state round", () => {
     const { header, rounds, recorded, server, following, current, value: { run, state, followed } } = stage;
-    const played = !following || current === rounds.length - 1;
-    const ended = played && ["done", "stopped"].includes(state) && rounds.length > 0;
+    const ended = (!following || current === rounds.length - 1) && ["done", "stopped"].includes(state) && rounds.length > 0;
     if (!ended || recorded || followed || !header?.drafters.length || header.budget === 0 || !server || comparedRuns.has(run)) return;
     comparedRuns.add(run);
     if (!stage.comparison && !stage.figures.shared) compare(run);

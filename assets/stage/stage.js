@@ -41,7 +41,7 @@ export class Stage extends EventEmitter {
   settings = /** @type {Setting} */ ({}); // as the controls have them
   ownRuns = /** @type {RunPoint[]} */ ([]); // this browser's runs, the latest first
   overlaidRuns = /** @type {RunPoint[]} */ ([]); // the runs that are laid over the one that is shown
-  comparedRuns = /** @type {string[]} */ ([]); // the names of those that the lab compares; none: it chooses
+  linkedRuns = /** @type {string[]} */ ([]); // the names of those that a link asks the lab to compare
   otherAnswer = /** @type {RunPoint | null} */ (null); // another answer to the same turn
   foundTokens = /** @type {Set<number>} */ (new Set()); // the tokens that a search has found
   keyNode = /** @type {number | null} */ (null); // the node of the mask's column under the pointer
@@ -95,6 +95,7 @@ export class Stage extends EventEmitter {
    *  @param {string} prompt @param {[string, string][]} turns */
   showRequested(prompt, turns) {
     this.refusal = "";
+    this.linkedRuns = [];
     this.pending = { run: "", prompt, turns, state: "running", message: "Waiting for the server …" };
     this.emit("requested");
     this.emit("state");
@@ -275,7 +276,6 @@ export class Stage extends EventEmitter {
     this.budgetPreview = { budget: null, round: null, error: "" };
     this.comparison = null;
     this.comparing = "";
-    this.comparedRuns = [];
     this.setComments(this.incoming.about);
     this.incoming.about = {};
     this.following = this.live;

@@ -248,7 +248,7 @@ def speed_beside_plain(turns: Sequence[TurnPair], run: Sequence[Round], busy: bo
     busy = busy or len(timed) - len(steady) > MAX_DELAYED * len(timed)
     tokens = sum(len(round_.acceptance.keep) for round_ in run)
     drafted = sum(len(round_.tree) > 1 for round_ in run)
-    is_slower = len(timed) >= MIN_CLEAR_TURNS and all(
+    is_slower = len(steady) == len(timed) >= MIN_CLEAR_TURNS and all(
         pair.plain_seconds <= CLEARLY_SLOWER * pair.seconds for pair in timed)
     if not run or (len(timed) < MIN_TURNS and not is_slower):
         withheld = speedup_withheld(inf, 1.0, drafted, len(run)) or TOO_SHORT

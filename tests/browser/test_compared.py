@@ -95,7 +95,7 @@ def test_a_run_that_could_not_be_measured_says_why(page: Any) -> None:
 def test_two_runs_have_an_arrow_only_beside_comparable_figures(onlooker: Watched) -> None:
     page = onlooker.show("#mode=lab&tab=compare&runs=routed%2Cmerged")
     page.wait_for_function("window.Canopy && Canopy.laboratory")
-    page.wait_for_function("Canopy.laboratory.compare.sides.every((side) => side.ends)")
+    page.wait_for_function("Canopy.laboratory.compare.sides.filter((side) => side.ends).length === 2")
     named = page.evaluate("[Canopy.laboratory.compare.sides.map((side) => side.run), Canopy.parts.address.text()]")
     assert named[0] == ["routed", "merged"] and "runs=routed%2Cmerged" in named[1]
     arrows = f"""([withheld, prompt, range]) => {{

@@ -229,3 +229,11 @@ def test_copy_link_copies_the_address_of_the_view(page: Any) -> None:
     page.locator(".cs-toast", has_text="Copied").wait_for(state="visible")
     assert "round=4" in page.evaluate("navigator.clipboard.readText()")
     page.context.clear_permissions()
+
+
+def test_a_refused_card_of_the_walk_can_be_pinned(onlooker: Watched) -> None:
+    page = onlooker.show("#trace=merged&mode=workbench&round=3")
+    card = page.locator(".cp-verifier .cp-offer:not(.is-kept)").first
+    node = card.get_attribute("data-node")
+    card.click()
+    page.wait_for_function(f"{STAGE}.pinned === {node}")

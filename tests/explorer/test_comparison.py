@@ -232,7 +232,7 @@ def test_the_next_prompt_does_not_wait_for_the_last_ones_measurement(stage: str)
         ("interrupted", True) if stage == "in turns" else ("ended", False)), "partial measurements are kept"
 
 
-@pytest.mark.parametrize(("predicted", "tried"), [(0, 16), (8, 8)])
+@pytest.mark.parametrize(("predicted", "tried"), [(0, 16), (8, 8), (128, 16)])
 def test_a_slow_run_gets_other_settings_and_the_other_precision(predicted: int, tried: int) -> None:
     def slow(round_: Round) -> float:
         return 0.04 * float(np.sqrt(len(round_.tree)))

@@ -119,6 +119,7 @@ test("the prediction passes through the run's measurement, also if its speed-up 
   near(speed.mean[1] / speed.mean[0], (50 / 60) * (3.4 / 1.8) / (1.6 / 1.2), "a round's time is as predicted");
   near(plain, 70 * (90 / 80), "plain decoding is slowed as much as the run");
   near(throughOwnPoint(forecast, { ...own, ratio: 1.5 }).plain, 60, "unless both were measured");
+  near(throughOwnPoint(forecast, { ...own, ratio: 1.5 }, [{ budget: 8, ratio: 2, low: 1.9, high: 2.1 }]).speed.mean[1], 120, "and through other measured budgets");
   const poor = throughOwnPoint(forecast, { budget: 8, tau: 1.1, speed: null, printed: "40" });
   assert.ok(poor.tau.mean.every((tokens) => tokens >= 1), "a round adds a token at least");
 });
