@@ -32,6 +32,7 @@ from engine.trace import trace_from_lines
 from explorer.rig import CurrentRig
 from explorer.rig_choice import RigChoice
 from tests.engine.demo import demo_live
+from tests.engine.lab.scripted import CURVE
 from tests.engine.published import write_short, write_short_dflash
 from tests.running import completed, until
 
@@ -114,9 +115,14 @@ def test_a_rough_cost_curve_is_used_until_a_finer_one_is_usable(monkeypatch: pyt
     monkeypatch.setattr(CostCurve, "unusable_reason", "")
     assert rough and live.known_cost(trace) is not rough
     assert all(0 < low < high for low, high in live.gains.values())
-    assert live.gains[1] > live.gains[1024]
     monkeypatch.setattr(CostCurve, "unusable_reason", "Other programs used the machine.")
     assert live.known_cost(trace) is rough
+
+
+def test_a_budget_whose_passes_cost_more_promises_less(monkeypatch: pytest.MonkeyPatch) -> None:
+    live = LiveInstruments(demo_live())
+    monkeypatch.setattr(live.source.costs, "best_known", lambda context: CURVE)
+    assert live.gains[1] > live.gains[1024]
 
 
 def test_a_measurement_can_be_cancelled_before_every_layer(laboratory: LiveLaboratory) -> None:
