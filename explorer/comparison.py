@@ -84,7 +84,7 @@ class Comparison:
             interrupt()
             if view["speed"]["again"]:  # costs would be those of a busy machine, too
                 return view
-            job.message = "what a pass costs"  # the page's panel Budget predicts from it
+            job.message = "pass costs"  # the page's panel Budget predicts from it
             instruments.measure_cost(trace, interrupt, again=self._cost_is_stale(trace, view["speed"]))
             if view["speed"]["outcome"] == SLOWER:
                 job.result = view = self._note(run, comparison, self._measure_others(run, trace, job))

@@ -1,10 +1,10 @@
 // The tab Acceptance: acceptance lengths, acceptance by depth and rank, calibration of the drafter. For a run also what its
 // rows earned and what other trees of the same drafts would have kept.
 
-import { fillSelect, foldIn, showField, onPhone, showLine } from "./forms.js";
+import { fillSelect, foldIn, showField, showLine } from "./forms.js";
 import { drawAll, RUN } from "./plots.js";
 import { Tool } from "./tools.js";
-import { html } from "../shared/ink.js";
+import { html, onPhone } from "../shared/ink.js";
 
 const CHOOSE_A_RUN = "Choose the current run to see which rows paid, how many nodes were enough, and other trees.";
 /** The topics of the sentences under each figure of a run. */

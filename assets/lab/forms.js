@@ -83,9 +83,6 @@ export function fillSelect(select, entries, chosen = select.value, group = { hea
   if (Array.from(select.options).some(({ value }) => value === chosen)) select.value = chosen;
 }
 
-/** Whether the window is as narrow as a phone's, where long things begin folded. */
-export const onPhone = () => matchMedia("(max-width: 900px)").matches;
-
 /** A section that is folded until its title is clicked. @param {Element} parent @param {string} title */
 export function foldIn(parent, title, className = "", open = false) {
   const details = html("details", { class: `lab-fold ${className}`, open }, parent);

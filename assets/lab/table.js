@@ -1,8 +1,8 @@
 // Tables of the lab, and how figures stand in them.
 
-import { foldIn, onPhone } from "./forms.js";
+import { foldIn } from "./forms.js";
 import { headed, WORDS } from "./plots.js";
-import { button, html, methodMark } from "../shared/ink.js";
+import { button, html, methodMark, onPhone } from "../shared/ink.js";
 
 /** The 95 % interval, or the range if there are too few prompts for one.
  *  @param {Estimate} estimate @param {number} digits */

@@ -394,7 +394,7 @@ export class TreePanel extends DrawnPanel {
     const { round } = this;
     const unnamed = this.marks.unnamedAt(node).toSorted((one, other) => round.logprobs[other] - round.logprobs[one]);
     const likeliest = unnamed.slice(0, 4).map((one) => `${round.show(round.tokens[one])} ${probability(Math.exp(round.logprobs[one]))}`);
-    const below = Array.from(round.tokens.keys()).filter((one) => unnamed.length && round.path(one).some((step) => unnamed.includes(step)));
+    const below = Array.from(unnamed.length ? round.tokens.keys() : []).filter((one) => round.path(one).some((step) => unnamed.includes(step)));
     if (unnamed.length) return [`${counted(below.length + unnamed.filter((one) => one >= round.n).length, "guess", "guesses")} without room: click to zoom in`, likeliest.join(" · ")];
     const facts = factsOf(round, node).filter(([name]) => !SEEN.includes(name));
     return [round.show(round.tokens[node]), ...facts.map((fact) => fact.join(" "))];

@@ -272,3 +272,6 @@ export function oneAtATime(/** @type {() => Promise<void>} */ act) {
     if (again) await run();
   };
 }
+
+// Whether the window is as narrow as a phone's.
+export const onPhone = () => matchMedia("(max-width: 900px)").matches;

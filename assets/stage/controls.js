@@ -1,7 +1,7 @@
 // The bridge to the controls of the bar: the budget's steps, what the address restores, what Stop does in the browser, and
 // what a page hands over to the one that replaces it.
 
-import { html, pause, write } from "../shared/ink.js";
+import { html, onPhone, pause, write } from "../shared/ink.js";
 import { newRun, routeTo, stopRun } from "../shared/lines.js";
 import { METHODS } from "../methods.js";
 import { picture } from "../shared/picture.js";
@@ -122,7 +122,7 @@ export const controls = {
     if (stage.busy) return;
     controls.closeMore();
     controls.touched = false;
-    if (window.matchMedia("(max-width: 900px)").matches) document.querySelector(".cs-stage").scrollIntoView(); // a phone
+    if (onPhone()) document.querySelector(".cs-stage").scrollIntoView(); // the controls fill its screen
     stage.showRequested(options.prompt ?? "", options.turns ?? []);
     await stage.follow(newRun({ ...options }));
     if (lost?.gone) lost.runOnReturn();

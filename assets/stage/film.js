@@ -16,8 +16,8 @@ const REST_OF_WORD = /^[\p{Ll}'’]/u; // one that goes on with a word
 const MAX_FORKS = 4; // of the path: more make a round no better to show
 const FIELD = "#canopy-prompt textarea, .cs-opening textarea";
 
-// The round whose kept path has many words, and many rejected words beside it; a line shows less, and no accepted guess least.
-/** @param {Round[]} rounds @param {Round[]} all from which it comes if they kept no guess @returns {number} */
+/** The round whose kept path has many words, and many rejected words beside it; a line shows less, no accepted guess least.
+ *  @param {Round[]} rounds @param {Round[]} all from which it comes if they kept no guess @returns {number} */
 export function bestRound(rounds, all = rounds) {
   const worth = rounds.map(({ keep, children, tokens, text }) => {
     const matches = (/** @type {RegExp} */ form, /** @type {number} */ node) => form.test(text(tokens[node]));

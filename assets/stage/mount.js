@@ -104,8 +104,7 @@ async function begin(parts, opening, name) {
   else if (name && (!opened.trace || opened.trace === name)) await stage.follow(opening);
   const restored = await address.restore();
   if (opened.trace === name) stage.emit("opened", {});
-  const missing = opened.trace && opened.trace !== stage.value.run;
-  if (missing && opened.ask) stage.emit("offerRerun", opened.ask);
+  if (opened.trace && opened.trace !== stage.value.run && opened.ask) stage.emit("offerRerun", opened.ask);
   if (!stage.rounds.length && name) {
     const linkError = notices.error.message;
     await stage.follow(opening);

@@ -88,8 +88,7 @@ export class Player {
   }
 
   changeSpeed(/** @type {number} */ by) {
-    const index = SPEEDS.indexOf(this.speed) + by;
-    this.speed = SPEEDS[Math.max(0, Math.min(SPEEDS.length - 1, index))];
+    this.speed = SPEEDS[Math.max(0, Math.min(SPEEDS.length - 1, SPEEDS.indexOf(this.speed) + by))];
     this.stage.emit("play");
     if (this.playing) this.scheduleNext();
   }

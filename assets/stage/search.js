@@ -19,7 +19,7 @@ export class Search {
     stage.on("lines", ({ other }) => this.field.value && this.find(other));
   }
 
-  // Finds tokens that hold the words, and kept ones in which they begin. @param {boolean} isNew: they are not those of before
+  // Finds tokens that hold the words, and kept ones in which they begin. `isNew`: they are not those of before.
   find(isNew = false) {
     const { stage, stage: { rounds, run: { pieces } } } = this;
     const query = this.field.value.toLowerCase();
@@ -34,8 +34,10 @@ export class Search {
       end += words.length;
       return at >= 0 && at < end && at + query.length > end;
     });
-    this.hits = rounds.flatMap(({ tokens }, index) => Array.from(tokens.keys()).filter((node) => (
-      stage.foundTokens.has(tokens[node]) || beginnings.some((one) => one.index === index && one.node === node))).map((node) => ({ index, node })));
+    this.hits = (query ? rounds : []).flatMap(({ tokens }, index) => {
+      const begins = beginnings.filter((one) => one.index === index).map(({ node }) => node);
+      return Array.from(tokens.keys()).filter((node) => stage.foundTokens.has(tokens[node]) || begins.includes(node)).map((node) => ({ index, node }));
+    });
     if (isNew) this.hitIndex = -1;
     this.showCount();
     stage.emit("hits");
